@@ -34,6 +34,21 @@ _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EF]\d{3,4} [\d:.]+ \S+\.cpp")
 _NO_CUDA = frozenset(("cuda-init-failed", "driver-library-mismatch", "no-cuda-gpus", "driver-too-old"))
 _ABOUT_GPUS = re.compile(r"(?i)\b(?:cuda|gpus?)\b")
+# Events of a pod that wait for something: where its container starts later, it came.
+_POD_WAITS = frozenset(
+    (
+        "k8s-unschedulable",
+        "k8s-gang",
+        "pod-sandbox",
+        "pod-volume",
+        "pod-config-missing",
+        "k8s-no-nvidia-runtime",
+        "image-not-found",
+        "image-registry-unreachable",
+    )
+)
+_POD_STARTED = re.compile(r"\bStarted container\b|\bStarted: ?Started\b")
+_POD_NAME = re.compile(r"\bpod/[\w.-]+")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 # After the one, SLURM starts the job again; the other shows that the new start failed.
 _RESTARTS = frozenset(("slurm-preempted", "slurm-requeued"))
@@ -254,6 +269,8 @@ def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
 
 def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     """Whether training went on after a failure, or ended well. `last`: the number of the last that ended something."""
+    if match.id in _POD_WAITS and _has_started(match, course.lines):
+        return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.
         return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
@@ -263,6 +280,16 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if (caught or (match.kind == "generic" and match.doubtful)) and course.steps_after(match) >= 3:
         return last <= match.end  # a handler printed a traceback or a warning, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)
+
+
+def _has_started(match: LogMatch, lines: Sequence[str]) -> bool:
+    """Whether an event below shows that a container of the same pod started."""
+    pod = _POD_NAME.search(lines[match.number - 1])
+    return any(
+        (other := _POD_NAME.search(line)) == pod or (pod is not None and other is not None and other[0] == pod[0])
+        for line in lines[match.end :]
+        if _POD_STARTED.search(line)
+    )
 
 
 def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:

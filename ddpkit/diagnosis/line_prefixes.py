@@ -30,8 +30,12 @@ _LABELS = [
         r"\[\d{1,6}\] (?=\[rank\d+\]:)",  # a number of the line, in some viewers
         r"\[(?P<rank>\d{1,4})\] (?!NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
         r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot
+        r"\((?:raylet|gcs_server)(?:, ip=(?P<host>[\w.:-]+))?\) ?",  # Ray
         r"\[pod/(?P<host>[\w.-]+)/[\w.-]+\] ",  # kubectl logs --prefix
         r"\[host/(?P<host>[\w.-]+)\] ",  # pdsh, see plain_lines.py
+        r"\[resource\.labels\.containerName: (?P<host>[\w.-]+)\] ?",  # Google Cloud
+        r"\[(?P<host>[\w.-]+), unknown_ip\] ?",  # AzureML on Kubernetes
+        _LEVEL + r" (?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*Z )",
         r"(?P<host>(?:trainer|worker|train|script|ddp|sh)/\d+) ",  # torchx
         r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=NCCL|\S+:\d+ NCCL)",
         r"\| *(?P<when>" + _TIME + r"|\d{10,13}) *\| ?",  # a table of CloudWatch
@@ -47,6 +51,7 @@ _LABELS = [
         r"(?:stdout|stderr): ",  # accelerate test
         r"\[(?:stdout|stderr|" + _LEVEL + r")(?:[:|][^\]]*)?\] ?",
         r"\[?[EWIF](?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?:[\w/.-]+:\d+\] ?)?",  # torch's C++ and torchrun
+        r"[DIWEFC] \d+ \d+\] (?=(?:\((?:raylet|gcs_server)\) )?[\w.]+\.(?:cc|h):\d+: )",  # Ray, after its time
         r"[A-Z][a-z]{2} [ \d]\d (?P<clock>\d\d:\d\d:\d\d) (?P<host>[\w.-]+) \S+?(?:\[\d+\])?: ",  # journal
         r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]? ?",  # dmesg -T, Horovod
         r"\[ *\d+\.\d{6}\] ",  # dmesg

@@ -40,6 +40,7 @@ FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 CONTEXT_BELOW = 3  # and lines below it, where none above has it
 MAX_CODE = 200  # characters of a line of code that is quoted
+TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
@@ -53,6 +54,8 @@ _FULL_PLACES = {
 }
 
 
+# `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
+_RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # Frames of FSDP, torch.distributed.checkpoint and ZeRO-3 that gather a model, and those that load one.
@@ -232,12 +235,25 @@ class LogReader:
         return (
             Speaker(
                 rank=_first(speaker.rank, traced.rank, by_name.rank),
-                host=speaker.host or traced.host,
+                host=speaker.host or traced.host or self._task_host(index),
                 local=_first(speaker.local, traced.local, by_name.local),
                 agent=speaker.agent,
             ),
             prefixed.when,
         )
+
+    def _task_host(self, index: int) -> str:
+        """Return the host of the Ray task that failed with this line: Ray names it above the frames."""
+        if not self._holds(_RAY_TASK.pattern):
+            return ""
+        for line in reversed(self.lines[max(0, index - TASK_LINES) : index + 1]):
+            text = split_prefix(visible_line(line)).text
+            task = _RAY_TASK.search(text)
+            if task:
+                return task["host"]
+            if line is not self.lines[index] and text[:1].strip() and not tracebacks.is_frame(text):
+                return ""
+        return ""
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
         speaker, when = self._speaker(index, trace.speaker if trace else None)

@@ -72,7 +72,7 @@ _NO_ERROR = re.compile(
     r"|\bfailed samples 0|error_file|can (?:be )?(?:safely )?ignore|this is expected|retry|elastic/errors\.html|last error:? ?(?:0|none)"
 )
 _MILD = re.compile(
-    r"^(?:\[?[WID](?:\d{3,4} \d\d:|[ ]\S+:\d+\])|\W*(?:WARNING|WARN|INFO|DEBUG)\b|.{0,80}?\b\w*Warning: |\S+:\d+:\d+ \[\d+\] NCCL INFO)"
+    r"^(?:\[?[WID](?:\d{3,4} \d\d:|[ ]\S+:\d+\]| \d+ \d+\])|\W*(?:WARNING|WARN|INFO|DEBUG)\b|.{0,80}?\b\w*Warning: |\S+:\d+:\d+ \[\d+\] NCCL INFO)"
 )
 
 # A bar of progress that has not ended, and the time since it began.

@@ -4,6 +4,7 @@ The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING
 """
 
 from ddpkit.diagnosis.catalogue import (
+    clusters,
     containers,
     cuda,
     ddp,
@@ -39,7 +40,10 @@ PARTS = {
     "SLURM": jobs.ENTRIES + slurm.ENTRIES,
     "SSH, pdsh and terminals": ssh.ENTRIES,
     "DDP, FSDP and tensors": ddp.ENTRIES,
-    "Models, trackers, containers and other launchers": services.ENTRIES + inputs.ENTRIES + containers.ENTRIES,
+    "Models, trackers, containers and other launchers": services.ENTRIES
+    + inputs.ENTRIES
+    + containers.ENTRIES
+    + clusters.ENTRIES,
     "Training frameworks": frameworks.ENTRIES,
     "Hangs and failures during training": runtime.ENTRIES,
     "Signals and exit codes": deaths.ENTRIES,

@@ -22,7 +22,7 @@ ENTRIES = (
         title="[ERROR] Command not found: nvidia-container-cli",
         patterns=(
             r"\[ERROR\]:? Command not found: (?P<program>[\w.+-]+)",
-            r"exec: \"?(?P<program>nvidia-container-cli)\"?: executable file not found",
+            r"exec: \"?(?:/\S+/)?(?P<program>nvidia-container-cli)\"?: (?:executable file not found|stat \S+: no such file)",
         ),
         explains=("docker-no-gpu", "container-hook-failed", "container-start-failed", "image-import-failed"),
         cause="{program} is not installed on the node. The container runtime calls it outside of the image, before the "
@@ -67,14 +67,42 @@ ENTRIES = (
             r"could not select device driver .*capabilities",
             r"nvidia-container-cli: (?P<what>.*)",
             r"unknown or invalid runtime name: nvidia",
-            r"unresolvable CDI devices",
+            r"unknown flag: --gpus",
         ),
         cause="the container engine cannot give GPUs to containers on this host. The NVIDIA container toolkit is "
         "missing, or does not match the driver",
         probe="on that host: nvidia-ctk --version; docker run --rm --gpus all ubuntu nvidia-smi",
         fix="install nvidia-container-toolkit, then run `sudo nvidia-ctk runtime configure --runtime=docker && sudo "
-        "systemctl restart docker`",
+        "systemctl restart docker`. For podman: --device nvidia.com/gpu=all in place of --gpus; docker before 19.03 has no "
+        "--gpus",
         link="https://github.com/NVIDIA/nvidia-docker/issues/1352",
+    ),
+    Entry(
+        id="container-driver-too-old",
+        title="nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver",
+        patterns=(r"nvidia-container-cli: requirement error: (?:unsatisfied condition: )?(?P<need>[^,\\:]+)",),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the NVIDIA driver of the host is not what the image requires: {need}. The container does not start",
+        probe="on that host: nvidia-smi | head -4; docker inspect IMAGE | grep NVIDIA_REQUIRE",
+        fix="update the driver of the host, or use an image with an older CUDA. If the program runs with this driver all the "
+        "same: docker run -e NVIDIA_DISABLE_REQUIRE=1",
+        link="https://github.com/NVIDIA/nvidia-docker/issues/1442",
+    ),
+    Entry(
+        id="cdi-specification",
+        title="unresolvable CDI devices; failed to stat CDI host device; No help topic for 'disable-device-node-modification'",
+        patterns=(
+            r"unresolvable CDI devices",
+            r"failed to stat CDI host device \"(?P<device>[^\"]+)\"",
+            r"No help topic for '(?P<hook>[\w-]+)'",
+        ),
+        explains=("container-hook-failed", "container-start-failed", "docker-no-gpu"),
+        cause="the CDI file that describes the host's GPUs to containers is missing, or out of date[: it names {device}][: the "
+        "installed nvidia-ctk does not know {hook}]. It must be made again after an update or another GPU",
+        probe="on that host: nvidia-ctk cdi list; ls -l /etc/cdi /var/run/cdi; nvidia-ctk --version",
+        fix="as administrator: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, with the same version of the toolkit as "
+        "the runtime. Then: podman run --device nvidia.com/gpu=all",
+        link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html",
     ),
     Entry(
         id="docker-daemon",
@@ -89,6 +117,60 @@ ENTRIES = (
         fix="sudo systemctl start docker. Or run `sudo usermod -aG docker $USER` and log in again. Or use podman or "
         "apptainer",
         link="https://docs.docker.com/engine/install/linux-postinstall/",
+    ),
+    Entry(
+        id="docker-name-used",
+        title="Conflict. The container name is already in use by container",
+        patterns=(r"container name \"/?(?P<name>[^\"]+)\" is already in use",),
+        cause="a container with the name {name} exists on this host, of an earlier run or of another user. The new one did not "
+        "start",
+        probe="docker ps -a --filter name={name}",
+        fix="docker rm -f {name} if no one uses it. In scripts: `docker run --rm` and a name with the job's number, or no "
+        "--name",
+        link="https://docs.docker.com/reference/cli/docker/container/run/",
+    ),
+    Entry(
+        id="docker-no-tty",
+        title="the input device is not a TTY",
+        patterns=(r"the input device is not a TTY",),
+        cause="docker run or docker exec has -t, and this script has no terminal: it runs in a job, over ssh or in CI. Nothing "
+        "was started",
+        probe="grep -nE 'docker (run|exec)' in the script",
+        fix="remove -t: `docker run --rm ...` or `docker exec ...`, with -i only for input",
+        link="https://docs.docker.com/reference/cli/docker/container/run/",
+    ),
+    Entry(
+        id="image-architecture",
+        title="exec /usr/bin/python3: exec format error; no matching manifest for linux/arm64/v8",
+        patterns=(
+            r"exec format error",
+            r"no matching manifest for (?P<platform>\S+)",
+            r"no match for platform in manifest",
+        ),
+        explains=("container-start-failed", "image-not-found", "command-not-found", "launcher-summary"),
+        cause="the image is for another kind of CPU[ than {platform}]: amd64 and arm64 (Grace, Graviton) need different images. Or "
+        "its entry script has no #! line",
+        probe="uname -m; docker image inspect IMAGE | grep Architecture",
+        fix="pull or build the image for this host: docker buildx build --platform linux/arm64 (or linux/amd64). In a mixed "
+        "cluster, set nodeSelector kubernetes.io/arch",
+        link="https://docs.docker.com/build/building/multi-platform/",
+    ),
+    Entry(
+        id="no-user-namespaces",
+        title="Failed to create user namespace; insufficient UIDs or GIDs available in user namespace",
+        patterns=(
+            r"Failed to create user namespace",
+            r"insufficient UIDs or GIDs available in user namespace",
+            r"\bnewuidmap: ",
+        ),
+        explains=("container-start-failed", "image-not-found"),
+        cause="this user cannot create a user namespace on that host, or has no range of ids there. Rootless podman, docker, "
+        "enroot and Apptainer need that",
+        probe="on that host: unshare -U true; cat /proc/sys/user/max_user_namespaces; grep $USER /etc/subuid /etc/subgid",
+        fix="as administrator, on every node: sysctl -w user.max_user_namespaces=15000 (Ubuntu 24.04: also "
+        "kernel.apparmor_restrict_unprivileged_userns=0). For podman: usermod --add-subuids 100000-165535 --add-subgids "
+        "100000-165535 USER, then podman system migrate",
+        link="https://apptainer.org/docs/admin/main/user_namespace.html",
     ),
     Entry(
         id="image-path-relative",
@@ -165,6 +247,7 @@ ENTRIES = (
             r"returned error code: (?:401 Unauthorized|404 Not Found)",
             r"toomanyrequests: You have reached your (?:unauthenticated )?pull rate limit",
             r"FATAL: .*(?:could not open image|while pulling|failed to retrieve path for) (?P<image>\S+)",
+            r"FATAL: +Unable to handle (?P<image>docker://\S+) uri",
             r"manifest unknown",
             r"short-name \"\S+\" did not resolve",
             r"requested access to the resource is denied",
@@ -181,11 +264,56 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
+        id="image-registry-unreachable",
+        doubtful=True,
+        title="dial tcp: lookup registry-1.docker.io: no such host; net/http: TLS handshake timeout",
+        patterns=(
+            r"failed to do request: \w+ \"?https?://(?P<host>[\w.-]+)",
+            r"\bdial tcp: lookup (?P<host>[\w.-]+)",
+            r"(?:https?://(?P<host>[\w.-]+)\S* )?net/http: (?:request canceled|TLS handshake timeout)",
+        ),
+        explains=("image-not-found", "image-import-failed", "container-start-failed"),
+        cause="this host cannot reach {host|the registry} to get the image. It has no internet access, needs a proxy, or cannot resolve the "
+        "name",
+        probe="on that host: curl -sSI https://{host|REGISTRY}/v2/; getent hosts {host|REGISTRY}; systemctl show docker containerd | grep -i proxy",
+        fix="give the proxy to the engine, not to the shell: HTTPS_PROXY and NO_PROXY in "
+        "/etc/systemd/system/docker.service.d/proxy.conf, then restart it. Or pull the image elsewhere (docker save, enroot "
+        "import, apptainer pull) and start it from a file, or from a registry of the site",
+        link="https://docs.docker.com/engine/daemon/proxy/",
+    ),
+    Entry(
+        id="image-registry-certificate",
+        title="x509: certificate signed by unknown authority",
+        patterns=(
+            r"x509: certificate (?P<reason>.*)",
+            r"x509: cannot validate certificate (?P<reason>.*)",
+        ),
+        explains=("image-registry-unreachable", "image-not-found", "image-import-failed", "container-start-failed"),
+        cause="the certificate of the server was not accepted: {reason}. A proxy of the site replaces it, the registry's own "
+        "authority is unknown on this host, or the clock is wrong",
+        probe="on that host: date; openssl s_client -connect REGISTRY:443 -showcerts </dev/null | grep -i issuer",
+        fix="add the site's CA on every node: /etc/docker/certs.d/REGISTRY/ca.crt for docker, update-ca-certificates for "
+        "containerd, enroot and Apptainer. Then restart the engine",
+        link="https://docs.docker.com/engine/security/certificates/",
+    ),
+    Entry(
+        id="container-no-names",
+        doubtful=True,
+        title="Temporary failure resolving 'archive.ubuntu.com'",
+        patterns=(r"Temporary failure resolving '(?P<host>[^']+)'",),
+        cause="no name could be resolved in the container: it has no network, or its DNS server is not reachable from there",
+        probe="docker run --rm busybox nslookup {host}; cat /etc/resolv.conf; env | grep -i proxy",
+        fix='docker build --network=host, or `"dns": ["ADDRESS"]` in /etc/docker/daemon.json. Behind a proxy: --build-arg '
+        "http_proxy=... --build-arg https_proxy=...",
+        link="https://docs.docker.com/engine/daemon/troubleshoot/",
+    ),
+    Entry(
         id="image-unreadable",
         title="could not open image: image format not recognized; Invalid image format",
         explains=("container-start-failed", "image-not-found"),
         patterns=(
             r"could not open image (?P<image>\S+): (?:image format not recognized|.*permission denied)",
+            r"failed to mount squashfs filesystem: (?:invalid argument|input/output error)",
             r"\[ERROR\]:? Invalid image format: (?P<image>\S+)",
         ),
         cause="the image {image|file} cannot be read on that node. It is incomplete, has the format of another "
@@ -215,15 +343,30 @@ ENTRIES = (
         patterns=(
             r"Write failed because No space left on device",
             r"FATAL ERROR: ?Failed to write to output filesystem",
+            r"FATAL: +While (?:making|performing|building|pulling) .*: no space left on device",
+            r"failed to (?:register layer|extract layer|copy|pull).*: no space left on device",
         ),
-        explains=("disk-full", "image-import-failed", "container-start-failed"),
-        cause="the file system where enroot writes the image is full. pyxis uses its runtime_path (/run/pyxis, often in "
-        "memory), and `enroot import` its cache and temporary directory",
-        probe="on that node: df -h /run /tmp; grep -i runtime_path /etc/slurm/plugstack.conf*; grep -E "
+        explains=("disk-full", "image-import-failed", "container-start-failed", "image-not-found"),
+        cause="the file system where the image is unpacked is full. Apptainer uses /tmp (often memory), enroot its cache "
+        "directory, pyxis its runtime_path (/run/pyxis), docker and containerd /var/lib",
+        probe="on that node: df -h /run /tmp /var/lib; grep -i runtime_path /etc/slurm/plugstack.conf*; grep -E "
         "'CACHE|TEMP|DATA|RUNTIME' /etc/enroot/enroot.conf",
         fix="as administrator: set runtime_path= of pyxis in plugstack.conf, and ENROOT_TEMP_PATH, to a local disk with "
-        "room. As user: `enroot import` the image once into a .sqsh file on a shared disk, and pass its path",
+        "room. As user: import the image once into a file on a shared disk (enroot import, apptainer pull), and pass its "
+        "path. For Apptainer, set APPTAINER_TMPDIR and APPTAINER_CACHEDIR to that disk, too. docker: docker system prune",
         link="https://github.com/NVIDIA/pyxis/wiki/Setup",
+    ),
+    Entry(
+        id="loop-devices",
+        title="failed to find loop device: could not attach image file to loop device: no loop devices available",
+        patterns=(r"could not attach image file to loop device", r"no loop devices available"),
+        explains=("container-start-failed",),
+        cause="Apptainer or Singularity mounts the image through a loop device, and the host has no free one. Many containers "
+        "on one host use them up",
+        probe="on that host: losetup -a | wc -l; grep -E 'loop devices' /etc/apptainer/apptainer.conf",
+        fix="as administrator: `shared loop devices = yes` and a larger `max loop devices` in apptainer.conf. As user: unpack "
+        "the image once with `apptainer build --sandbox DIR IMAGE` and start DIR, or use a newer Apptainer",
+        link="https://apptainer.org/docs/admin/main/configfiles.html",
     ),
     Entry(
         id="image-import-failed",
@@ -246,7 +389,8 @@ ENTRIES = (
             r"enroot-switchroot: failed to execute: (?P<program>[^:]+)",
             r"exec(?:_user_process caused)?: \"?(?P<program>/[\w./-]+)\"?: stat \S+: no such file",
             r"FATAL: +(?P<program>/\S+): no such file or directory",
-            r"executable (?:file )?[`\"]?(?P<program>\S+?)[`'\"]? not found in \$PATH",
+            r"exec: \"(?P<program>[^\"]+)\": executable file not found in \$PATH",
+            r"executable (?:file )?[`\"]?(?P<program>(?!file\b)\S+?)[`'\"]? not found in \$PATH",
             r"FATAL: +stat (?P<program>/\S+): no such file or directory",
         ),
         explains=(
@@ -293,6 +437,19 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/issues/101",
     ),
     Entry(
+        id="container-hook-nvidia",
+        title="OCI runtime error: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)",
+        patterns=(r"error executing hook `(?P<hook>\S*nvidia-container-[^`]+)` \(exit code",),
+        explains=("container-hook-failed", "container-start-failed"),
+        cause="NVIDIA's hook failed under podman or crun before the container started. Usual: rootless containers may not "
+        "change cgroups, or the driver is not loaded on the host",
+        probe="on that host: nvidia-smi; nvidia-container-cli -k -d /dev/tty info; grep no-cgroups "
+        "/etc/nvidia-container-runtime/config.toml",
+        fix="use CDI in place of the hook: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, then podman run --device "
+        "nvidia.com/gpu=all. Or set no-cgroups = true in that config.toml, for rootless containers only",
+        link="https://github.com/NVIDIA/nvidia-container-runtime/issues/85",
+    ),
+    Entry(
         id="container-mount-missing",
         title="pyxis: couldn't mount; enroot-mount: failed to mount: No such file or directory",
         patterns=(
@@ -301,6 +458,7 @@ ENTRIES = (
             r"bind source path does not exist: (?P<path>\S+)",
             r"statfs (?P<path>\S+): no such file or directory",
             r"error mounting \"(?P<path>[^\"]+)\"",
+            r"can't remount (?P<path>/[^:]+): no such file",
         ),
         explains=("container-start-failed",),
         cause="{path} cannot be mounted into the container: it does not exist on that node, or the mount point "
@@ -365,16 +523,27 @@ ENTRIES = (
         id="mpi-daemon",
         title="ORTE was unable to reliably start one or more daemons; PMIX ERROR",
         kind="generic",
-        patterns=(
-            r"was unable to reliably start one or more daemons",
-            r"has lost communication with a remote daemon",
-        ),
-        cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
-        "of Open MPI there, or a firewall",
+        patterns=(r"was unable to reliably start one or more daemons",),
+        cause="mpirun could not start its daemon on another host. The cause is ssh, the path of Open MPI there, or a "
+        "firewall",
         probe="from the first host, for each of the others: ssh -o BatchMode=yes HOST which orted prted",
         fix="install the same Open MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. To "
         "choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
+    ),
+    Entry(
+        id="mpi-daemon-lost",
+        title="ORTE has lost communication with a remote daemon",
+        kind="generic",
+        patterns=(r"has lost communication with a remote daemon",),
+        context=r"Remote daemon: .* on node (?P<host>[\w.-]+)",
+        explains=("mpi-daemon", "mpi-abort"),
+        cause="mpirun lost the connection to {host|a host of the job}. The host or pod ended there (full memory, eviction, "
+        "preemption), or the network failed",
+        probe="kubectl describe pod {host|NAME}; on that host: uptime; dmesg -T | grep -i 'killed process'",
+        fix="find out why {host|that host} ended: its memory limit, its events, its time limit. Save checkpoints, and start "
+        "again without it",
+        link="https://github.com/kubeflow/mpi-operator/issues/152",
     ),
     Entry(
         id="mpi-host-unknown",
@@ -432,7 +601,12 @@ ENTRIES = (
         kind="consequence",
         patterns=(
             r"Job has reached the specified backoff limit",
-            r"Back-off restarting failed container",
+            r"AlgorithmError: ExecuteUserScriptError",
+            r"is failed because \d+ \w+ replica\(s\) failed",
+            r"container failed with non-zero exit code: (?P<code>\d+)",
+            r"jobset failed due to (?:one or more job failures|reaching max number of restarts)",
+            r"The replica \S+(?: \d+)? exited with a non-zero status of (?P<code>\d+)",
+            r"CalledProcessError: Command '(?:accelerate|torchrun|deepspeed|python[\d.]*)$",
             r"CalledProcessError: Command '\['.*'--local_rank=(?P<local>\d+)'.*returned non-zero exit status (?P<code>\d+)",
             r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
             r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = (?P<code>[1-9]\d*)",
@@ -478,7 +652,6 @@ ENTRIES = (
             r"Cannot provide a placement group requiring (?P<request>[\d.]+ \w+)",
             r"required GPUs exceeds the total number of available GPUs in the placement group",
             r"Current node has no (?:GPU|TPU|XPU)s? available",
-            r"Total available GPUs \S+ is less than total desired (?P<request>GPUs \d+)",
         ),
         explains=(
             "vllm-engine-failed",
@@ -502,6 +675,7 @@ ENTRIES = (
             r"while waiting for node to startup",
             r"Failed to get node info b?['\"]",
             r"GCS cannot find the node with node ID",
+            r"Failed to register worker \w+ to Raylet",
         ),
         context=r"Local node IP: (?P<address>[\w.:]+)",
         cause="Ray did not start on this node in time[. It uses the address {address}]. The head cannot reach that address, "
@@ -513,27 +687,6 @@ ENTRIES = (
         link="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
     ),
     Entry(
-        id="ray-head-unreachable",
-        doubtful=True,
-        title="Failed to connect to GCS at address 10.0.0.1:6379 within 5 seconds",
-        patterns=(
-            r"Failed to connect to GCS at address (?P<bare>:\d+) within",
-            r"Failed to connect to GCS at address (?P<address>[\w.-]\S*) within",
-            r"Unable to connect to GCS at (?P<address>\S+)\. Check that",
-            r"Failed to get cluster ID from GCS server: (?P<reason>.*\S)",
-            r"Failed to connect to GCS within \d+ seconds",
-        ),
-        context=r"Failed to connect to GCS at address (?:(?P<bare>:\d+)|(?P<address>\S+)) within",
-        explains=("ray-node-not-started", "ray-actor-died"),
-        cause="the head of Ray does not answer[ at {address}][. The address is `{bare}`, without a host: a variable, such "
-        "as MASTER_ADDR, is empty]. The head has not started or has ended, this node cannot reach it, or another program "
-        "has the port",
-        probe="echo $MASTER_ADDR; on the head: ray status; here: nc -vz {address|HEAD 6379}",
-        fix="start the head first (`ray start --head --port=6379`), and pass its address on the other nodes: `ray start "
-        "--address=HEAD:6379`. Before a new start: `ray stop --force`. Open the port in the firewall",
-        link="https://github.com/ModalMinds/MM-EUREKA/issues/54",
-    ),
-    Entry(
         id="ray-actor-died",
         title="RayActorError: The actor died unexpectedly before finishing this task",
         kind="generic",
@@ -541,15 +694,18 @@ ENTRIES = (
             r"\bRayActorError\b",
             r"\bActorDiedError\b",
             r"The actor (?:is dead|died unexpectedly)",
+            r"Worker IP address: (?P<host>[\w.:-]+) Worker port: .* exit type: SYSTEM_ERROR",
             r"Worker (?:unexpectedly exits|exit type: SYSTEM_ERROR)",
             r"\bActorUnavailableError\b",
             r"\bWorkerCrashedError\b",
-            r"\bNodeDiedError\b",
-            r"has been marked dead because the detector has missed too many heartbeats",
+            r"\bOwnerDiedError\b",
         ),
-        cause="Ray lost a worker process. It was killed because memory was full, crashed, or its node failed",
+        context=r"^(?:\([^)]*\))?\s*ip: (?P<host>[\w.-]+)|Worker IP address: (?P<address>[\w.-]+)",
+        cause="Ray lost a worker process[ on {host}]. Most often the host's memory was full and it was killed; otherwise it "
+        "crashed, or its node failed",
         probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
-        fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err)",
+        fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err). If the kernel killed it: fewer workers a "
+        "node, no offload to the host's memory, smaller batches, or more memory for the pod or job",
         link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
     ),
     Entry(

@@ -310,6 +310,18 @@ ENTRIES = (
         link="https://docs.python.org/3/library/argparse.html",
     ),
     Entry(
+        id="argument-empty",
+        title="error: argument --rank: invalid int value: ''",
+        patterns=(r"error: argument (?P<arguments>\S+): invalid \w+ value: ''",),
+        explains=("bad-arguments",),
+        cause="the value of {arguments} is empty. The command line takes it from a variable that is not set on this node or in "
+        "this pod",
+        probe="echo the command line in the job script, or run it with `bash -x`; env | sort",
+        fix="set the variable, or use one that this launcher sets (RANK, WORLD_SIZE, MASTER_ADDR; under SLURM SLURM_PROCID and "
+        "SLURM_NTASKS). A script for torchrun reads os.environ in place of such arguments",
+        link="https://github.com/Azure/AML-Kubernetes/issues/15",
+    ),
+    Entry(
         id="asked-again",
         title="exit code 75: saved a checkpoint, requests a restart",
         kind="death",

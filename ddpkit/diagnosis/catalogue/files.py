@@ -176,13 +176,17 @@ ENTRIES = (
             r"cannot start (?:any|all) ranks?: Resource temporarily unavailable",
             r"\[Errno 11\] Resource temporarily unavailable",
             r"pthread_create failed.*Resource temporarily unavailable",
+            r"what\(\): (?:thread: )?Resource temporarily unavailable",
+            r"Failed to start worker with return value system:11",
+            r"node had condition: \[PIDPressure\]",
             r"OpenBLAS blas_thread_init: pthread_create failed",
             r"libgomp: Thread creation failed",
         ),
+        explains=("ray-node-not-started", "ray-actor-died"),
         cause="the limit on processes and threads is reached (ulimit -u, or pids.max of the cgroup)",
         probe="ulimit -u; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l",
         fix="--env OMP_NUM_THREADS=1 --env OPENBLAS_NUM_THREADS=1, or fewer DataLoader workers. In docker: "
-        "--pids-limit=-1",
+        "--pids-limit=-1. For Ray, which starts a process for each core: ray start --num-cpus=N",
         link="https://man7.org/linux/man-pages/man2/fork.2.html",
     ),
     Entry(

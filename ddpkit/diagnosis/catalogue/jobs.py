@@ -36,12 +36,14 @@ ENTRIES = (
             r"job killed: walltime \d+ exceeded limit",
             r"TERM_RUNLIMIT: job killed",
             r"Job was active longer than specified deadline",
+            r"current input .*hit its timeout of \d+s\b",
+            r"\bMaxRuntimeExceeded\b",
         ),
         context=r"(?P<lightning>Received SIGTERM: 15|[Bb]ypassing (?:signal )?SIGTERM|SLURM auto-requeueing enabled|\bv_num=\w+)",
         cause="[job {job}: ]the time limit is reached",
         probe="sacct[ -j {job}] -o state,elapsed,timelimit",
-        fix="request more time (sbatch or salloc --time=LONGER; PBS: -l walltime; LSF: -W). For long runs: "
-        "--signal=B:USR1@600 and --requeue, with a handler that saves a checkpoint[. For Lightning "
+        fix="request more time (sbatch or salloc --time=LONGER; PBS: -l walltime; LSF: -W; Modal: timeout=; SageMaker: "
+        "max_run). For long runs: --signal=B:USR1@600 and --requeue, with a handler that saves a checkpoint[. For Lightning "
         "(`{lightning}` in the log): srun, and --signal=SIGUSR1@600 without B:]",
         link="https://slurm.schedmd.com/sbatch.html#OPT_time",
     ),

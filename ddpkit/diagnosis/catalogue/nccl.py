@@ -288,4 +288,16 @@ ENTRIES = (
         fix="read the log of the rank that ended first",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
+    Entry(
+        id="nccl-rank-too-high",
+        title="NCCL WARN Invalid rank requested : 2/2",
+        patterns=(r"Invalid rank requested : (?P<number>\d+)/(?P<size>\d+)",),
+        explains=("nccl-warning", "nccl-error"),
+        cause="this process calls itself rank {number} of {size}, and ranks are counted from 0. Ranks begin at 1 here, or the "
+        "number of ranks is too small",
+        probe="in each process: echo $RANK $WORLD_SIZE $NODE_RANK $LOCAL_RANK",
+        fix="count the ranks from 0, with WORLD_SIZE = nodes * processes per node. On Kubernetes and AzureML the index of a "
+        "worker begins at 0 beside the master's: rank = index + 1 only where the master is rank 0",
+        link="https://github.com/Azure/AML-Kubernetes/issues/58",
+    ),
 )

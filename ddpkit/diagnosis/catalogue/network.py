@@ -7,6 +7,9 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 # Addresses that docker's and podman's bridges have by default.
 _BRIDGE = r"(?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)"
 
+# Addresses that are valid on one link only, as those of a cloud's metadata service or of a BMC.
+_LINK_LOCAL = r"(?P<peer>169\.254\.\d+\.\d+|fe80:[\w:%.-]+)"
+
 ENTRIES = (
     Entry(
         id="loopback-fallback",
@@ -227,15 +230,33 @@ ENTRIES = (
             rf"[Cc]onnect to {_BRIDGE}<\d+> failed",
             rf"[Cc]onnect to {_BRIDGE}<\d+> returned",
             rf"SO_ERROR: .*, remote=\[{_BRIDGE}\]",
+            r"timed out after \d+\w* while trying to connect to \((?P<peer>172\.17\.0\.\d+), \d+\)",
             rf"connect \[{_BRIDGE}\]:\d+: (?:Connection refused|No route to host|Connection timed out)",
         ),
-        explains=("firewall-reject", "firewall-drop", "nccl-warning", "nccl-error"),
-        cause="a rank in a container published[ {host},][ {peer},] an address of the container engine's bridge. Other "
+        explains=("firewall-reject", "firewall-drop", "nccl-warning", "nccl-error", "master-unreachable"),
+        cause="a rank in a container published[ {peer},] an address of the container engine's bridge. Other "
         "hosts cannot reach it",
         probe="in the container: ip -br addr; on its host: docker network inspect bridge",
         fix="start the container with --network=host --ipc=host. If it is an address of your own network, open all ports "
         "between the nodes",
         link="https://github.com/vllm-project/vllm/issues/19670",
+    ),
+    Entry(
+        id="link-local-address",
+        title="socketStartConnect: Connect to 169.254.255.18<42219> failed : Software caused connection abort",
+        patterns=(
+            rf"[Cc]onnect to {_LINK_LOCAL}<\d+> failed",
+            rf"[Cc]onnect to {_LINK_LOCAL}<\d+> returned",
+            rf"SO_ERROR: .*, remote=\[{_LINK_LOCAL}\]",
+            rf"connect \[{_LINK_LOCAL}\]:\d+: (?:Connection refused|No route to host|Connection timed out)",
+        ),
+        explains=("firewall-reject", "firewall-drop", "nccl-warning", "nccl-error"),
+        cause="a rank published {peer}, a link-local address that other hosts cannot reach. NCCL or gloo chose a wrong "
+        "interface there: that of a metadata service, of a BMC, or of a container network",
+        probe="on each node: ip -br address; ip route get OTHER_NODE; echo $NCCL_SOCKET_IFNAME $GLOO_SOCKET_IFNAME",
+        fix="export NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0 on all nodes (on SageMaker, too), with the interface "
+        "that `ip route get OTHER_NODE` shows",
+        link="https://github.com/verl-project/verl/issues/726",
     ),
     Entry(
         id="mesh-too-wide",

@@ -76,13 +76,14 @@ ENTRIES = (
             r"unable to write to file </torch_",
             r"No space left on device\W+joblib will operate in serial mode",
             r"(?:include/shm\.h|shmutils\.cc|/dev/shm).*No space left on device",
+            r"configured object store size \([\d.]+ GB\) exceeds /dev/shm size",
         ),
         explains=("disk-full",),
-        cause="/dev/shm is full or too small. DataLoader workers pass batches through it, NCCL keeps buffers there, and "
-        "Python's multiprocessing its locks and queues",
+        cause="/dev/shm is full or too small. DataLoader workers pass batches through it, NCCL keeps buffers there, Ray its "
+        "objects, and Python's multiprocessing its locks and queues",
         probe="df -h /dev/shm",
-        fix="use docker run --ipc=host (or --shm-size=16g). Otherwise reduce num_workers, or call "
-        "torch.multiprocessing.set_sharing_strategy('file_system')",
+        fix="use docker run --ipc=host (or --shm-size=16g). On Kubernetes, mount an emptyDir with `medium: Memory` at "
+        "/dev/shm. Otherwise reduce num_workers, or call torch.multiprocessing.set_sharing_strategy('file_system')",
         link="https://github.com/pytorch/pytorch/issues/5040",
     ),
     Entry(
@@ -104,6 +105,8 @@ ENTRIES = (
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*the kernel ended it: out of memory",
             r"\bOOMKilled\b",
             r"unable to mmap \d+ bytes from file <(?!/torch_)\S+>: Cannot allocate memory",
+            r"The replica \S+(?: \d+)? ran out-of-memory and exited",
+            r"Replicas low on memory: (?P<replica>[\w-]+)",
         ),
         cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",

@@ -22,7 +22,10 @@ ENTRIES = (
     Entry(
         id="k8s-unschedulable",
         title="0/5 nodes are available: 5 Insufficient nvidia.com/gpu",
-        patterns=(r"\d+/\d+ nodes are available: (?P<reason>.*)",),
+        patterns=(
+            r"\d+/\d+ nodes are available: (?P<reason>.*)",
+            r"pod didn't trigger scale-up(?: \([^)]*\))?: (?P<reason>.*)",
+        ),
         cause="Kubernetes found no node for the pod: {reason}",
         probe="kubectl describe pod NAME; kubectl describe nodes | grep -A8 Allocated",
         fix="request less (GPUs, memory), free nodes, or correct nodeSelector, tolerations and the name of "
@@ -92,6 +95,7 @@ ENTRIES = (
         patterns=(
             r"exceeded quota: (?P<quota>\S+), requested: (?P<wanted>.+?), used: (?P<used>.+?), limited: (?P<limit>\S+)",
         ),
+        explains=("k8s-denied",),
         cause="the namespace's quota {quota} does not permit the pod: it requests {wanted}, and {used} of {limit} are used",
         probe="kubectl describe quota",
         fix="request less, or end other pods of the namespace. Otherwise request a larger quota from the administrators",
@@ -103,6 +107,7 @@ ENTRIES = (
         patterns=(
             r"Preempted in order to admit critical pod",
             r"\bPreempted by (?:pod )?\S+ on node (?P<host>\S+)",
+            r"Preempted to accommodate a workload",
         ),
         cause="Kubernetes ended the pod for a pod with a higher priority",
         probe="kubectl describe pod NAME; kubectl get priorityclass",
@@ -116,6 +121,8 @@ ENTRIES = (
         patterns=(
             r"MountVolume\.\w+ failed for volume \"(?P<volume>[^\"]+)\" : (?!failed to sync)(?P<reason>.*)",
             r"Unable to attach or mount volumes: unmounted volumes=\[(?P<volume>[^\]]+)\]",
+            r"cannot find volume \"(?P<volume>[^\"]+)\" to mount into container",
+            r"Multi-Attach error for volume \"(?P<volume>[^\"]+)\" (?P<reason>.*)",
         ),
         cause="Kubernetes cannot mount the volume {volume}, and the pod does not start[: {reason}]",
         probe="kubectl describe pod NAME; kubectl get pvc,pv; on that node: journalctl -u kubelet | grep -i mount",

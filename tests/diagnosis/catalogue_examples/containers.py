@@ -21,11 +21,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
             "https://github.com/nv-tlabs/3dgrut/issues/71",
         ),
-        ("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all", "podman 4.3, source"),
         (
             "docker: Error response from daemon: Unknown runtime specified nvidia.",
             "https://github.com/NVIDIA/nvidia-docker/issues/578",
         ),
+        ("unknown flag: --gpus", "docker 18.09, documented"),
     ),
     "docker-daemon": (
         (
@@ -111,6 +111,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'Failed to pull image "registry.example.com/train:1": rpc error: code = NotFound',
             "Kubernetes 1.29, source",
         ),
+        (
+            "FATAL:   Unable to handle docker://nvcr.io/nvidia/pytrch:24.01-py3 uri: failed to get checksum for docker://nvcr.io/nvidia/pytrch:24.01-py3: unauthorized: authentication required",
+            "singularity 3.8, source",
+        ),
     ),
     "image-unreadable": (
         (
@@ -122,6 +126,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "apptainer 1.4, source",
         ),
         ("[ERROR] Invalid image format: /images/torch.sqsh", "enroot 3.5, source"),
+        (
+            "FATAL:   container creation failed: mount error: can't mount image /proc/self/fd/9: failed to mount squashfs filesystem: invalid argument.",
+            "https://github.com/ehw-fit/tf-approximate/issues/18",
+        ),
     ),
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
@@ -172,10 +180,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "mpi-slots": (("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
-    "mpi-daemon": (
-        ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
-        ("ORTE has lost communication with a remote daemon.", "Open MPI 4.1, source"),
-    ),
+    "mpi-daemon": (("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),),
     "mpi-abort": (
         (
             "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 1 (Hangup).",
@@ -242,8 +247,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Kubernetes 1.29, source",
         ),
         (
-            "Warning  BackOff  kubelet  Back-off restarting failed container",
-            "Kubernetes 1.29, source",
+            "UnexpectedStatusException: Error for Training job pytorch-training-2020-10-26: Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
+            "https://github.com/aws-samples/amazon-sagemaker-bert-classify-pytorch/issues/2",
+        ),
+        (
+            "PyTorchJob mnist-ddp is failed because 1 Worker replica(s) failed.",
+            "training-operator 1.7, source",
+        ),
+        (
+            "jobset failed due to one or more job failures",
+            "jobset 0.5, source",
+        ),
+        (
+            "The replica workerpool0-0 exited with a non-zero status of 1. To find out more about why your job exited please check the logs",
+            "https://github.com/GoogleCloudPlatform/vertex-ai-samples/issues/2880",
+        ),
+        (
+            "subprocess.CalledProcessError: Command 'accelerate",
+            "https://github.com/Saquib764/omini-kontext/issues/22",
+        ),
+        (
+            "ERROR: Trial 139 (Experiment 138) was terminated: allocation failed: resources failed with non-zero exit code: container failed with non-zero exit code: 1 (exit code 1)",
+            "https://github.com/determined-ai/determined/issues/8915",
         ),
         (
             "[2024-01-05 10:11:12,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711",
@@ -274,28 +299,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/aws-samples/aws-do-eks/pull/69",
         ),
     ),
-    "ray-head-unreachable": (
-        (
-            "[2025-02-16 16:05:55,537 E 350061 350061] gcs_rpc_client.h:179: Failed to connect to GCS at address 172.23.15.13:20000 within 5 seconds.",
-            "https://github.com/Jiayi-Pan/TinyZero/issues/75",
-        ),
-        (
-            "[2025-07-23 10:05:49,679 W 51000 51000] gcs_rpc_client.h:151: Failed to connect to GCS at address :6379 within 5 seconds.",
-            "https://github.com/ModalMinds/MM-EUREKA/issues/54",
-        ),
-        (
-            "2022-03-30 17:22:35,502 WARNING node.py:1465 -- Unable to connect to GCS at 127.0.0.1:6379. Check that (1) Ray GCS with matching version started successfully at the specified address, and (2) there is no firewall setting preventing access.",
-            "https://github.com/ray-project/ray/issues/23611",
-        ),
-        (
-            "[2025-02-16 16:06:26,552 W 350061 350061] gcs_client.cc:178: Failed to get cluster ID from GCS server: TimedOut: Timed out while waiting for GCS to become available.",
-            "https://github.com/Jiayi-Pan/TinyZero/issues/75",
-        ),
-        (
-            "[2022-09-08 17:16:31,380 C 46829 46957] gcs_rpc_client.h:537:  Check failed: absl::ToInt64Seconds(absl::Now() - gcs_last_alive_time_) < ::RayConfig::instance().gcs_rpc_server_reconnect_timeout_s() Failed to connect to GCS within 60 seconds",
-            "https://github.com/ray-project/ray/issues/28372",
-        ),
-    ),
     "ray-actor-died": (
         (
             "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
@@ -315,13 +318,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Ray 2.30, source",
         ),
         (
-            "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable.",
-            "Ray 2.30, source",
+            "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.226.129.21 Worker port: 50045 Worker PID: 110142 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.",
+            "https://github.com/PeterGriffinJin/Search-R1/issues/45",
         ),
         (
-            "The node with node id: 0f and address: 10.0.0.3 has been marked dead because the detector "
-            "has missed too many heartbeats from it.",
-            "Ray 2.9, source",
+            "ray.exceptions.OwnerDiedError: Failed to retrieve object 00ff. The object's owner has exited.",
+            "Ray 2.40, source",
         ),
     ),
     "ray-memory": (
@@ -400,6 +402,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "container-no-shell": (
         (
+            'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "torchrun": executable file not found in $PATH: unknown',
+            "runc 1.1, source",
+        ),
+        (
             "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
             "https://github.com/NVIDIA/pyxis/issues/61",
         ),
@@ -464,6 +470,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'OCI runtime create failed: error mounting "/etc/x" to rootfs at "/etc/x": not a directory',
             "runc 1.1, source",
         ),
+        (
+            "FATAL:   container creation failed: mount ->/mnt/home/jjun/.kachery error: can't remount /mnt/home/jjun/.kachery: no such file or directory",
+            "https://github.com/flatironinstitute/spikeforest2/issues/2",
+        ),
     ),
     "mpi-daemon-missing": (
         (
@@ -517,10 +527,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}.",
             "vLLM 0.6, source",
-        ),
-        (
-            "ValueError: Total available GPUs 4 is less than total desired GPUs 8",
-            "verl 0.3, source",
         ),
     ),
     "vllm-engine-failed": (
@@ -607,6 +613,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'FATA[0000] exec: "nvidia-container-cli": executable file not found in $PATH',
             "nerdctl 1.7, documented",
         ),
+        (
+            'FATAL:   container creation failed: exec: "/usr/bin/nvidia-container-cli": stat /usr/bin/nvidia-container-cli: no such file or directory',
+            "https://github.com/gglyptodon/helixer-docker/issues/5",
+        ),
     ),
     "container-file-unreadable": (
         (
@@ -643,6 +653,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: b'GCS cannot find the node with node ID 4f1c'",
             "https://github.com/ray-project/ray/pull/47088",
         ),
+        (
+            "[2022-11-03 21:18:32,436 E 251378 251378] core_worker.cc:149: Failed to register worker 01000000ffffffffffffffffffffffffffffffffffffffffffffffff to Raylet. IOError: [RayletClient] Unable to register worker with raylet. No such file or directory",
+            "https://github.com/ray-project/ray/issues/30012",
+        ),
     ),
     "image-no-space": (
         (
@@ -652,6 +666,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: pyxis:     FATAL ERROR:Failed to write to output filesystem",
             "https://github.com/NVIDIA/enroot/issues/83",
+        ),
+        (
+            "FATAL:   While making image from oci registry: error fetching image to cache: while building SIF from layers: packer failed to pack: while unpacking tmpfs: error unpacking rootfs: unpack layer: unpack entry: opt/conda/lib/libmkl_mc3.so.1: unpack to regular file: short write: write /tmp/build-temp-4184616778/rootfs/opt/conda/lib/libmkl_mc3.so.1: no space left on device",
+            "https://github.com/KosinskiLab/AlphaPulldown/issues/488",
+        ),
+        (
+            "failed to register layer: write /opt/conda/lib/libtorch_cuda.so: no space left on device",
+            "docker 24, documented",
         ),
     ),
     "deepspeed-alone": (
@@ -743,6 +765,114 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "WARNING: Open MPI accepted a TCP connection from what appears to be a",
             "Open MPI 4.1, source",
+        ),
+    ),
+    "container-driver-too-old": (
+        (
+            "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version, or use an earlier cuda container: unknown",
+            "https://github.com/MauriceNino/dashdot/issues/1226",
+        ),
+    ),
+    "cdi-specification": (
+        (
+            "Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all",
+            "podman 4.3, source",
+        ),
+        (
+            'Error: setting up CDI devices: failed to inject devices: failed to stat CDI host device "/dev/dri/controlD69": no such file or directory',
+            "https://github.com/NVIDIA/nvidia-container-runtime/issues/182",
+        ),
+        (
+            "error running createContainer hook #5: exit status 3, stdout: , stderr: No help topic for 'disable-device-node-modification': unknown",
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/568",
+        ),
+    ),
+    "image-registry-unreachable": (
+        (
+            'ERROR: failed to solve: nvcr.io/nvidia/pytorch:24.02-py3: failed to resolve source metadata for nvcr.io/nvidia/pytorch:24.02-py3: failed to do request: Head "https://nvcr.io/v2/nvidia/pytorch/manifests/24.02-py3": net/http: TLS handshake timeout',
+            "https://github.com/hiyouga/LlamaFactory/issues/6922",
+        ),
+        (
+            'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: Temporary failure in name resolution',
+            "https://github.com/maum-ai/hififace/issues/11",
+        ),
+        (
+            'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)',
+            "docker 24, documented",
+        ),
+    ),
+    "image-registry-certificate": (
+        (
+            'Error response from daemon: Get "https://registry-1.docker.io/v2/": x509: certificate signed by unknown authority',
+            "https://github.com/WyvernTKC/cpuminer-gr-avx2/issues/72",
+        ),
+        (
+            "x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs",
+            "docker 24, documented",
+        ),
+    ),
+    "container-no-names": (
+        (
+            "  Temporary failure resolving 'developer.download.nvidia.com'",
+            "https://github.com/pytorch/pytorch/issues/5903",
+        ),
+    ),
+    "loop-devices": (
+        (
+            "FATAL:   container creation failed: mount /proc/self/fd/3->/usr/local/var/singularity/mnt/session/rootfs error: while mounting image /proc/self/fd/3: failed to find loop device: could not attach image file to loop device: no loop devices available",
+            "https://github.com/wheaton5/souporcell/issues/201",
+        ),
+    ),
+    "container-hook-nvidia": (
+        (
+            "Error: OCI runtime error: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)",
+            "https://github.com/podman-container-tools/podman/issues/16094",
+        ),
+    ),
+    "mpi-daemon-lost": (
+        (
+            "ORTE has lost communication with a remote daemon.",
+            "https://github.com/kubeflow/mpi-operator/issues/152",
+        ),
+    ),
+    "docker-name-used": (
+        (
+            'docker: Error response from daemon: Conflict. The container name "/train" is already in use by container "4f0b". You have to remove (or rename) that container to be able to reuse that name.',
+            "docker 24, documented",
+        ),
+    ),
+    "docker-no-tty": (
+        (
+            "the input device is not a TTY",
+            "docker 24, source",
+        ),
+    ),
+    "image-architecture": (
+        (
+            "exec /usr/bin/python3: exec format error",
+            "runc 1.1, documented",
+        ),
+        (
+            "docker: no matching manifest for linux/arm64/v8 in the manifest list entries.",
+            "docker 24, documented",
+        ),
+        (
+            'failed to pull and unpack image "docker.io/library/train:1": no match for platform in manifest: not found',
+            "containerd 1.7, source",
+        ),
+    ),
+    "no-user-namespaces": (
+        (
+            "ERROR  : Failed to create user namespace: user namespace disabled",
+            "apptainer 1.3, source",
+        ),
+        (
+            "processing tar file(potentially insufficient UIDs or GIDs available in user namespace (requested 0:42 for /etc/gshadow): Check /etc/subuid and /etc/subgid",
+            "podman 4.9, source",
+        ),
+        (
+            "newuidmap: write to uid_map failed: Operation not permitted",
+            "shadow 4.8, source",
         ),
     ),
 }

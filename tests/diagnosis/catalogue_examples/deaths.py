@@ -517,4 +517,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Python 3.11, source",
         ),
     ),
+    "argument-empty": (
+        (
+            "pytorch_mnist.py: error: argument --rank: invalid int value: ''",
+            "https://github.com/Azure/AML-Kubernetes/issues/15",
+        ),
+    ),
 }

@@ -65,6 +65,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("BlockingIOError: [Errno 11] Resource temporarily unavailable", "Python 3.11, run"),
         ("libgomp: Thread creation failed: Resource temporarily unavailable", "libgomp 12, source"),
+        (
+            "[2025-02-16 02:29:23,228 E 630 630] logging.cc:108: Unhandled exception: N5boost10wrapexceptINS_6system12system_errorEEE. what(): thread: Resource temporarily unavailable [system:11]",
+            "https://github.com/vllm-project/vllm/issues/13354",
+        ),
+        (
+            "[2025-12-23 07:57:11,359 C 4055 4055] (raylet) worker_pool.cc:684: Failed to start worker with return value system:11: Resource temporarily unavailable",
+            "https://github.com/ray-project/ray/issues/59626",
+        ),
+        (
+            "Warning  Evicted  1m  kubelet  The node had condition: [PIDPressure].",
+            "kubernetes 1.30, source",
+        ),
     ),
     "file-missing": (
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),

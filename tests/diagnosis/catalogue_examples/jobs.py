@@ -26,6 +26,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Pod was active on the node longer than the specified deadline",
             "Kubernetes 1.29, source",
         ),
+        (
+            "modal.exception.FunctionTimeoutError: Task's current input in-01 hit its timeout of 300s",
+            "modal 0.64, documented",
+        ),
+        (
+            "2024-05-06 07:10:09 MaxRuntimeExceeded - Training job runtime exceeded MaxRuntimeInSeconds provided",
+            "SageMaker, documented",
+        ),
     ),
     "slurm-preempted": (
         (

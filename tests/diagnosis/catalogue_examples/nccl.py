@@ -179,4 +179,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.8, source",
         ),
     ),
+    "nccl-rank-too-high": (
+        (
+            "job-worker-1:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2",
+            "https://github.com/Azure/AML-Kubernetes/issues/58",
+        ),
+    ),
 }

@@ -175,5 +175,27 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [172.17.0.2]:17593: Connection refused",
             "torch 1.5, source",
         ),
+        (
+            "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (172.17.0.2, 44737).",
+            "https://github.com/OpenRLHF/OpenRLHF/issues/265",
+        ),
+    ),
+    "link-local-address": (
+        (
+            "ip-10-0-225-125:17:52 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 169.254.255.18<42219> failed : Software caused connection abort",
+            "https://github.com/ultralytics/yolov5/issues/12811",
+        ),
+        (
+            "node1:12:34 [0] NCCL INFO socketPollConnect: connect to 169.254.3.1<40815> returned Connection refused, retrying",
+            "NCCL 2.18, source",
+        ),
+        (
+            "SO_ERROR: No route to host, remote=[169.254.3.1]:51234",
+            "gloo 0.5, source",
+        ),
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [169.254.0.1]:46496: Connection refused",
+            "gloo 0.5, source",
+        ),
     ),
 }

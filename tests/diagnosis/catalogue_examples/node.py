@@ -64,6 +64,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: unable to write to file </torch_4711_1234>",
             "torch 1.13, source",
         ),
+        (
+            "ValueError: The configured object store size (11.81114368 GB) exceeds /dev/shm size (11.8111232 GB). This will harm performance.",
+            "https://github.com/alumae/kiirkirjutaja/issues/5",
+        ),
     ),
     "host-out-of-memory": (
         (
@@ -113,6 +117,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: unable to mmap 9976576152 bytes from file </models/pytorch_model-00001-of-00002.bin>: Cannot allocate memory (12)",
             "torch 2.6, source",
+        ),
+        (
+            "The replica master 0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL)",
+            "https://github.com/tensorflow/models/issues/9352",
+        ),
+        (
+            "Replicas low on memory: workerpool0",
+            "Vertex AI, documented",
         ),
     ),
     "one-core": (

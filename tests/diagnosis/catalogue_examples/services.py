@@ -134,6 +134,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning  FailedScheduling  default-scheduler  0/5 nodes are available: 5 Insufficient nvidia.com/gpu.",
             "Kubernetes 1.29, source",
         ),
+        (
+            "Normal   NotTriggerScaleUp  6s  cluster-autoscaler  pod didn't trigger scale-up (it wouldn't fit if a new node is added): 2 Insufficient nvidia.com/gpu",
+            "cluster-autoscaler 1.28, source",
+        ),
     ),
     "download-unreachable": (
         (
@@ -238,6 +242,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Preempted by pod 7a1c on node gpu-3",
             "Kubernetes 1.29, source",
         ),
+        (
+            "Preempted to accommodate a workload (UID: 5c023c28, JobUID: UNKNOWN) due to prioritization in the ClusterQueue",
+            "kueue 0.8, source",
+        ),
     ),
     "pod-volume": (
         (
@@ -247,6 +255,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data]: timed out waiting for the condition",
             "Kubernetes 1.27, source",
+        ),
+        (
+            'Warning  Failed     3s    kubelet            Error: cannot find volume "ssh-auth" to mount into container "mpi-launcher"',
+            "https://github.com/kubernetes-sigs/kueue/issues/961",
+        ),
+        (
+            'Warning  FailedAttachVolume  9s  attachdetach-controller  Multi-Attach error for volume "pvc-1b2c" Volume is already used by pod(s) trainer-0',
+            "kubernetes 1.30, source",
         ),
     ),
     "wandb-unreachable": (

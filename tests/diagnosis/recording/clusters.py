@@ -537,7 +537,7 @@ for _name, _command, _provoked, _cause in (
     ("podman-pull", "podman run --rm docker.io/pytorch/pytorch:2.9 python train.py", "the registry cannot be reached", "image-not-found or hub-unreachable"),
     ("podman-short-name", "podman run --rm my-training-image python train.py", "no registry has the image", "image-not-found"),
     ("podman-mount", "podman run --rm -v /data/imagenet:/data --rootfs /none python", "the directory to mount does not exist", "container-start-failed or file-missing or container-mount-missing"),
-    ("podman-cdi", "podman run --rm --device nvidia.com/gpu=all --rootfs /usr hostname", "the machine has no GPU devices for containers", "docker-no-gpu or container-start-failed"),
+    ("podman-cdi", "podman run --rm --device nvidia.com/gpu=all --rootfs /usr hostname", "the machine has no GPU devices for containers", "cdi-specification or docker-no-gpu or container-start-failed"),
 ):  # fmt: skip
     shell(f"containers/{_name}", _command, _provoked, _cause, on="node1")
 
