@@ -59,6 +59,38 @@ ENTRIES = (
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),
     Entry(
+        id="container-gpu-refused",
+        title="nvidia-container-cli: container error: file lookup failed: permission denied",
+        patterns=(
+            r"nvidia-container-cli: (?P<reason>\w+ error: .*(?:permission denied|operation not permitted))",
+            r"nvidia-container-cli: (?P<reason>\w+ error: .*: no such device or address)",
+            r"nvidia-container-cli: (?P<reason>ldcache error: process .* failed.*)",
+        ),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the NVIDIA container toolkit ran on the node, but the system or the image did not let it finish: {reason}",
+        probe="on that node: nvidia-container-cli --version; ls -ld of the path in the message; dmesg -T | tail; getenforce",
+        fix="keep the container's directory (ENROOT_DATA_PATH, or docker's data-root) on a local disk that is not root-squashed. "
+        "After an update of libnvidia-container, go back to the former version. Where ldconfig failed, try another image",
+        link="https://github.com/NVIDIA/enroot/issues/232",
+    ),
+    Entry(
+        id="container-no-namespace",
+        title="enroot-nsenter: failed to create user namespace; seccomp filter failed: Function not implemented",
+        patterns=(
+            r"[Ff]ailed to create user namespace: (?P<reason>.*)",
+            r"seccomp filter failed: (?P<reason>.*)",
+            r"cannot clone: (?P<reason>Operation not permitted|Invalid argument)",
+        ),
+        explains=("container-start-failed",),
+        cause="the kernel of the node does not let a user create a container's namespace ({reason}). It is switched off there, "
+        "or the kernel is too old",
+        probe="on that node: sysctl user.max_user_namespaces kernel.unprivileged_userns_clone "
+        "kernel.apparmor_restrict_unprivileged_userns; uname -r",
+        fix="run on another node (--exclude=NODE). As administrator: sysctl -w user.max_user_namespaces=65536; on Ubuntu 24.04 "
+        "also kernel.apparmor_restrict_unprivileged_userns=0",
+        link="https://github.com/NVIDIA/enroot/issues/41",
+    ),
+    Entry(
         id="docker-no-gpu",
         title="could not select device driver with capabilities: [[gpu]]",
         patterns=(
@@ -303,8 +335,8 @@ ENTRIES = (
             r"error mounting \"(?P<path>[^\"]+)\"",
         ),
         explains=("container-start-failed",),
-        cause="{path} cannot be mounted into the container: it does not exist on that node, or the mount point "
-        "is missing",
+        cause="{path} cannot be mounted into the container: it does not exist on that node, its user may not read it (root on "
+        "NFS), or the mount point is missing",
         probe="on that node: ls -ld {path}",
         fix="create the directory on every node, or correct the mounts (--container-mounts, -v, --bind)",
         link="https://github.com/NVIDIA/pyxis/wiki/Usage",
@@ -334,7 +366,10 @@ ENTRIES = (
     Entry(
         id="mpi-slots",
         title="There are not enough slots available in the system",
-        patterns=(r"There are not enough slots available in the system",),
+        patterns=(
+            r"There are not enough slots available in the system",
+            r"Your job has requested more processes than the ppr",
+        ),
         cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
         fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe",
@@ -368,6 +403,8 @@ ENTRIES = (
         patterns=(
             r"was unable to reliably start one or more daemons",
             r"has lost communication with a remote daemon",
+            r"unable to connect to server (?P<host>\S+) at port (?P<port>\d+) \(check for firewalls",
+            r"HYDU_sock_connect .*unable to connect from \"[^\"]+\" to \"(?P<host>[^\"]+)\"",
         ),
         cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
         "of Open MPI there, or a firewall",
@@ -437,8 +474,13 @@ ENTRIES = (
             r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
             r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = (?P<code>[1-9]\d*)",
             r"\bProcessRaisedException\b",
+            r"failed to run .*, is localhost: True, exception: Encountered a bad command exit code",
+            r"FailedJobError: Job \(task=(?P<rank>\d+)\) failed during processing with trace",
             r"\bProcessExitedException: process (?P<rank>\d+) terminated with exit code",
-            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>\d+)",
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>(?!(?:134|143)\b)\d+)",
+            r"(?P<host>[\w.-]+): rank (?P<rank>\d+) exited with code (?P<code>[1-9]\d*)",
+            r"flux-job: task\(s\) exited with exit code (?P<code>[1-9]\d*)",
+            r"clush: (?P<host>\S+): exited with exit code (?P<code>[1-9]\d*)",
             r"srun: .*Terminating (?:job step|StepId)",
             r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
             r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<rank>\d+)",
@@ -457,10 +499,11 @@ ENTRIES = (
         patterns=(
             r"Open MPI failed to TCP connect to a peer MPI process",
             r"Open MPI accepted a TCP connection from what appears",
+            r"A process or daemon was unable to complete a TCP connection",
         ),
         cause="Open MPI uses an interface that the other hosts do not reach, or that has the same address on each host "
-        "(docker0, virbr0)",
-        probe="on each node: ip -br addr",
+        "(docker0, virbr0). Or a firewall drops its ports",
+        probe="on each node: ip -br addr; sudo iptables -L -n | head -20",
         fix="mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0, with the interface or the subnet that has the "
         "route to the other nodes. For NCCL, also -x NCCL_SOCKET_IFNAME=eth0",
         link="https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",
@@ -643,6 +686,16 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/5818",
     ),
     Entry(
+        id="deepspeed-slot-empty",
+        title="deepspeed: invalid literal for int() with base 10: ''",
+        patterns=(r"invalid literal for int\(\) with base 10: ''",),
+        needs=r"parse_inclusion_exclusion",
+        cause="a number is missing in deepspeed's list of GPUs: CUDA_VISIBLE_DEVICES or --include is empty or ends in a comma",
+        probe='echo "[$CUDA_VISIBLE_DEVICES]"',
+        fix="unset CUDA_VISIBLE_DEVICES and pass deepspeed --include localhost:0,1, without a comma at the end",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/2601",
+    ),
+    Entry(
         id="deepspeed-alone",
         title="train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",
         patterns=(r"gradient_acc_step \* world_size\D*(?P<batch>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* 1$",),
@@ -734,5 +787,28 @@ ENTRIES = (
         probe="grep -n batch_size CONFIG; echo $WORLD_SIZE",
         fix="set train_batch_size to micro batch * accumulation * ranks, or omit train_batch_size (`auto`)",
         link="https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters",
+    ),
+    Entry(
+        id="pmix-component",
+        title="PMIX stopped checking at the first component: Framework: psec, Component: munge; pmix_psec_base_open failed",
+        patterns=(
+            r"pmix_psec_base_open failed",
+            r"\bComponent: munge$",
+        ),
+        explains=("mpi-daemon",),
+        cause="PMIx of this program or container has no munge plugin, and the job's environment asks for it",
+        probe="env | grep PMIX_; in the container: ls /usr/lib/*/pmix* | grep munge",
+        fix="export PMIX_MCA_psec=native before srun. torch alone needs no MPI: srun --mpi=none",
+        link="https://github.com/NVIDIA/pyxis/issues/88",
+    ),
+    Entry(
+        id="pmix-shared-store",
+        title="PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c",
+        kind="noise",
+        patterns=(r"PMIX ERROR: ERROR in file gds_ds\w+\.c",),
+        cause="PMIx cannot use its store in shared memory, and takes another way",
+        probe="nothing to check",
+        fix="export PMIX_MCA_gds=hash makes it silent",
+        link="https://github.com/open-mpi/ompi/issues/7516",
     ),
 )

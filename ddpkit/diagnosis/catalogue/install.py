@@ -264,7 +264,8 @@ ENTRIES = (
         id="local-rank-argument",
         title="KeyError: 'LOCAL_RANK'",
         patterns=(
-            r"KeyError: '(?P<variable>LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS)'",
+            r"KeyError: '(?P<variable>LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NODEID|SLURM_NTASKS"
+            r"|SLURM_NNODES|SLURM_JOB_NUM_NODES|SLURM_JOB_ID|SLURM_JOBID|SLURM_NODELIST|SLURM_JOB_NODELIST|OMPI_COMM_WORLD_\w+|PMI_RANK)'",
         ),
         cause="the script reads {variable}, and no launcher set it",
         probe="ddpkit env --explain, started the same way",

@@ -19,11 +19,15 @@ ENTRIES = (
             r"(?P<program>\S+): cannot execute: required file not found",
             r"(?P<program>\S+/(?:python[\d.]*|torchrun|accelerate|deepspeed|activate|conda|mpirun|\w+\.sh)): No such file or directory$",
             r"(?P<program>\S+): (?:/\S+: )?bad interpreter: No such file or directory",
+            r"task (?P<rank>\d+): start failed: (?P<program>\S+): No such file or directory",
+            r"execvp error on file (?P<program>\S+) \(No such file or directory\)",
         ),
         cause="{program|a program} is not found on that host: it is not on PATH, was removed, or its first "
-        "line names a missing interpreter (also with Windows line ends). An SSH command does not read "
-        "the interactive part of ~/.bashrc, so conda and modules are not active",
-        probe="the same way: ssh {host|localhost} 'echo $PATH; command -v {program|python}'",
+        "line names a missing interpreter (also with Windows line ends). A command over SSH does not read "
+        "the interactive part of ~/.bashrc, so conda and modules are not active. An environment on a local disk is on its own "
+        "node alone",
+        probe="on that host, started the same way (srun -w {host|NODE}, or ssh {host|NODE}): bash -c 'echo $PATH; command -v "
+        "{program|python}'",
         fix="install {program|it} on that host, pass its full path (for Python: ddpkit launch --python "
         "/path/to/env/bin/python), or activate the environment in the job script",
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
@@ -40,6 +44,52 @@ ENTRIES = (
         fix="begin the script with `#!/bin/bash -l`, or with `source /etc/profile.d/modules.sh` (Lmod: lmod.sh or "
         "z00_lmod.sh). Call it in the script, not with srun",
         link="https://github.com/envmodules/modules/issues/339",
+    ),
+    Entry(
+        id="module-load-failed",
+        doubtful=True,
+        title="Lmod has detected the following error; Unable to locate a modulefile for 'cuda/11.8'",
+        patterns=(
+            r"Lmod has detected the following error: +(?P<reason>.*)",
+            r"Unable to locate a modulefile for '?(?P<reason>[^' ]+)",
+        ),
+        explains=("command-not-found", "module-missing", "library-missing", "cuda-toolkit-mismatch"),
+        cause="`module load` failed in the job script: {reason}. This shell and its ranks run without the module",
+        probe="on that host: module avail 2>&1 | less; module spider NAME",
+        fix="load a module that exists there, with the modules that it needs before it (`module spider NAME/VERSION`). Write "
+        "`set -e` at the top of the script, so that it ends there",
+        link="https://lmod.readthedocs.io/en/latest/010_user.html",
+    ),
+    Entry(
+        id="conda-not-active",
+        doubtful=True,
+        title="Your shell has not been properly configured to use 'conda activate'; Could not find conda environment",
+        patterns=(
+            r"Your shell has not been properly configured to use 'conda activate'",
+            r"Run 'conda init' before 'conda activate'",
+            r"Could not find conda environment: (?P<environment>\S+)",
+            r"Not a conda environment: (?P<environment>\S+)",
+            r"line \d+: activate: No such file or directory",
+        ),
+        explains=("command-not-found", "module-missing", "library-missing", "own-exception"),
+        cause="`conda activate`[ of {environment}] failed in the job script, so its Python is another one. A script's shell does "
+        "not read ~/.bashrc, and environments can be on other disks",
+        probe="in the job script: conda info --envs; which python",
+        fix="source $(conda info --base)/etc/profile.d/conda.sh before `conda activate`, or call "
+        "/path/to/env/bin/python directly",
+        link="https://github.com/conda/conda/issues/8536",
+    ),
+    Entry(
+        id="line-continued-badly",
+        title="train.sh: line 12: --master_port: command not found",
+        patterns=(r"(?:^|[: ])(?P<option>--?[A-Za-z][\w-]*)(?:=\S*)?: (?:command )?not found",),
+        explains=("command-not-found",),
+        cause="the shell took the option {option} for a command: the line above it does not end in a backslash, or a blank "
+        "follows the backslash",
+        probe="grep -nE '\\\\[[:space:]]+$' SCRIPT; grep -n -B1 -e '{option}' SCRIPT",
+        fix="end each line of the command but its last with a backslash, and nothing after it. A comment or an empty line "
+        "between them ends the command, too",
+        link="https://github.com/OpenMOSS/MOSS/issues/147",
     ),
     Entry(
         id="module-missing",

@@ -171,10 +171,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "podman 4.9, run",
         ),
     ),
-    "mpi-slots": (("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
+    "mpi-slots": (
+        ("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),
+        (
+            "Your job has requested more processes than the ppr for",
+            "https://github.com/ComputationalRadiationPhysics/picongpu/issues/3048",
+        ),
+    ),
     "mpi-daemon": (
         ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
         ("ORTE has lost communication with a remote daemon.", "Open MPI 4.1, source"),
+        (
+            "[proxy:0:1@node168.local] main (pm/pmiserv/pmip.c:183): unable to connect to server "
+            "node100.local at port 54762 (check for firewalls!)",
+            "https://github.com/pmodels/mpich/issues/4599",
+        ),
+        (
+            "[proxy:0:1@node168.local] HYDU_sock_connect (utils/sock/sock.c:145): unable to connect from "
+            '"node168.local" to "node100.local" (Connection refused)',
+            "https://github.com/pmodels/mpich/issues/4599",
+        ),
     ),
     "mpi-abort": (
         (
@@ -240,6 +256,27 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Warning  BackOff  kubelet  Back-off restarting failed container",
             "Kubernetes 1.29, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 0 exited with code 1",
+            "ezpz, patterns of PALS, source",
+        ),
+        (
+            "flux-job: task(s) exited with exit code 1",
+            "https://github.com/flux-framework/flux-core/issues/3185",
+        ),
+        (
+            "clush: node3: exited with exit code 255",
+            "ClusterShell 1.9, source",
+        ),
+        (
+            "submitit.core.utils.FailedJobError: Job (task=0) failed during processing with trace:",
+            "https://github.com/facebookincubator/submitit/issues/1775",
+        ),
+        (
+            "Error: failed to run torchrun --nproc_per_node=2 --nnodes=2 train.py on node1, is localhost: "
+            "True, exception: Encountered a bad command exit code!",
+            "https://github.com/hpcaitech/Open-Sora/issues/657",
         ),
     ),
     "ray-old-handle": (
@@ -685,6 +722,65 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "WARNING: Open MPI accepted a TCP connection from what appears to be a",
             "Open MPI 4.1, source",
+        ),
+        (
+            "A process or daemon was unable to complete a TCP connection",
+            "https://github.com/horovod/horovod/issues/2043",
+        ),
+    ),
+    "container-gpu-refused": (
+        (
+            "slurmstepd: error: pyxis:   nvidia-container-cli: container error: file lookup failed: "
+            "/proc/421042/root/fsx/enroot/data/user-1111/pyxis_nemo/etc/debian_version: permission denied",
+            "https://github.com/NVIDIA/pyxis/issues/166",
+        ),
+        (
+            "slurmstepd: error: pyxis:     nvidia-container-cli: mount error: file creation failed: "
+            "/raid/enroot-data/user-9011/pyxis_64.0/run/nvidia-persistenced/socket: no such device or "
+            "address",
+            "https://github.com/NVIDIA/enroot/issues/138",
+        ),
+        (
+            "slurmstepd: error: pyxis:     nvidia-container-cli: ldcache error: process /sbin/ldconfig "
+            "failed with error code: 1",
+            "https://github.com/NVIDIA/pyxis/issues/122",
+        ),
+    ),
+    "container-no-namespace": (
+        (
+            "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: Invalid argument",
+            "https://github.com/NVIDIA/enroot/issues/41",
+        ),
+        (
+            "slurmstepd: error: pyxis: seccomp filter failed: Function not implemented",
+            "https://github.com/NVIDIA/pyxis/issues/42",
+        ),
+        (
+            "cannot clone: Operation not permitted",
+            "Podman 4.9, source",
+        ),
+    ),
+    "pmix-component": (
+        (
+            "  pmix_psec_base_open failed",
+            "https://github.com/NVIDIA/pyxis/issues/88",
+        ),
+        (
+            "Component: munge",
+            "https://github.com/NVIDIA/pyxis/issues/139",
+        ),
+    ),
+    "pmix-shared-store": (
+        (
+            "[gpu001:438533] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 168",
+            "https://github.com/open-mpi/ompi/issues/7516",
+        ),
+    ),
+    "deepspeed-slot-empty": (
+        (
+            "active_resources = parse_inclusion_exclusion(resource_pool,\n"
+            "ValueError: invalid literal for int() with base 10: ''",
+            "https://github.com/deepspeedai/DeepSpeed/issues/2601",
         ),
     ),
 }

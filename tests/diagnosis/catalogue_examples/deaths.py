@@ -48,6 +48,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "worker exited with code 137",
             "docker compose 2.24, run",
         ),
+        (
+            "srun: error: nid002: tasks 4-7: Exited with exit code 137",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 9",
+            "ezpz, patterns of PALS, source",
+        ),
     ),
     "bus-error": (
         ("Bus error (core dumped)", "bash 5.2, documented"),
@@ -93,6 +101,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "zsh: bus error  python train.py",
             "zsh 5.9, source",
+        ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 135",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 7",
+            "ezpz, patterns of PALS, source",
         ),
     ),
     "segfault": (
@@ -146,6 +162,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[node1:12345] Signal: Segmentation fault (11)",
             "Open MPI 4.1, source",
         ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 139",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 11",
+            "ezpz, patterns of PALS, source",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -185,6 +209,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[node1:12345] Signal: Aborted (6)",
             "Open MPI 4.1, source",
+        ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 134",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 6",
+            "ezpz, patterns of PALS, source",
         ),
     ),
     "illegal-instruction": (
@@ -309,6 +341,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ddpkit: ended by SIGTERM after 9.2 s; its ranks: 2 x signal 15",
             "ddpkit 0.2, run",
+        ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 143",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 15",
+            "ezpz, patterns of PALS, source",
         ),
     ),
     "interrupted": (

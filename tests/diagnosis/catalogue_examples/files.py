@@ -41,6 +41,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),
         ("cat: /proc/self/mem: Input/output error", "coreutils 9.1, run"),
         ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
+        (
+            "OSError: [Errno 121] Remote I/O error: '/scratch/data/part-3'",
+            "Linux 5.14, source",
+        ),
+        (
+            "OSError: [Errno 70] Communication error on send: '/beegfs/run'",
+            "Linux 5.14, source",
+        ),
+        (
+            "LustreError: 11-0: scratch-OST0012-osc-ffff9: operation ost_read to node 10.1.1.1@o2ib failed: rc = -107",
+            "Lustre 2.12, source",
+        ),
     ),
     "too-many-files": (
         ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),

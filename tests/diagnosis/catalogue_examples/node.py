@@ -24,6 +24,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "bash: ./run.sh: /opt/conda/bin/python: bad interpreter: No such file or directory",
             "bash 5.0, run",
         ),
+        (
+            "0.567s: flux-shell[0]: FATAL: task 0: start failed: stress: No such file or directory",
+            "https://github.com/flux-framework/flux-core/issues/4195",
+        ),
+        (
+            "[proxy:0:2@gpu-2-4.local] HYDU_create_process (./utils/launch/launch.c:69): execvp error on "
+            "file python (No such file or directory)",
+            "https://github.com/pmodels/mpich/issues/1106",
+        ),
     ),
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
@@ -148,6 +157,44 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "/var/spool/slurmd/job00156/slurm_script: line 4: ml: command not found",
             "https://github.com/envmodules/modules/issues/339",
+        ),
+    ),
+    "module-load-failed": (
+        (
+            'Lmod has detected the following error: These module(s) or extension(s) exist but cannot be loaded as requested: "openmpi/4.1"',
+            "Lmod 8.7, source",
+        ),
+        (
+            "ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'cuda100/toolkit'",
+            "https://github.com/kevinduh/sockeye-recipes/issues/25",
+        ),
+    ),
+    "conda-not-active": (
+        (
+            "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.",
+            "https://github.com/conda/conda/issues/8536",
+        ),
+        (
+            "CondaError: Run 'conda init' before 'conda activate'",
+            "conda 23, source",
+        ),
+        (
+            "EnvironmentNameNotFound: Could not find conda environment: pytorch",
+            "conda 23, source",
+        ),
+        (
+            "EnvironmentLocationNotFound: Not a conda environment: /scratch/env",
+            "conda 23, source",
+        ),
+        (
+            "/var/spool/slurmd/job123/slurm_script: line 12: activate: No such file or directory",
+            "bash 5.1, run",
+        ),
+    ),
+    "line-continued-badly": (
+        (
+            "train.sh: line 12: --deepspeed_multinode_launcher: command not found",
+            "https://github.com/OpenMOSS/MOSS/issues/147",
         ),
     ),
 }
