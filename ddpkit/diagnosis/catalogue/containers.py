@@ -83,7 +83,7 @@ ENTRIES = (
         ),
         explains=("container-start-failed",),
         cause="the kernel of the node does not let a user create a container's namespace ({reason}). It is switched off there, "
-        "or the kernel is too old",
+        "too many exist (No space), or the kernel is too old",
         probe="on that node: sysctl user.max_user_namespaces kernel.unprivileged_userns_clone "
         "kernel.apparmor_restrict_unprivileged_userns; uname -r",
         fix="run on another node (--exclude=NODE). As administrator: sysctl -w user.max_user_namespaces=65536; on Ubuntu 24.04 "
@@ -342,6 +342,18 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/wiki/Usage",
     ),
     Entry(
+        id="image-mount-failed",
+        title="container creation failed: failed to mount squashfs filesystem: invalid argument; input/output error",
+        patterns=(r"failed to mount squashfs filesystem: (?P<reason>[^.]*)",),
+        explains=("container-start-failed",),
+        cause="the node cannot mount the image file ({reason}). The file is incomplete or damaged, is no image of this "
+        "format, or its disk or file system fails there",
+        probe="on that node: ls -l IMAGE; file IMAGE; sha256sum IMAGE (compare it on another node); dmesg -T | tail",
+        fix="copy, pull or build the image again, best on another disk. With an old Apptainer or Singularity, update it, or "
+        "run `apptainer exec --unsquash`",
+        link="https://github.com/apptainer/apptainer/issues/1351",
+    ),
+    Entry(
         id="container-start-failed",
         title="pyxis: couldn't start container; apptainer: container creation failed",
         kind="generic",
@@ -405,12 +417,13 @@ ENTRIES = (
             r"has lost communication with a remote daemon",
             r"unable to connect to server (?P<host>\S+) at port (?P<port>\d+) \(check for firewalls",
             r"HYDU_sock_connect .*unable to connect from \"[^\"]+\" to \"(?P<host>[^\"]+)\"",
+            r"unable to run (?:bstrap_)?proxy(?: on (?P<host>\S+))?",
         ),
         cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
-        "of Open MPI there, or a firewall",
+        "of the MPI library there, or a firewall",
         probe="from the first host, for each of the others: ssh -o BatchMode=yes HOST which orted prted",
-        fix="install the same Open MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. To "
-        "choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
+        fix="install the same MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. Intel MPI: mpirun -bootstrap "
+        "ssh, or slurm. To choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
     ),
     Entry(
@@ -482,6 +495,9 @@ ENTRIES = (
             r"flux-job: task\(s\) exited with exit code (?P<code>[1-9]\d*)",
             r"clush: (?P<host>\S+): exited with exit code (?P<code>[1-9]\d*)",
             r"srun: .*Terminating (?:job step|StepId)",
+            r"srun: error: Timed out waiting for job step to complete",
+            r"Task launch for \S+ failed on node (?P<host>\S+): No such process",
+            r"failed with return code list: \[",
             r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
             r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<rank>\d+)",
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
@@ -810,5 +826,20 @@ ENTRIES = (
         probe="nothing to check",
         fix="export PMIX_MCA_gds=hash makes it silent",
         link="https://github.com/open-mpi/ompi/issues/7516",
+    ),
+    Entry(
+        id="mpi-init-failed",
+        kind="generic",
+        title="An error occurred in MPI_Init; Fatal error in PMPI_Init_thread; MPI_INIT failed for some reason",
+        patterns=(
+            r"An error occurred in MPI_Init",
+            r"Fatal error in P?MPI_Init",
+            r"looks like MPI_INIT failed for some reason",
+        ),
+        cause="the MPI library could not start: it does not reach its launcher or the other ranks, or is of another version",
+        probe="which -a mpirun mpiexec; mpirun --version; python -c 'import mpi4py; print(mpi4py.get_config())'",
+        fix="start with the mpirun of the same MPI library, or with srun --mpi=pmix or pmi2 (srun --mpi=list). With several "
+        "networks, --mca btl_tcp_if_include IFNAME",
+        link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
     ),
 )

@@ -10,7 +10,7 @@ ENTRIES = (
         title="No space left on device",
         patterns=(
             r"\[Errno 28\] No space left on device",
-            r"No space left on device(?! \(28\))",
+            r"(?<!namespace: )No space left on device(?! \(28\))",
             r"(?:write|file write) failed.*No space left",
             r"unexpected pos \d+ vs \d+",
             r"tar: .*: Wrote only \d+ of \d+ bytes",
@@ -83,13 +83,15 @@ ENTRIES = (
         patterns=(
             r"\[Errno (?:37|77)\] No locks available",
             r"\[Errno 9\] Bad file descriptor",
+            r"unable to lock file, errno = \d+",
         ),
-        needs=r"\b(?:fcntl\.|_)?(?:flock|lockf)\b|[Ff]ile_?[Ll]ock|\.lock\b|No locks available",
+        explains=("own-exception",),
+        needs=r"unable to lock file|\b(?:fcntl\.|_)?(?:flock|lockf)\b|[Ff]ile_?[Ll]ock|\.lock\b|No locks available",
         cause="the file system does not support this lock of a file: NFS without its lock service, NFS with a file "
-        "open for reading, or Lustre mounted without `flock`",
+        "open for reading, or Lustre mounted without `flock`. Or another process holds it (errno 11)",
         probe="df -T of the path in the traceback; mount | grep -E 'nfs|lustre'",
         fix="move the cache or the lock file to a local disk: export HF_HOME=/tmp/$USER/hf "
-        "TORCH_EXTENSIONS_DIR=/tmp/$USER/ext. As administrator: mount Lustre with -o flock, or start rpc.statd",
+        "TORCH_EXTENSIONS_DIR=/tmp/$USER/ext. For HDF5: HDF5_USE_FILE_LOCKING=FALSE, or open it once. As administrator: mount Lustre with -o flock, or start rpc.statd",
         link="https://man7.org/linux/man-pages/man2/flock.2.html",
     ),
     Entry(
@@ -198,6 +200,7 @@ ENTRIES = (
             r"Parent directory (?P<path>\S+) does not exist",
             r"\bcd: (?P<path>[^:]+): No such file or directory",
             r"mkdir \"(?P<path>[^\"]+)\" failed: No such file",
+            r"unable to open file <(?P<path>[^>]+)> in read-only mode: No such file",
         ),
         cause="{path} does not exist on this host. The working directory differs, the path is not mounted, or rank 0 "
         "has not written the file yet",

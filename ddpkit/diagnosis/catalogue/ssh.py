@@ -95,6 +95,7 @@ ENTRIES = (
             r"banner exchange: (?:Connection|read)",
             r"Connection timed out during banner exchange",
         ),
+        explains=("ssh-lost",),
         cause="sshd closed the connection before the login, or did not answer. The host or its jump host has too many logins "
         "at the same time (MaxStartups, 10:30:100 by default), or is overloaded",
         probe="on {host}: sudo sshd -T | grep -i maxstartups",
@@ -238,7 +239,7 @@ ENTRIES = (
             r"client_loop: send disconnect: ",
             r"Timeout, server (?P<host>\S+) not responding",
             r"Connection to (?P<host>\S+) closed by remote host",
-            r"Connection closed by (?P<host>\S+) port \d+",
+            r"Connection (?:closed|reset) by (?P<host>\S+) port \d+",
             r"packet_write_wait: Connection to",
         ),
         cause="the connection to {host|the host} was lost. The host or the network failed, or a firewall dropped the idle "
@@ -292,6 +293,8 @@ ENTRIES = (
         patterns=(
             r"but host=(?P<host>\S+) was not reachable via ssh",
             r"Command 'ssh -o PasswordAuthentication=no (?P<host>\S+) hostname' returned non-zero exit status 255",
+            r"Command '\['ssh', .*'(?P<host>[^']+)', 'hostname'\]' returned non-zero exit status",
+            r"Command '\['ssh (?:.* )?(?P<host>\S+) hostname -I'\]' returned non-zero exit status",
         ),
         cause="DeepSpeed's launcher has no passwordless SSH to {host}",
         probe="ssh -o BatchMode=yes {host} hostname",

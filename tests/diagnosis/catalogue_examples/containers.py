@@ -191,6 +191,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             '"node168.local" to "node100.local" (Connection refused)',
             "https://github.com/pmodels/mpich/issues/4599",
         ),
+        (
+            "[mpiexec@hb120v3-3] check_exit_codes "
+            "(../../../../../src/pm/i_hydra/libhydra/demux/hydra_demux_poll.c:117): unable to run "
+            "bstrap_proxy on hb120v3-3.internal.cloudapp.net (pid 12608, exit code 256)",
+            "https://github.com/Azure/az-hop/issues/906",
+        ),
     ),
     "mpi-abort": (
         (
@@ -277,6 +283,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Error: failed to run torchrun --nproc_per_node=2 --nnodes=2 train.py on node1, is localhost: "
             "True, exception: Encountered a bad command exit code!",
             "https://github.com/hpcaitech/Open-Sora/issues/657",
+        ),
+        (
+            "srun: error: Timed out waiting for job step to complete",
+            "https://github.com/aertslab/pySCENIC/issues/456",
+        ),
+        (
+            "srun: error: Task launch for StepId=96.0 failed on node n2: No such process",
+            "https://github.com/NVIDIA/pyxis/issues/107",
+        ),
+        (
+            "ERROR: Job 3 failed with return code list: [137, 1, 137, 137] (A worker failed with return "
+            "code 1, SkyPilot cleaned up the processes on other nodes with return code 137)",
+            "https://github.com/skypilot-org/skypilot/pull/5838",
         ),
     ),
     "ray-old-handle": (
@@ -759,6 +778,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "cannot clone: Operation not permitted",
             "Podman 4.9, source",
         ),
+        (
+            "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: No space left on device",
+            "https://github.com/NVIDIA/pyxis/issues/93",
+        ),
     ),
     "pmix-component": (
         (
@@ -781,6 +804,33 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "active_resources = parse_inclusion_exclusion(resource_pool,\n"
             "ValueError: invalid literal for int() with base 10: ''",
             "https://github.com/deepspeedai/DeepSpeed/issues/2601",
+        ),
+    ),
+    "mpi-init-failed": (
+        (
+            "*** An error occurred in MPI_Init_thread",
+            "https://github.com/deepspeedai/DeepSpeed/issues/935",
+        ),
+        (
+            "Fatal error in PMPI_Init_thread: Other MPI error, error stack:",
+            "MPICH 3.3, source",
+        ),
+        (
+            "It looks like MPI_INIT failed for some reason; your parallel process is",
+            "https://github.com/open-mpi/ompi/issues/7949",
+        ),
+    ),
+    "image-mount-failed": (
+        (
+            "FATAL:   container creation failed: mount error: can't mount image /proc/self/fd/9: failed to "
+            "mount squashfs filesystem: invalid argument.",
+            "https://github.com/ehw-fit/tf-approximate/issues/18",
+        ),
+        (
+            "FATAL:   container creation failed: mount /proc/self/fd/3->/var/singularity/mnt/session/rootfs "
+            "error: while mounting image/proc/self/fd/3: failed to mount squashfs filesystem: input/output "
+            "error",
+            "https://github.com/apptainer/apptainer/issues/1351",
         ),
     ),
 }

@@ -18,6 +18,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "file-lock": (
         ("OSError: [Errno 37] No locks available", "Linux 6.1, documented"),
         ("OSError: [Errno 9] Bad file descriptor: '/nfs/cache/x.lock'", "Linux 6.1, documented"),
+        (
+            "BlockingIOError: [Errno 11] Unable to open file (unable to lock file, errno = 11, error "
+            "message = 'Resource temporarily unavailable')",
+            "HDF5 1.14, source",
+        ),
     ),
     "stale-handle": (("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     "read-only-fs": (("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
@@ -87,6 +92,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'rsync: [Receiver] mkdir "/nowhere/x" failed: No such file or directory (2)',
             "rsync 3.2, run",
+        ),
+        (
+            "RuntimeError: unable to open file </scratch/ckpt/iter_100/model.pt> in read-only mode: No such "
+            "file or directory (2)",
+            "torch 2.5, source",
         ),
     ),
     "permission-denied": (

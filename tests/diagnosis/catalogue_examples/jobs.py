@@ -46,6 +46,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "has not produced any output (state: TIMEOUT)",
             "submitit 1.5, source",
         ),
+        (
+            "4711          TIMEOUT      0:0",
+            "sacct of Slurm 23.11, documented",
+        ),
     ),
     "slurm-preempted": (
         (
@@ -88,6 +92,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "has not produced any output (state: NODE_FAIL)",
             "submitit 1.5, source",
         ),
+        (
+            "4711       NODE_FAIL      0:0",
+            "sacct of Slurm 23.11, documented",
+        ),
+        (
+            "ping failed on x4502c0s1b0n0: No reply from x4705c0s4b0n0.hsn.cm.aurora.alcf.anl.gov after 97s",
+            "ezpz, patterns of PALS, source",
+        ),
+        (
+            "launch failed on x4604c4s2b0n0: Couldn't forward RPC launch(ad95da94) to child "
+            "x4604c5s6b0n0.hsn.cm.aurora.alcf.anl.gov: Resource temporarily unavailable",
+            "https://github.com/saforem2/ezpz/pull/244",
+        ),
     ),
     "slurm-requeued": (
         (
@@ -118,6 +135,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "has not produced any output (state: CANCELLED by 1000)",
             "submitit 1.5, source",
+        ),
+        (
+            "salloc: error: Job allocation 235454 has been revoked",
+            "https://github.com/AMDResearch/hpcfund/issues/69",
         ),
     ),
     "slurm-out-of-memory": (
@@ -160,6 +181,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "has not produced any output (state: OUT_OF_MEMORY)",
             "submitit 1.5, source",
+        ),
+        (
+            "4711.0     OUT_OF_ME+    0:125",
+            "sacct of Slurm 23.11, documented",
         ),
     ),
     "slurm-kill-failed": (

@@ -196,5 +196,150 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "train.sh: line 12: --deepspeed_multinode_launcher: command not found",
             "https://github.com/OpenMOSS/MOSS/issues/147",
         ),
+        (
+            "scripts/dft_train.sh:line 15: data.max_length=2048: command not found",
+            "https://github.com/yongliang-wu/DFT/issues/26",
+        ),
+    ),
+    "shell-not-bash": (
+        (
+            'finetune/finetune_qlora_single_gpu.sh: 10: Syntax error: "(" unexpected',
+            "https://github.com/QwenLM/Qwen/issues/767",
+        ),
+        (
+            "scripts/dist_train.sh: 5: scripts/dist_train.sh: Bad substitution",
+            "https://github.com/open-mmlab/OpenPCDet/issues/148",
+        ),
+        (
+            "run.sh: 12: [[: not found",
+            "dash 0.5.12, run",
+        ),
+        (
+            "/bin/sh: 1: source: not found",
+            "dash 0.5.12, run",
+        ),
+        (
+            "train.sh: 2: set: Illegal option -o pipefail",
+            "dash 0.5.12, run",
+        ),
+        (
+            "train.sh: 3: Syntax error: Bad for loop variable",
+            "dash 0.5.12, run",
+        ),
+    ),
+    "python-by-shell": (
+        (
+            "/train.py: line 14: import: command not found",
+            "https://github.com/Beckschen/3D-TransUNet/issues/4",
+        ),
+        (
+            "/train.py: line 20: from: command not found",
+            "https://github.com/Beckschen/3D-TransUNet/issues/4",
+        ),
+        (
+            "from: can't read /var/mail/torch",
+            "bsdmainutils 12.1, source",
+        ),
+    ),
+    "script-by-python": (
+        (
+            'File "./tools/dist_train.sh", line 3 CONFIG=$1 SyntaxError: invalid syntax',
+            "https://github.com/open-mmlab/mmdetection/issues/3520",
+        ),
+    ),
+    "shell-variable-unset": (
+        (
+            "/opt/conda/etc/profile.d/conda.sh: line 26: PS1: unbound variable",
+            "https://github.com/conda/conda/issues/8186",
+        ),
+        (
+            "slurm_script: line 41: nodes_array[0]: unbound variable",
+            "https://github.com/NVIDIA-NeMo/Evaluator/pull/671",
+        ),
+        (
+            "train.sh: line 3: MASTER_ADDR: parameter null or not set",
+            "Bash 5.2, run",
+        ),
+    ),
+    "shell-syntax": (
+        (
+            "train.sh: line 49: syntax error near unexpected token `>'",
+            "https://github.com/Sunarker/Collaborative-Learning-for-Weakly-Supervised-Object-Detection/issues/6",
+        ),
+        (
+            "train.sh: line 40: syntax error: unexpected end of file",
+            "Bash 5.2, run",
+        ),
+        (
+            "train.sh: line 40: unexpected EOF while looking for matching `\"'",
+            "Bash 5.2, run",
+        ),
+    ),
+    "shell-empty-variable": (
+        (
+            "train.sh: line 7: [: -lt: unary operator expected",
+            "Bash 5.2, run",
+        ),
+        (
+            "train.sh: line 7: [: a: integer expression expected",
+            "Bash 5.2, run",
+        ),
+        (
+            "run.sh: 3: [: x: unexpected operator",
+            "dash 0.5.12, run",
+        ),
+    ),
+    "typographic-characters": (
+        (
+            "train.py: error: unrecognized arguments: —-config ./configs/demo/baseline.yml "
+            "--train-script-path fairseq-train",
+            "https://github.com/NLP-Playground/LaSS/issues/3",
+        ),
+        (
+            "train.sh: line 12: “--model”: command not found",
+            "Bash 5.2, run",
+        ),
+        (
+            "t6.sh: line 2:  --port: command not found",
+            "Bash 5.2, run",
+        ),
+        (
+            "train.sh: line 12: $'\\302\\240--master_port': command not found",
+            "Bash 5.2, run",
+        ),
+    ),
+    "launcher-after-script": (
+        (
+            "train.py: error: unrecognized arguments: -m torch.distributed.launch --nproc_per_node 2",
+            "https://github.com/rosinality/ocr-pytorch/issues/1",
+        ),
+    ),
+    "launcher-without-script": (
+        (
+            "launch.py: error: the following arguments are required: training_script, training_script_args",
+            "https://github.com/hiyouga/LlamaFactory/issues/3301",
+        ),
+        (
+            "deepspeed: error: the following arguments are required: user_script, user_args",
+            "https://github.com/deepspeedai/DeepSpeed/issues/3222",
+        ),
+    ),
+    "assignment-as-command": (
+        (
+            "nohup: failed to run the command 'CUDA_VISIBLE_DEVICES=GPU_ID': No such file or directory",
+            "https://github.com/wizyoung/YOLOv3_TensorFlow/issues/131",
+        ),
+        (
+            "python: can't open file 'CUDA_VISIBLE_DEVICES=': [Errno 2] No such file or directory",
+            "https://github.com/athena-team/athena/issues/224",
+        ),
+        (
+            "slurmstepd: error: execve(): CUDA_VISIBLE_DEVICES=0: No such file or directory",
+            "Slurm 23.11, source",
+        ),
+        (
+            "train.sh: line 3: CUDA_VISIBLE_DEVICES=0,1: command not found",
+            "Bash 5.2, run",
+        ),
     ),
 }

@@ -114,6 +114,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: error:  mpi/pmix_v5: init: (null) [0]: mpi_pmix.c:193: pmi/pmix: can not load PMIx library",
             "https://github.com/pyiron/executorlib/pull/761",
         ),
+        (
+            "PMII_singinit: execv failed: No such file or directory",
+            "https://github.com/pmodels/mpich/issues/6924",
+        ),
+        (
+            "slurmstepd: error: mpi/pmi2: invalid PMI1 init command: `error'",
+            "https://github.com/vsoch/vsoch.github.io/issues/21",
+        ),
     ),
     "cpu-layout": (
         (
@@ -165,6 +173,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: container_p_join: open failed /scratch/119383/.active: No such file or directory",
             "https://github.com/ArjunaCluster/ArjunaUsers/issues/123",
         ),
+        (
+            "slurmstepd: error: Prolog for job 4711 failed",
+            "Slurm 23.11, source",
+        ),
+        (
+            "salloc: Prolog failure on node k003-006",
+            "https://github.com/AMDResearch/hpcfund/issues/69",
+        ),
+        (
+            "srun: error: slurm_receive_msgs: [[n1.mytestdomain]:6818] failed: Socket timed out on send/recv operation",
+            "https://github.com/NVIDIA/pyxis/issues/107",
+        ),
     ),
     "slurm-memory-invalid": (("sbatch: error: Memory specification can not be satisfied", "SLURM 22.05, run"),),
     "slurm-time-invalid": (
@@ -208,6 +228,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "salloc: error: Job submit/allocate failed: Invalid qos specification",
             "SLURM 23.11, source",
+        ),
+        (
+            "srun: error: invalid partition specified: AE",
+            "https://github.com/microsoft/nnfusion/issues/520",
         ),
     ),
     "slurm-spool-script": (
@@ -261,6 +285,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "in SLURM `--ntasks-per-node=1` does not match.",
             "Lightning 2.2, source",
         ),
+        (
+            "RuntimeError: You set `--ntasks=2` in your SLURM bash script, but this variable is not "
+            "supported. HINT: Use `--ntasks-per-node=2` instead.",
+            "Lightning 2.5, source",
+        ),
     ),
     "step-waits": (
         (
@@ -280,6 +309,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host",
             "https://github.com/awslabs/awsome-distributed-ai/issues/205",
+        ),
+        (
+            "srun: error: s_p_parse_file: unable to status file /etc/slurm-llnl/slurm.conf: No such file or "
+            "directory, retrying in 1sec up to 60sec",
+            "https://github.com/NVIDIA/Megatron-LM/issues/172",
         ),
     ),
     "slurm-site-rule": (
@@ -322,6 +356,51 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "-bash: ./train.sh: /bin/bash^M: bad interpreter: No such file or directory",
             "bash 5.1, run",
+        ),
+        (
+            "': [Errno 2] No such file or directoryle '",
+            "Python 3.10 in a terminal, run",
+        ),
+        (
+            ": No such file or directory",
+            "https://github.com/fundamentalvision/Deformable-DETR/issues/47",
+        ),
+        (
+            "train.sh: line 7: syntax error near unexpected token `$'do\\r''",
+            "Bash 5.2, run",
+        ),
+        (
+            "/usr/bin/env: ‘bash\\r’: No such file or directory",
+            "GNU coreutils 9.4, run",
+        ),
+        (
+            "sh: 3: set: Illegal option -",
+            "dash 0.5.12, run",
+        ),
+        (
+            ": not foundin.sh: 2:",
+            "https://github.com/Pointcept/Pointcept/issues/100",
+        ),
+        (
+            'scripts/train.sh: 18: Syntax error: word unexpected (expecting "in")',
+            "https://github.com/Pointcept/Pointcept/issues/100",
+        ),
+        (
+            ": not found",
+            "dash 0.5.12 in a terminal, run",
+        ),
+        (
+            "[ERROR] [launch.py:321:sigkill_handler] ['/home/kas/.conda/envs/llm/bin/python3.8', '-u', "
+            "'src/train_bash.py', '--local_rank=0', '\\r'] exits with return code = 2",
+            "https://github.com/hiyouga/LlamaFactory/issues/983",
+        ),
+        (
+            ": invalid optionset: -",
+            "Bash 5.2 in a terminal, run",
+        ),
+        (
+            "train.sh: line 2: set: pipefail: invalid option name",
+            "Bash 5.2, run",
         ),
     ),
     "slurm-tmpdir": (
@@ -464,6 +543,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: TMPDIR [/scratch-local/user] is not writeable",
             "https://github.com/NVIDIA/pyxis/issues/29",
         ),
+        (
+            "slurmstepd: error: Can't propagate RLIMIT_MEMLOCK of 65536 bytes from submit host: Operation "
+            "not permitted",
+            "Slurm 23.11, source",
+        ),
+        (
+            'srun: error: Ignoring conflicting option "x11" in plugin "x11"',
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/45",
+        ),
+        (
+            "slurmstepd: error: spank: x11.so: Plugin file not found",
+            "Guide of the cluster Arjuna, documented",
+        ),
     ),
     "batch-request-refused": (
         (
@@ -493,6 +585,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ERROR: Not enough resources available to schedule job.",
             "https://github.com/radical-cybertools/radical.pilot/issues/1783",
+        ),
+    ),
+    "pyxis-missing": (
+        (
+            "srun: unrecognized option '--container-image=nvcr.io#nvidia/pytorch:24.01-py3'",
+            "https://github.com/NVIDIA/pyxis/issues/58",
+        ),
+        (
+            'error: Warning: SPANK plugin "pyxis" option "container-image" not found',
+            "https://github.com/NVIDIA/pyxis/issues/84",
         ),
     ),
 }

@@ -116,6 +116,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "packet_write_wait: Connection to 10.6.130.33 port 22: Broken pipe",
             "https://github.com/PowerShell/Win32-OpenSSH/issues/741",
         ),
+        (
+            "Connection reset by 10.0.0.2 port 22",
+            "OpenSSH 9.6, source",
+        ),
     ),
     "ssh-no-job-there": (
         ("Access denied by pam_slurm_adopt: you have no active jobs on this node", "Slurm, source"),
@@ -143,6 +147,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node9 hostname' "
             "returned non-zero exit status 255.",
             "DeepSpeed 0.19, source",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['ssh deepspeed-helloworld-worker-0 hostname -I']' "
+            "returned non-zero exit status 255.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4649",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['ssh', '-o', 'PasswordAuthentication=no', 'manager', "
+            "'hostname']' returned non-zero exit status 255.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6875",
         ),
     ),
     "ssh-no-shell": (
