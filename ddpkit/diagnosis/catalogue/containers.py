@@ -213,6 +213,20 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
+        id="registry-without-tls",
+        title="curl: (35) SSL routines: wrong version number; http: server gave HTTP response to HTTPS client",
+        patterns=(
+            r"curl: \(35\) .*wrong version number",
+            r"server gave HTTP response to HTTPS client",
+        ),
+        explains=("image-import-failed", "image-not-found", "container-start-failed", "own-exception"),
+        cause="the registry, or a proxy before it, answers with plain HTTP, and the container tool expects HTTPS",
+        probe="curl -v http://REGISTRY/v2/; env | grep -i proxy",
+        fix="enroot: ENROOT_ALLOW_HTTP=yes in enroot.conf. docker: insecure-registries in /etc/docker/daemon.json. apptainer: "
+        "--no-https. Or give the registry a certificate",
+        link="https://github.com/NVIDIA/pyxis/issues/112",
+    ),
+    Entry(
         id="image-unreadable",
         title="could not open image: image format not recognized; Invalid image format",
         explains=("container-start-failed", "image-not-found"),
@@ -841,5 +855,30 @@ ENTRIES = (
         fix="start with the mpirun of the same MPI library, or with srun --mpi=pmix or pmi2 (srun --mpi=list). With several "
         "networks, --mca btl_tcp_if_include IFNAME",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
+    ),
+    Entry(
+        id="lsf-affinity",
+        title="The affinity file provided in LSB_AFFINITY_HOSTFILE could not be converted to a rankfile",
+        patterns=(
+            r"affinity file provided in LSB_AFFINITY_HOSTFILE could not be converted",
+            r"LSB_AFFINITY_HOSTFILE could not be found",
+            r"specified LSF affinity file contained a node \((?P<node>[^)]+)\)",
+        ),
+        cause="mpirun of Open MPI 5 binds ranks by the affinity file of LSF, and that file does not fit the job or is missing",
+        probe="echo $LSB_AFFINITY_HOSTFILE; cat $LSB_AFFINITY_HOSTFILE $LSB_DJOB_HOSTFILE",
+        fix="unset LSB_AFFINITY_HOSTFILE before mpirun, or update Open MPI and PRRTE. With a host file of your own: mpirun "
+        "--prtemca ras ^lsf",
+        link="https://github.com/open-mpi/ompi/issues/13570",
+    ),
+    Entry(
+        id="mpi-mapping",
+        kind="generic",
+        title="PMIx_Spawn failed: PMIX_ERR_JOB_FAILED_TO_MAP",
+        patterns=(r"\bPMIX_ERR_JOB_FAILED_TO_MAP\b",),
+        cause="mpirun cannot place the ranks as --map-by and --bind-to ask. Its text around this line names the reason",
+        probe="mpirun --display map,allocation ...; lscpu | head -20; cat HOSTFILE",
+        fix="mpirun --map-by slot --bind-to none, and set CPUs and GPUs of a rank by LOCAL_RANK. Or correct the option that "
+        "the message names",
+        link="https://github.com/open-mpi/ompi/issues/14169",
     ),
 )

@@ -284,6 +284,7 @@ ENTRIES = (
         patterns=(
             r"(?:^|[ :])(?P<path>\./\S+|/\S+): Permission denied$",
             r"execve\(\): (?P<path>\S+): Permission denied$",
+            r": permission denied: (?P<path>\./\S+|/\S+)$",
             r"cannot execute binary file: Exec format error",
             r"\[Errno 8\] Exec format error",
         ),

@@ -116,6 +116,19 @@ ENTRIES = (
         link="https://slurm.schedmd.com/scancel.html",
     ),
     Entry(
+        id="step-wait",
+        kind="generic",
+        title="srun: First task exited 30s ago; tasks 0-3: running; task 4: exited; Terminating StepId",
+        patterns=(r"srun: First task exited (?P<seconds>\d+)s ago",),
+        context=r"(?:StepId\S*|step:\S+) task (?P<rank>\d+): exited",
+        cause="a task[, rank {rank},] ended {seconds} seconds before the others, and srun then ended these (srun --wait, or "
+        "WaitTime of slurm.conf). That task failed, or had less work",
+        probe="the last lines of the task that ended; scontrol show config | grep WaitTime",
+        fix="correct that task, and end all ranks together: dist.barrier() before the end. If ranks may end apart: srun "
+        "--wait=0 --kill-on-bad-exit=1",
+        link="https://slurm.schedmd.com/srun.html#OPT_wait",
+    ),
+    Entry(
         id="slurm-out-of-memory",
         title="Detected 1 oom_kill event; srun: error: task: Out Of Memory",
         patterns=(

@@ -203,6 +203,7 @@ ENTRIES = (
             r"error: Could not open std(?:out|err) file (?P<path>\S+)",
             r"slurmstepd: error: Could not open \S+ (?P<path>\S+)",
             r"TERM_CWD_NOTEXIST: ",
+            r"can't open output file \"(?P<path>[^\"]+)\": (?P<reason>.*)",
         ),
         explains=(
             "script-missing",
@@ -502,14 +503,27 @@ ENTRIES = (
             r"\bqsub: (?P<reason>[A-Z].*)",
             r"(?P<reason>\S.*?)\.? Job not submitted",
             r"Unable to run job: (?P<reason>.*)",
+            r"DeniedByDrmException: code \d+: (?P<reason>.*)",
             r"\bflux\S*: ERROR: .*(?P<reason>unsatisfiable request)",
             r"exception type=alloc severity=0 (?P<reason>.*)",
             r"(?P<reason>Not enough resources available) to schedule job",
         ),
+        explains=("own-exception",),
         cause="the scheduler refused the request: {reason}",
         probe="PBS: qstat -Qf QUEUE; LSF: bqueues -l QUEUE; SGE: qconf -sq QUEUE; Flux: flux resource list",
         fix="change what the message names (queue, project, time, memory, GPUs) to what the queue permits",
         link="https://docs.alcf.anl.gov/running-jobs/",
+    ),
+    Entry(
+        id="slurm-node-address",
+        title="srun: error: _fwd_tree_get_addr: can't find address for host nid006677, check slurm.conf",
+        patterns=(r"can't find address for host (?P<host>[\w.-]+), check slurm\.conf",),
+        cause="srun does not know the address of {host}: the slurm.conf of this host or container does not name that node, or "
+        "its name does not resolve here",
+        probe="getent hosts {host}; scontrol show node {host} | grep NodeAddr",
+        fix="use the cluster's own slurm.conf here (in a container: mount /etc/slurm), or srun --exclude={host}. As "
+        "administrator: the same slurm.conf on all hosts, then `scontrol reconfigure`",
+        link="https://github.com/eth-cscs/cscs-reframe-tests/pull/224",
     ),
     Entry(
         id="pyxis-missing",

@@ -302,6 +302,18 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/4907",
     ),
     Entry(
+        id="horovod-start-timeout",
+        title="Timed out waiting for tasks to start. Please check connectivity between servers",
+        patterns=(r"Timed out waiting for tasks to start\. Please check connectivity",),
+        explains=("own-exception",),
+        cause="horovodrun reached the hosts over SSH, but its processes there did not connect back in time. A firewall drops "
+        "their ports, they try an address of another network (docker0), or Python differs there",
+        probe="horovodrun --verbose ...; on each host: ip -br addr; python -c 'import horovod.torch'",
+        fix="horovodrun --network-interfaces eth0, with the network of all hosts, and open the ports between them. Slow hosts: "
+        "--start-timeout 120. Or start with mpirun, or ddpkit launch for torch alone",
+        link="https://github.com/horovod/horovod/issues/1338",
+    ),
+    Entry(
         id="colossalai-ssh",
         title="colossalai: failed to run torchrun on host, is localhost: False, exception: No authentication methods available",
         patterns=(

@@ -833,4 +833,35 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/apptainer/apptainer/issues/1351",
         ),
     ),
+    "registry-without-tls": (
+        (
+            "curl: (35) error:1408F10B:SSL routines:ssl3_get_record:wrong version number",
+            "https://github.com/NVIDIA/pyxis/issues/112",
+        ),
+        (
+            "Error: failed to do request: Head https://localhost:5000/v2/my-busybox/blobs/sha256:9c8e2aad: "
+            "http: server gave HTTP response to HTTPS client",
+            "https://github.com/apptainer/singularity/issues/5302",
+        ),
+    ),
+    "lsf-affinity": (
+        (
+            "The affinity file provided in LSB_AFFINITY_HOSTFILE could not be converted",
+            "https://github.com/open-mpi/ompi/issues/13570",
+        ),
+        (
+            "The specified LSF affinity file contained a node (server1) that is not in your",
+            "https://github.com/open-mpi/ompi/issues/13570",
+        ),
+        (
+            "  LSB_AFFINITY_HOSTFILE could not be found",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6581",
+        ),
+    ),
+    "mpi-mapping": (
+        (
+            "[h200-1001:1609093] PMIx_Spawn failed (-179): PMIX_ERR_JOB_FAILED_TO_MAP",
+            "https://github.com/open-mpi/ompi/issues/14169",
+        ),
+    ),
 }

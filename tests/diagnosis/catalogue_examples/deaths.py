@@ -420,6 +420,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("bash: ./prog: cannot execute binary file: Exec format error", "bash 5.2, documented"),
         ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, run"),
+        (
+            "/var/spool/sge/ccwsge0830/job_scripts/5430281:1: permission denied: "
+            "/path/to/my/home/apps/julia/julia-0.5.0/bin/julia",
+            "https://github.com/JuliaParallel/ClusterManagers.jl/issues/56",
+        ),
     ),
     "cpu-time-limit": (
         (

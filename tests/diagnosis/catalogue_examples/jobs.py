@@ -209,4 +209,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 23.11, source",
         ),
     ),
+    "step-wait": (
+        (
+            "srun: First task exited 30s ago",
+            "https://github.com/NatLabRockies/torc/pull/318",
+        ),
+    ),
 }

@@ -79,6 +79,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TERM_CWD_NOTEXIST: current working directory is not accessible or does not exist on the execution host.",
             "LSF 10, documented",
         ),
+        (
+            'error: can\'t open output file "/home/ybZhang/changcheng_asr_ch/./q/test.log": Permission denied',
+            "https://github.com/kaldi-asr/kaldi/issues/4358",
+        ),
     ),
     "slurm-no-job": (
         ("srun: error: Unable to confirm allocation for job 4711: Invalid job id specified", "Slurm 22.05, run"),
@@ -586,6 +590,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR: Not enough resources available to schedule job.",
             "https://github.com/radical-cybertools/radical.pilot/issues/1783",
         ),
+        (
+            "drmaa.errors.DeniedByDrmException: code 17: job rejected: the requested parallel environment "
+            '"smp" does not exist',
+            "https://github.com/EducationalTestingService/skll/issues/269",
+        ),
     ),
     "pyxis-missing": (
         (
@@ -595,6 +604,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'error: Warning: SPANK plugin "pyxis" option "container-image" not found',
             "https://github.com/NVIDIA/pyxis/issues/84",
+        ),
+    ),
+    "slurm-node-address": (
+        (
+            "srun: error: _fwd_tree_get_addr: can't find address for host nid006677, check slurm.conf",
+            "https://github.com/eth-cscs/cscs-reframe-tests/pull/224",
         ),
     ),
 }

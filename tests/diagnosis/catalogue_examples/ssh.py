@@ -223,4 +223,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "DeepSpeed 0.12, source",
         ),
     ),
+    "horovod-start-timeout": (
+        (
+            "Exception: Timed out waiting for tasks to start. Please check connectivity between servers. "
+            "You may need to increase the --start-timeout parameter if you have too many servers.",
+            "https://github.com/horovod/horovod/issues/1338",
+        ),
+    ),
 }
