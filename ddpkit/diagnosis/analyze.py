@@ -53,6 +53,8 @@ _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a 
 # After the one, SLURM starts the job again; the other shows that the new start failed.
 _RESTARTS = frozenset(("slurm-preempted", "slurm-requeued"))
 _AFTER_RESTART = frozenset(("store-shared",))
+# SLURM ended the whole job: no rank is to blame.
+_OF_WHOLE_JOB = frozenset(("slurm-time-limit", "slurm-preempted", "slurm-requeued"))
 # torch repeats these attempts until its timeout: their warnings are normal while other nodes start.
 _REPEATED = frozenset(("master-name-unknown", "master-unreachable"))
 # A warning about CUDA that is the failure itself: this process cannot use its GPUs.
@@ -214,6 +216,8 @@ def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
 def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:
     """Add rank and host from other lines on the same failure: srun's, or torchrun's table."""
     known = first.speaker
+    if first.id in _OF_WHOLE_JOB:
+        return first
     for each in alike if not known.host else ():
         if each.values.get("host") and each.speaker.rank == known.rank:
             first = replace(first, values={**each.values, **first.values})

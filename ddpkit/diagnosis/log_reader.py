@@ -56,6 +56,9 @@ _FULL_PLACES = {
 
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
 _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
+# After its first line that a step ends, srun itself kills the other tasks.
+_STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
+_KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # Frames of FSDP, torch.distributed.checkpoint and ZeRO-3 that gather a model, and those that load one.
@@ -122,7 +125,18 @@ class LogReader:
         for bare in self._bare:
             if bare.start not in known:
                 self._add_exception(bare, bare.origin(), kind="death")
-        return sorted(self.matches, key=lambda each: each.number)
+        return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+
+    def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
+        """Return the death of a task that srun killed as a consequence."""
+        if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
+            return match
+        return replace(match, kind="consequence") if match.number > self._step_end else match
+
+    @cached_property
+    def _step_end(self) -> int:
+        """The number of the first line in which srun ends a step."""
+        return next((index + 1 for index, line in enumerate(self.lines) if _STEP_ENDS.search(line)), len(self.lines))
 
     def _read_tracebacks(self, index: int, line: str, words: Sequence[str]) -> None:
         """Read every form of a traceback that begins at this line."""

@@ -17,6 +17,7 @@ _NO_HOST = re.compile(
     r"(?i)\d+$|(?:.*[a-z])?(?:error|exception|warning|errno|note|hint|info|debug|fatal|failed|usage|std(?:out|err))$"
     r"|(?:epoch|step|iter|iteration|rank|gpu|cuda|line|layer|level|fold|stage|loss|test|train|val|time|worker|fix)\d*$"
     r"|(?:srun|sbatch|salloc|slurmstepd|slurmd|wandb|pyxis|bash|sh|python\d?|mpirun|ssh|torchrun|nvcc|ninja|mkdir|env)$"
+    r"|[\w-]+\.(?:sh|bash|py|slurm|sbatch)$"
 )
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
 _GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")

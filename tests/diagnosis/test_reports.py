@@ -67,7 +67,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/sgl-project/sglang/issues/3512": (
-        "command-not-found",
+        "shell-not-bash",
         (
             "run.sh: 18: source: not found",
             "[ERROR] Failed to activate environment",

@@ -59,6 +59,21 @@ ENTRIES = (
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),
     Entry(
+        id="container-gpu-refused",
+        title="nvidia-container-cli: container error: file lookup failed: permission denied",
+        patterns=(
+            r"nvidia-container-cli: (?P<reason>\w+ error: .*(?:permission denied|operation not permitted))",
+            r"nvidia-container-cli: (?P<reason>\w+ error: .*: no such device or address)",
+            r"nvidia-container-cli: (?P<reason>ldcache error: process .* failed.*)",
+        ),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the NVIDIA container toolkit ran on the node, but the system or the image did not let it finish: {reason}",
+        probe="on that node: nvidia-container-cli --version; ls -ld of the path in the message; dmesg -T | tail; getenforce",
+        fix="keep the container's directory (ENROOT_DATA_PATH, or docker's data-root) on a local disk that is not root-squashed. "
+        "After an update of libnvidia-container, go back to the former version. Where ldconfig failed, try another image",
+        link="https://github.com/NVIDIA/enroot/issues/232",
+    ),
+    Entry(
         id="docker-no-gpu",
         title="could not select device driver with capabilities: [[gpu]]",
         patterns=(
@@ -162,6 +177,9 @@ ENTRIES = (
             r"Failed to create user namespace",
             r"insufficient UIDs or GIDs available in user namespace",
             r"\bnewuidmap: ",
+            r"[Ff]ailed to create user namespace: (?P<reason>.*)",
+            r"seccomp filter failed: (?P<reason>.*)",
+            r"cannot clone: (?P<reason>Operation not permitted|Invalid argument)",
         ),
         explains=("container-start-failed", "image-not-found"),
         cause="this user cannot create a user namespace on that host, or has no range of ids there. Rootless podman, docker, "
@@ -268,7 +286,7 @@ ENTRIES = (
         doubtful=True,
         title="dial tcp: lookup registry-1.docker.io: no such host; net/http: TLS handshake timeout",
         patterns=(
-            r"failed to do request: \w+ \"?https?://(?P<host>[\w.-]+)",
+            r"failed to do request: \w+ \"?https?://(?P<host>[\w.-]+)(?!.*server gave HTTP)",
             r"\bdial tcp: lookup (?P<host>[\w.-]+)",
             r"(?:https?://(?P<host>[\w.-]+)\S* )?net/http: (?:request canceled|TLS handshake timeout)",
         ),
@@ -306,6 +324,20 @@ ENTRIES = (
         fix='docker build --network=host, or `"dns": ["ADDRESS"]` in /etc/docker/daemon.json. Behind a proxy: --build-arg '
         "http_proxy=... --build-arg https_proxy=...",
         link="https://docs.docker.com/engine/daemon/troubleshoot/",
+    ),
+    Entry(
+        id="registry-without-tls",
+        title="curl: (35) SSL routines: wrong version number; http: server gave HTTP response to HTTPS client",
+        patterns=(
+            r"curl: \(35\) .*wrong version number",
+            r"server gave HTTP response to HTTPS client",
+        ),
+        explains=("image-import-failed", "image-not-found", "container-start-failed", "own-exception"),
+        cause="the registry, or a proxy before it, answers with plain HTTP, and the container tool expects HTTPS",
+        probe="curl -v http://REGISTRY/v2/; env | grep -i proxy",
+        fix="enroot: ENROOT_ALLOW_HTTP=yes in enroot.conf. docker: insecure-registries in /etc/docker/daemon.json. apptainer: "
+        "--no-https. Or give the registry a certificate",
+        link="https://github.com/NVIDIA/pyxis/issues/112",
     ),
     Entry(
         id="image-unreadable",
@@ -461,8 +493,8 @@ ENTRIES = (
             r"can't remount (?P<path>/[^:]+): no such file",
         ),
         explains=("container-start-failed",),
-        cause="{path} cannot be mounted into the container: it does not exist on that node, or the mount point "
-        "is missing",
+        cause="{path} cannot be mounted into the container: it does not exist on that node, its user may not read it (root on "
+        "NFS), or the mount point is missing",
         probe="on that node: ls -ld {path}",
         fix="create the directory on every node, or correct the mounts (--container-mounts, -v, --bind)",
         link="https://github.com/NVIDIA/pyxis/wiki/Usage",
@@ -492,7 +524,10 @@ ENTRIES = (
     Entry(
         id="mpi-slots",
         title="There are not enough slots available in the system",
-        patterns=(r"There are not enough slots available in the system",),
+        patterns=(
+            r"There are not enough slots available in the system",
+            r"Your job has requested more processes than the ppr",
+        ),
         cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
         fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe",
@@ -523,12 +558,17 @@ ENTRIES = (
         id="mpi-daemon",
         title="ORTE was unable to reliably start one or more daemons; PMIX ERROR",
         kind="generic",
-        patterns=(r"was unable to reliably start one or more daemons",),
-        cause="mpirun could not start its daemon on another host. The cause is ssh, the path of Open MPI there, or a "
-        "firewall",
+        patterns=(
+            r"was unable to reliably start one or more daemons",
+            r"unable to connect to server (?P<host>\S+) at port (?P<port>\d+) \(check for firewalls",
+            r"HYDU_sock_connect .*unable to connect from \"[^\"]+\" to \"(?P<host>[^\"]+)\"",
+            r"unable to run (?:bstrap_)?proxy(?: on (?P<host>\S+))?",
+        ),
+        cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
+        "of the MPI library there, or a firewall",
         probe="from the first host, for each of the others: ssh -o BatchMode=yes HOST which orted prted",
-        fix="install the same Open MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. To "
-        "choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
+        fix="install the same MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. Intel MPI: mpirun -bootstrap "
+        "ssh, or slurm. To choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
     ),
     Entry(
@@ -611,9 +651,17 @@ ENTRIES = (
             r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
             r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = (?P<code>[1-9]\d*)",
             r"\bProcessRaisedException\b",
+            r"failed to run .*, is localhost: True, exception: Encountered a bad command exit code",
+            r"FailedJobError: Job \(task=(?P<rank>\d+)\) failed during processing with trace",
             r"\bProcessExitedException: process (?P<rank>\d+) terminated with exit code",
-            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>\d+)",
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>(?!(?:134|143)\b)\d+)",
+            r"(?P<host>[\w.-]+): rank (?P<rank>\d+) exited with code (?P<code>[1-9]\d*)",
+            r"flux-job: task\(s\) exited with exit code (?P<code>[1-9]\d*)",
+            r"clush: (?P<host>\S+): exited with exit code (?P<code>[1-9]\d*)",
             r"srun: .*Terminating (?:job step|StepId)",
+            r"srun: error: Timed out waiting for job step to complete",
+            r"Task launch for \S+ failed on node (?P<host>\S+): No such process",
+            r"failed with return code list: \[",
             r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
             r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<rank>\d+)",
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
@@ -635,10 +683,11 @@ ENTRIES = (
         patterns=(
             r"Open MPI failed to TCP connect to a peer MPI process",
             r"Open MPI accepted a TCP connection from what appears",
+            r"A process or daemon was unable to complete a TCP connection",
         ),
         cause="Open MPI uses an interface that the other hosts do not reach, or that has the same address on each host "
-        "(docker0, virbr0)",
-        probe="on each node: ip -br addr",
+        "(docker0, virbr0). Or a firewall drops its ports",
+        probe="on each node: ip -br addr; sudo iptables -L -n | head -20",
         fix="mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0, with the interface or the subnet that has the "
         "route to the other nodes. For NCCL, also -x NCCL_SOCKET_IFNAME=eth0",
         link="https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",
@@ -825,6 +874,16 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/5818",
     ),
     Entry(
+        id="deepspeed-slot-empty",
+        title="deepspeed: invalid literal for int() with base 10: ''",
+        patterns=(r"invalid literal for int\(\) with base 10: ''",),
+        needs=r"parse_inclusion_exclusion",
+        cause="a number is missing in deepspeed's list of GPUs: CUDA_VISIBLE_DEVICES or --include is empty or ends in a comma",
+        probe='echo "[$CUDA_VISIBLE_DEVICES]"',
+        fix="unset CUDA_VISIBLE_DEVICES and pass deepspeed --include localhost:0,1, without a comma at the end",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/2601",
+    ),
+    Entry(
         id="deepspeed-alone",
         title="train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",
         patterns=(r"gradient_acc_step \* world_size\D*(?P<batch>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* 1$",),
@@ -919,5 +978,68 @@ ENTRIES = (
         probe="grep -n batch_size CONFIG; echo $WORLD_SIZE",
         fix="set train_batch_size to micro batch * accumulation * ranks, or omit train_batch_size (`auto`)",
         link="https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters",
+    ),
+    Entry(
+        id="pmix-component",
+        title="PMIX stopped checking at the first component: Framework: psec, Component: munge; pmix_psec_base_open failed",
+        patterns=(
+            r"pmix_psec_base_open failed",
+            r"\bComponent: munge$",
+        ),
+        explains=("mpi-daemon",),
+        cause="PMIx of this program or container has no munge plugin, and the job's environment asks for it",
+        probe="env | grep PMIX_; in the container: ls /usr/lib/*/pmix* | grep munge",
+        fix="export PMIX_MCA_psec=native before srun. torch alone needs no MPI: srun --mpi=none",
+        link="https://github.com/NVIDIA/pyxis/issues/88",
+    ),
+    Entry(
+        id="pmix-shared-store",
+        title="PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c",
+        kind="noise",
+        patterns=(r"PMIX ERROR: ERROR in file gds_ds\w+\.c",),
+        cause="PMIx cannot use its store in shared memory, and takes another way",
+        probe="nothing to check",
+        fix="export PMIX_MCA_gds=hash makes it silent",
+        link="https://github.com/open-mpi/ompi/issues/7516",
+    ),
+    Entry(
+        id="mpi-init-failed",
+        kind="generic",
+        title="An error occurred in MPI_Init; Fatal error in PMPI_Init_thread; MPI_INIT failed for some reason",
+        patterns=(
+            r"An error occurred in MPI_Init",
+            r"Fatal error in P?MPI_Init",
+            r"looks like MPI_INIT failed for some reason",
+        ),
+        cause="the MPI library could not start: it does not reach its launcher or the other ranks, or is of another version",
+        probe="which -a mpirun mpiexec; mpirun --version; python -c 'import mpi4py; print(mpi4py.get_config())'",
+        fix="start with the mpirun of the same MPI library, or with srun --mpi=pmix or pmi2 (srun --mpi=list). With several "
+        "networks, --mca btl_tcp_if_include IFNAME",
+        link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
+    ),
+    Entry(
+        id="lsf-affinity",
+        title="The affinity file provided in LSB_AFFINITY_HOSTFILE could not be converted to a rankfile",
+        patterns=(
+            r"affinity file provided in LSB_AFFINITY_HOSTFILE could not be converted",
+            r"LSB_AFFINITY_HOSTFILE could not be found",
+            r"specified LSF affinity file contained a node \((?P<node>[^)]+)\)",
+        ),
+        cause="mpirun of Open MPI 5 binds ranks by the affinity file of LSF, and that file does not fit the job or is missing",
+        probe="echo $LSB_AFFINITY_HOSTFILE; cat $LSB_AFFINITY_HOSTFILE $LSB_DJOB_HOSTFILE",
+        fix="unset LSB_AFFINITY_HOSTFILE before mpirun, or update Open MPI and PRRTE. With a host file of your own: mpirun "
+        "--prtemca ras ^lsf",
+        link="https://github.com/open-mpi/ompi/issues/13570",
+    ),
+    Entry(
+        id="mpi-mapping",
+        kind="generic",
+        title="PMIx_Spawn failed: PMIX_ERR_JOB_FAILED_TO_MAP",
+        patterns=(r"\bPMIX_ERR_JOB_FAILED_TO_MAP\b",),
+        cause="mpirun cannot place the ranks as --map-by and --bind-to ask. Its text around this line names the reason",
+        probe="mpirun --display map,allocation ...; lscpu | head -20; cat HOSTFILE",
+        fix="mpirun --map-by slot --bind-to none, and set CPUs and GPUs of a rank by LOCAL_RANK. Or correct the option that "
+        "the message names",
+        link="https://github.com/open-mpi/ompi/issues/14169",
     ),
 )

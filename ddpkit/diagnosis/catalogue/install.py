@@ -283,7 +283,8 @@ ENTRIES = (
         id="local-rank-argument",
         title="KeyError: 'LOCAL_RANK'",
         patterns=(
-            r"KeyError: '(?P<variable>LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS)'",
+            r"KeyError: '(?P<variable>LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NODEID|SLURM_NTASKS"
+            r"|SLURM_NNODES|SLURM_JOB_NUM_NODES|SLURM_JOB_ID|SLURM_JOBID|SLURM_NODELIST|SLURM_JOB_NODELIST|OMPI_COMM_WORLD_\w+|PMI_RANK)'",
         ),
         cause="the script reads {variable}, and no launcher set it",
         probe="ddpkit env --explain, started the same way",
@@ -444,24 +445,6 @@ ENTRIES = (
         fix="use a Python that the package has wheels for, or the right index (torch: --index-url "
         "https://download.pytorch.org/whl/cu121). On a node without internet: install on the login node",
         link="https://pip.pypa.io/en/stable/topics/dependency-resolution/",
-    ),
-    Entry(
-        id="conda-not-active",
-        doubtful=True,
-        title="Run 'conda init' before 'conda activate'; Could not find conda environment",
-        patterns=(
-            r"Your shell has not been properly configured to use 'conda activate'",
-            r"Run 'conda init' before 'conda activate'",
-            r"Could not find conda environment: (?P<environment>\S+)",
-            r"EnvironmentLocationNotFound: Not a conda environment: (?P<environment>\S+)",
-        ),
-        explains=("module-missing", "command-not-found"),
-        cause="the conda environment[ {environment}] was not activated: this shell does not know conda, or the environment is not "
-        "on this host",
-        probe="the same way: command -v conda python; conda env list",
-        fix="in the job script: source ~/miniconda3/etc/profile.d/conda.sh, then conda activate NAME. Or start the "
-        "environment's own Python by its full path",
-        link="https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/activation.html",
     ),
     Entry(
         id="compiler-too-old",

@@ -27,6 +27,7 @@ ENTRIES = (
             "slurm-cancelled",
             "terminated",
             "io-error",
+            "own-exception",
         ),
         patterns=(
             r"Pod was active on the node longer than the specified deadline",
@@ -38,13 +39,20 @@ ENTRIES = (
             r"Job was active longer than specified deadline",
             r"current input .*hit its timeout of \d+s\b",
             r"\bMaxRuntimeExceeded\b",
+            r"\bjob exceeded wallclock limit",
+            r"\bexceeded hard wallclock time",
+            r"exception type=timeout\b",
+            r"Job not requeued because: timed-out",
+            r"has not produced any output \(state: TIMEOUT",
+            r"\bTIMEOUT +\d+:\d+$",
         ),
         context=r"(?P<lightning>Received SIGTERM: 15|[Bb]ypassing (?:signal )?SIGTERM|SLURM auto-requeueing enabled|\bv_num=\w+)",
         cause="[job {job}: ]the time limit is reached",
         probe="sacct[ -j {job}] -o state,elapsed,timelimit",
         fix="request more time (sbatch or salloc --time=LONGER; PBS: -l walltime; LSF: -W; Modal: timeout=; SageMaker: "
-        "max_run). For long runs: --signal=B:USR1@600 and --requeue, with a handler that saves a checkpoint[. For Lightning "
-        "(`{lightning}` in the log): srun, and --signal=SIGUSR1@600 without B:]",
+        "max_run). For long runs: --requeue, and --signal=USR1@600 with a handler in the training script that saves a "
+        "checkpoint (B:USR1: to the batch script alone)[. For Lightning (`{lightning}` in the log): srun, and "
+        "--signal=SIGUSR1@600 without B:]",
         link="https://slurm.schedmd.com/sbatch.html#OPT_time",
     ),
     Entry(
@@ -53,6 +61,10 @@ ENTRIES = (
         patterns=(
             r"(?:STEP|JOB) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+ DUE TO PREEMPTION",
             r"DUE TO PREEMPTION",
+            r"TERM_PREEMPT: job killed",
+            r"Job not requeued because: preempted",
+            r"has not produced any output \(state: PREEMPTED",
+            r"\) [\d/ :-]+ Job was evicted\.",
         ),
         cause="a job with a higher priority took the nodes",
         probe="sacct[ -j {job}] -o state,reason",
@@ -66,8 +78,13 @@ ENTRIES = (
             r"DUE TO NODE \S*\s?FAILURE",
             r"srun: error: Node failure on (?P<host>[^\s,]+)",
             r"salloc: error: Node failure on (?P<host>[^\s,]+)",
+            r"(?P<host>[\w.-]+): shepherd died from signal",
+            r"has not produced any output \(state: NODE_FAIL",
+            r"\bNODE_FAIL +\d+:\d+$",
+            r"launch failed on \S+: Couldn't forward RPC .* to child (?P<host>[\w.-]+)",
+            r"ping failed on \S+: No reply from (?P<host>[\w.-]+) after",
         ),
-        cause="node {host|a node} of the job failed or stopped responding",
+        cause="{host|a node} of the job failed or stopped responding",
         probe="sinfo -R[; scontrol show node {host}]",
         fix="submit again[ with --exclude={host}]",
         link="https://slurm.schedmd.com/troubleshoot.html",
@@ -75,11 +92,14 @@ ENTRIES = (
     Entry(
         id="slurm-requeued",
         title="CANCELLED AT ... DUE TO JOB REQUEUE",
-        patterns=(r"DUE TO JOB REQUEUE",),
+        patterns=(
+            r"DUE TO JOB REQUEUE",
+            r"TERM_REQUEUE_\w+: job killed",
+        ),
         cause="[job {job}: ]the job was requeued, and starts again automatically. Nothing in the script failed",
         probe="sacct[ -j {job}] --duplicates -o jobid,state,start,end",
-        fix="resume from the last checkpoint. To save before it: --signal=B:USR1@120 with a handler; to "
-        "disable requeueing: sbatch --no-requeue",
+        fix="resume from the last checkpoint. To save one before: --signal=USR1@120 with a handler in the training script; "
+        "to disable requeueing: sbatch --no-requeue",
         link="https://slurm.schedmd.com/sbatch.html#OPT_requeue",
     ),
     Entry(
@@ -89,13 +109,29 @@ ENTRIES = (
         patterns=(
             r"(?:JOB|STEP) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*",
             r"srun: Force Terminated (?:job|JobId|StepId)",
-            r"srun: Job allocation \d+ has been revoked",
+            r"(?:srun|salloc: error): Job allocation \d+ has been revoked",
+            r"TERM_(?:OWNER|ADMIN|FORCE_OWNER|FORCE_ADMIN|EXTERNAL_SIGNAL): job killed",
+            r"Job deleted at request of (?P<user>\S+)",
+            r"has not produced any output \(state: CANCELLED",
         ),
-        cause="the job was cancelled: scancel, or a task that failed before",
-        probe="sacct[ -j {job}] -o jobid,state,exitcode,user",
+        cause="the job was cancelled[ by {user}]: scancel, bkill or qdel, or a task that failed before",
+        probe="sacct[ -j {job}] -o jobid,state,exitcode,user (LSF: bhist -l; PBS: qstat -xf)",
         fix="find the failure before this line. If nothing failed, find out which user cancelled the job: `sacct[ -j {job}] "
         "-o user`",
         link="https://slurm.schedmd.com/scancel.html",
+    ),
+    Entry(
+        id="step-wait",
+        kind="generic",
+        title="srun: First task exited 30s ago; tasks 0-3: running; task 4: exited; Terminating StepId",
+        patterns=(r"srun: First task exited (?P<seconds>\d+)s ago",),
+        context=r"(?:StepId\S*|step:\S+) task (?P<rank>\d+): exited",
+        cause="a task[, rank {rank},] ended {seconds} seconds before the others, and srun then ended these (srun --wait, or "
+        "WaitTime of slurm.conf). That task failed, or had less work",
+        probe="the last lines of the task that ended; scontrol show config | grep WaitTime",
+        fix="correct that task, and end all ranks together: dist.barrier() before the end. If ranks may end apart: srun "
+        "--wait=0 --kill-on-bad-exit=1",
+        link="https://slurm.schedmd.com/srun.html#OPT_wait",
     ),
     Entry(
         id="slurm-out-of-memory",
@@ -106,10 +142,18 @@ ENTRIES = (
             r"tasks have been OOM Killed",
             r"killed by the cgroup out-of-memory handler",
             r"Exceeded (?:job|step) memory limit",
+            r"TERM_(?:MEMLIMIT|SWAP): job killed",
+            r"PBS: job killed: p?v?mem .*exceeded limit",
+            r"exceeded MEM usage hard limit",
+            r"Job exceeded a memory resource limit",
+            r"(?:Error from \S+@(?P<host>[\w.-]+): )?(?:Docker job|Job) has gone over (?:cgroup )?memory limit",
+            r"has not produced any output \(state: OUT_OF_ME",
+            r"\bOUT_OF_ME\S* +\d+:\d+$",
         ),
         cause="the job used more host memory than it requested, and was killed",
-        probe="sacct[ -j {job}] -o jobid,maxrss,reqmem,state",
-        fix="sbatch --mem=MORE (--mem=0: all memory of the node), or use fewer DataLoader workers",
+        probe="sacct[ -j {job}] -o jobid,maxrss,reqmem,state (LSF: bjobs -l; PBS: qstat -xf; HTCondor: condor_q -held)",
+        fix="sbatch --mem=MORE (--mem=0: all memory of the node; LSF: -M; PBS: -l mem; HTCondor: request_memory), or use "
+        "fewer DataLoader workers",
         link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
     ),
     Entry(

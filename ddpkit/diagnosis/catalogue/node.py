@@ -19,11 +19,15 @@ ENTRIES = (
             r"(?P<program>\S+): cannot execute: required file not found",
             r"(?P<program>\S+/(?:python[\d.]*|torchrun|accelerate|deepspeed|activate|conda|mpirun|\w+\.sh)): No such file or directory$",
             r"(?P<program>\S+): (?:/\S+: )?bad interpreter: No such file or directory",
+            r"task (?P<rank>\d+): start failed: (?P<program>\S+): No such file or directory",
+            r"execvp error on file (?P<program>\S+) \(No such file or directory\)",
         ),
         cause="{program|a program} is not found on that host: it is not on PATH, was removed, or its first "
-        "line names a missing interpreter (also with Windows line ends). An SSH command does not read "
-        "the interactive part of ~/.bashrc, so conda and modules are not active",
-        probe="the same way: ssh {host|localhost} 'echo $PATH; command -v {program|python}'",
+        "line names a missing interpreter (also with Windows line ends). A command over SSH does not read "
+        "the interactive part of ~/.bashrc, so conda and modules are not active. An environment on a local disk is on its own "
+        "node alone",
+        probe="on that host, started the same way (srun -w {host|NODE}, or ssh {host|NODE}): bash -c 'echo $PATH; command -v "
+        "{program|python}'",
         fix="install {program|it} on that host, pass its full path (for Python: ddpkit launch --python "
         "/path/to/env/bin/python), or activate the environment in the job script",
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
@@ -40,6 +44,197 @@ ENTRIES = (
         fix="begin the script with `#!/bin/bash -l`, or with `source /etc/profile.d/modules.sh` (Lmod: lmod.sh or "
         "z00_lmod.sh). Call it in the script, not with srun",
         link="https://github.com/envmodules/modules/issues/339",
+    ),
+    Entry(
+        id="module-load-failed",
+        doubtful=True,
+        title="Lmod has detected the following error; Unable to locate a modulefile for 'cuda/11.8'",
+        patterns=(
+            r"Lmod has detected the following error: +(?P<reason>.*)",
+            r"Unable to locate a modulefile for '?(?P<reason>[^' ]+)",
+        ),
+        explains=("command-not-found", "module-missing", "library-missing", "cuda-toolkit-mismatch"),
+        cause="`module load` failed in the job script: {reason}. This shell and its ranks run without the module",
+        probe="on that host: module avail 2>&1 | less; module spider NAME",
+        fix="load a module that exists there, with the modules that it needs before it (`module spider NAME/VERSION`). Write "
+        "`set -e` at the top of the script, so that it ends there",
+        link="https://lmod.readthedocs.io/en/latest/010_user.html",
+    ),
+    Entry(
+        id="conda-not-active",
+        doubtful=True,
+        title="Your shell has not been properly configured to use 'conda activate'; Could not find conda environment",
+        patterns=(
+            r"Your shell has not been properly configured to use 'conda activate'",
+            r"Run 'conda init' before 'conda activate'",
+            r"Could not find conda environment: (?P<environment>\S+)",
+            r"Not a conda environment: (?P<environment>\S+)",
+            r"line \d+: activate: No such file or directory",
+        ),
+        explains=("command-not-found", "module-missing", "library-missing", "own-exception"),
+        cause="`conda activate`[ of {environment}] failed in the job script, so its Python is another one. A script's shell does "
+        "not read ~/.bashrc, and environments can be on other disks",
+        probe="in the job script: conda info --envs; which python",
+        fix="source $(conda info --base)/etc/profile.d/conda.sh before `conda activate`, or call "
+        "/path/to/env/bin/python directly",
+        link="https://github.com/conda/conda/issues/8536",
+    ),
+    Entry(
+        id="shell-not-bash",
+        title='train.sh: 8: Bad substitution; Syntax error: "(" unexpected; [[: not found; source: not found',
+        patterns=(
+            r"\bSyntax error: (?!word unexpected \(expecting \"(?:in|do)\"\))(?:\S+|redirection|Bad \w+ loop \w+) unexpected",
+            r"\bSyntax error: Bad for loop variable",
+            r": \d+: (?:\S+: )?Bad substitution",
+            r": \d+: (?:\S+: )?\[\[: not found",
+            r": \d+: (?:\S+: )?(?:source|declare|shopt|pushd|popd|mapfile|readarray|typeset): not found",
+            r"\bset: Illegal option -o pipefail$",
+        ),
+        explains=("command-not-found",),
+        cause="the script is written for bash, and sh ran it: on Debian and Ubuntu sh is dash, which does not know this syntax",
+        probe="ls -l /bin/sh; head -1 SCRIPT",
+        fix="start it with `bash SCRIPT`, and write #!/bin/bash into its first line. From Python: subprocess.run(..., "
+        "executable='/bin/bash')",
+        link="https://github.com/open-mmlab/mmsegmentation/issues/3820",
+    ),
+    Entry(
+        id="python-by-shell",
+        title="train.py: line 14: import: command not found; from: can't read /var/mail/torch",
+        patterns=(
+            r"\bimport: (?:command )?not found$",
+            r"\bfrom: (?:command )?not found$",
+            r"\bfrom: can't read /var/mail/",
+        ),
+        explains=("command-not-found", "shell-not-bash", "shell-syntax"),
+        cause="the shell ran a Python file as a shell script: the file has no line #!/usr/bin/env python at its top",
+        probe="head -1 SCRIPT.py",
+        fix="start it with `python SCRIPT.py`, torchrun or ddpkit launch. Under torchrun, without --no-python",
+        link="https://github.com/Beckschen/3D-TransUNet/issues/4",
+    ),
+    Entry(
+        id="script-by-python",
+        title='File "tools/dist_train.sh", line 3: SyntaxError: invalid syntax',
+        patterns=(r"\bSyntaxError: .*",),
+        needs=r"File \"[^\"]+\.(?:sh|bash|slurm|sbatch)\", line \d+",
+        context=r"File \"(?P<path>[^\"]+\.(?:sh|bash|slurm|sbatch))\", line \d+",
+        explains=("own-exception",),
+        cause="Python ran {path}, which is a shell script",
+        probe="head -5 {path}",
+        fix="start it with `bash {path}` (or sbatch), without python or torchrun before it. It starts the ranks on its own",
+        link="https://github.com/open-mmlab/mmdetection/issues/3520",
+    ),
+    Entry(
+        id="shell-variable-unset",
+        doubtful=True,
+        title="train.sh: line 29: MASTER_ADDR: unbound variable; parameter null or not set",
+        patterns=(
+            r"(?:^|[: ])(?P<variable>\w+(?:\[[^\]]*\])?): unbound variable$",
+            r"(?:^|[: ])(?P<variable>\w+): parameter (?:null or )?not set$",
+        ),
+        cause="the shell script uses {variable}, which is not set here, and the script ends at that (set -u)",
+        probe="env | grep {variable}; grep -n '{variable}' SCRIPT",
+        fix="export {variable}, or write ${{variable}:-} in the script. A variable of SLURM exists only in its jobs. Where "
+        "`conda activate` or `module` reads it, put set +u before and set -u after them",
+        link="https://github.com/conda/conda/issues/8186",
+    ),
+    Entry(
+        id="shell-syntax",
+        title="train.sh: line 49: syntax error near unexpected token; unexpected end of file",
+        patterns=(
+            r": line \d+: syntax error near unexpected token (?!.\$'.*\\r)",
+            r": line \d+: syntax error: unexpected end of file",
+            r": line \d+: unexpected EOF while looking for matching",
+        ),
+        cause="the shell script has a mistake at or above that line: a quote, a bracket, `fi` or `done` is missing, or sh ran "
+        "a script for bash",
+        probe="bash -n SCRIPT",
+        fix="correct the line, and start the script with bash",
+        link="https://www.gnu.org/software/bash/manual/bash.html#Quoting",
+    ),
+    Entry(
+        id="shell-empty-variable",
+        kind="hint",
+        title="train.sh: line 7: [: -lt: unary operator expected; integer expression expected",
+        patterns=(
+            r"\[: .*: (?:unary|binary) operator expected$",
+            r"\[: .*: integer expression expected$",
+            r": \d+: \[: .*unexpected operator$",
+        ),
+        cause="a test in the shell script failed: its variable is empty, holds another text than a number, or sh ran a script "
+        "for bash. The script continues as if the test were false",
+        probe="bash -x SCRIPT 2>&1 | grep -B2 -A1 operator",
+        fix='quote the variable and give it a value: [ "${VARIABLE:-0}" -lt 2 ]',
+        link="https://www.gnu.org/software/bash/manual/bash.html#Bash-Conditional-Expressions",
+    ),
+    Entry(
+        id="typographic-characters",
+        title="error: unrecognized arguments: —-config; $'\\302\\240--port': command not found",
+        patterns=(
+            r"error: unrecognized arguments: (?:.* )?(?P<text>[–—−]-?(?!local)\S+)",
+            r"(?P<text>[“”]\S*): (?:command )?not found",
+            r"(?P<text>\xa0\S+): (?:command )?not found",
+            r"(?P<text>\$'[^']*\\(?:302\\240|342\\200\\\d+)[^']*'): command not found",
+            r"can't open file '(?:/\S*/)?(?P<text>[\u2013\u2014][^']*)'",
+        ),
+        explains=("bad-arguments", "command-not-found"),
+        cause='the command contains {text}: a dash, quotation mark or blank of a document or web page, in place of - or "',
+        probe="grep -nP '[^\\x00-\\x7F]' SCRIPT",
+        fix='type these characters again in the script: -, " and a plain blank',
+        link="https://github.com/NLP-Playground/LaSS/issues/3",
+    ),
+    Entry(
+        id="launcher-after-script",
+        title="train.py: error: unrecognized arguments: -m torch.distributed.launch --nproc_per_node 2",
+        patterns=(r"error: unrecognized arguments: .*(?P<module>torch\.distributed\.(?:launch|run)\b)",),
+        explains=("bad-arguments",),
+        cause="{module} is after the script's name, so the script got it as an argument",
+        probe="the command: the launcher comes first",
+        fix="torchrun --nproc-per-node=N train.py ARGUMENTS, or ddpkit launch -n N -- train.py ARGUMENTS",
+        link="https://github.com/rosinality/ocr-pytorch/issues/1",
+    ),
+    Entry(
+        id="launcher-without-script",
+        title="launch.py: error: the following arguments are required: training_script; user_script",
+        patterns=(r"error: the following arguments are required: (?P<what>training_script|user_script)\b",),
+        explains=("bad-arguments",),
+        cause="the launcher's command ended before the name of the script. A line ends in a backslash and a blank, or an "
+        "exported variable with a line end cut DeepSpeed's command",
+        probe="grep -nE '\\\\[[:space:]]+$' SCRIPT; cat .deepspeed_env ~/.deepspeed_env; env | grep -E '^(NCCL|PYTHON|MV2|UCX)'",
+        fix="end each line of the command but its last with a backslash, and nothing after it. For DeepSpeed: unset the "
+        "variable, or --launcher openmpi",
+        link="https://github.com/hiyouga/LlamaFactory/issues/3301",
+    ),
+    Entry(
+        id="assignment-as-command",
+        title="nohup: failed to run command 'CUDA_VISIBLE_DEVICES=0'; CUDA_VISIBLE_DEVICES=0: command not found",
+        patterns=(
+            r"failed to run (?:the )?command ['‘](?P<variable>[A-Z][A-Z0-9_]*)=",
+            r"can't open file '(?:\S*/)?(?P<variable>[A-Z][A-Z0-9_]*)=\S*': \[Errno 2\]",
+            r"execv[ep]+\(\): (?P<variable>[A-Z][A-Z0-9_]*)=\S*: No such file or directory",
+            r"(?:^|[: ])(?P<variable>[A-Z][A-Z0-9_]*)=\S*: (?:command )?not found",
+        ),
+        explains=("command-not-found", "script-missing", "task-launch-failed"),
+        cause="{variable}=VALUE is at the place of a command or a script: after nohup, srun, mpirun or python, or it came "
+        "out of another variable or quotes",
+        probe="grep -n '{variable}=' SCRIPT",
+        fix="put it before all other words (`{variable}=VALUE nohup python train.py`), or after env: `srun env {variable}=VALUE "
+        "python train.py`",
+        link="https://github.com/wizyoung/YOLOv3_TensorFlow/issues/131",
+    ),
+    Entry(
+        id="line-continued-badly",
+        title="train.sh: line 12: --master_port: command not found",
+        patterns=(
+            r"(?:^|[: ])(?P<option>--?[A-Za-z][\w-]*)(?:=\S*)?: (?:command )?not found",
+            r"(?:^|[: ])(?P<option>\+*[a-z]\w*(?:\.\w+)+)=\S*: (?:command )?not found",
+        ),
+        explains=("command-not-found", "bad-arguments", "launcher-without-script"),
+        cause="the shell took the option {option} for a command: the line above it does not end in a backslash, or a blank "
+        "follows the backslash",
+        probe="grep -nE '\\\\[[:space:]]+$' SCRIPT; grep -n -B1 -e '{option}' SCRIPT",
+        fix="end each line of the command but its last with a backslash, and nothing after it. A comment or an empty line "
+        "between them ends the command, too",
+        link="https://github.com/OpenMOSS/MOSS/issues/147",
     ),
     Entry(
         id="module-missing",

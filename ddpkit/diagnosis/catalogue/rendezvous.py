@@ -292,7 +292,7 @@ ENTRIES = (
         id="script-missing",
         title="can't open file '...': [Errno 2] No such file or directory",
         patterns=(
-            r"can't open file '?(?P<path>[^':]+)'?: \[Errno 2\] No such file or directory",
+            r"can't open file '?(?P<path>(?!(?:/\S*/)?[\u2013\u2014])[^':]+)'?: \[Errno 2\] No such file or directory",
             r"ddpkit: error: script (?P<path>\S+) not found",
         ),
         cause="{path} does not exist on this node, or in its container. The working directory differs there, or is not "
@@ -423,7 +423,6 @@ ENTRIES = (
         patterns=(
             r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: unrecognized arguments: (?P<arguments>.*\S)",
             r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: argument (?P<arguments>\S+): (?:expected|invalid)",
-            r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: the following arguments are required: (?P<arguments>.*\S)",
         ),
         explains=("bad-arguments", "local-rank-not-accepted"),
         cause="{launcher} itself, not the script, rejects {arguments}. It is misspelled, belongs after the script's name, or "

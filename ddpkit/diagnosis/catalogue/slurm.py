@@ -19,8 +19,13 @@ ENTRIES = (
     Entry(
         id="lightning-slurm-tasks",
         title="You set devices=2 in Lightning, but the number of tasks per node configured in SLURM does not match",
-        patterns=(r"You set .* in Lightning, but the number of (?:tasks per node|nodes) configured in SLURM",),
-        cause="Lightning's devices and num_nodes differ from the tasks and nodes of the SLURM job",
+        patterns=(
+            r"You set .* in Lightning, but the number of (?:tasks per node|nodes) configured in SLURM",
+            r"You set .--ntasks=\d+. in your SLURM bash script, but this variable is not supported",
+        ),
+        explains=("own-exception",),
+        cause="Lightning's devices and num_nodes differ from the tasks and nodes of the SLURM job, or --ntasks is set in place "
+        "of --ntasks-per-node",
         probe="in the job: echo $SLURM_NNODES $SLURM_NTASKS_PER_NODE",
         fix="set #SBATCH --nodes and --ntasks-per-node to num_nodes and devices of the Trainer. For one "
         "process in an interactive job: SLURM_JOB_NAME=interactive",
@@ -74,7 +79,9 @@ ENTRIES = (
     Entry(
         id="step-refused",
         title="srun: error: Unable to create step for job",
-        patterns=(r"srun: error: Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>.*)",),
+        patterns=(
+            r"srun: error: Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>(?!Zero Bytes|Socket timed).*)",
+        ),
         cause="SLURM cannot start a step[ in job {job}]. Another step holds the resources (srun inside srun), or the "
         "step requests more than the job has",
         probe="in the job: srun --overlap -N1 -n1 hostname; squeue -s[ -j {job}]",
@@ -107,11 +114,12 @@ ENTRIES = (
         title="fetch_config: DNS SRV lookup failed; Could not establish a configuration source",
         patterns=(
             r"fetch_config: DNS SRV lookup failed",
+            r"s_p_parse_file: unable to status file \S*slurm\.conf",
             r"resolve_ctls_from_dns_srv: .*error",
         ),
         explains=("slurm-unreachable",),
-        cause="SLURM's commands find no configuration on this host: it has no slurm.conf, and DNS has no record "
-        "_slurmctld._tcp with the controller",
+        cause="SLURM's commands find no configuration on this host: it has no slurm.conf at the place "
+        "where they look, and DNS has no record _slurmctld._tcp with the controller",
         probe="ls -l /etc/slurm/slurm.conf $SLURM_CONF; host -t SRV _slurmctld._tcp",
         fix="run the command on a login node of the cluster, or export SLURM_CONF=/path/to/slurm.conf. In a container, "
         "mount /etc/slurm. As administrator: repair DNS, or copy slurm.conf to this host",
@@ -123,10 +131,11 @@ ENTRIES = (
         title="Unable to contact slurm controller; Socket timed out on send/recv operation",
         patterns=(
             r"Unable to contact slurm controller",
-            r"Socket timed out on send/recv operation",
-            r"Zero Bytes were transmitted or received",
+            r"^(?!.*(?:launch|slurm_receive_msgs).*failed).*Socket timed out on send/recv operation",
+            r"^(?!.*slurm_receive_msgs.*failed).*Zero Bytes were transmitted or received",
             r"Slurm controller not responding",
             r"Could not establish a configuration source",
+            r"Unable to establish control(?:ler)? machine address",
         ),
         cause="the SLURM controller does not answer. It is down or busy, or slurm.conf on this host contains another "
         "controller",
@@ -145,6 +154,7 @@ ENTRIES = (
             r"Job credential expired",
             r'Failed to access "(?P<path>/\S*munge\S*)"',
         ),
+        explains=("io-error",),
         cause="munge rejected the credential[ on {host}]. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
         "does not run",
         probe="date on both hosts; munge -n | ssh {host|localhost} unmunge",
@@ -172,7 +182,7 @@ ENTRIES = (
         id="slurm-spool-script",
         title="/var/spool/slurmd/job123/...: No such file or directory, often inside of a container",
         patterns=(
-            r"(?P<path>/\S*spool/slurm\S*?)\W?: (?:\[Errno 2\] )?No such file or directory",
+            r"^(?!.*socket directory ).*?(?P<path>/\S*spool/slurm\S*?)\W?: (?:\[Errno 2\] )?No such file or directory",
             r"No such file or directory: '(?P<path>/\S*spool/slurm[^']*)'",
             r"can't open file '?(?P<path>/\S*spool/slurm[^':]*)'?: \[Errno 2\]",
         ),
@@ -192,6 +202,8 @@ ENTRIES = (
             r"couldn't chdir to `(?P<path>[^']+)': (?P<reason>[^:]+)",
             r"error: Could not open std(?:out|err) file (?P<path>\S+)",
             r"slurmstepd: error: Could not open \S+ (?P<path>\S+)",
+            r"TERM_CWD_NOTEXIST: ",
+            r"can't open output file \"(?P<path>[^\"]+)\": (?P<reason>.*)",
         ),
         explains=(
             "script-missing",
@@ -224,10 +236,16 @@ ENTRIES = (
             r"MPI plugin type '(?P<plugin>\w+)' (?:not found|is not)",
             r"OMPI was not built with SLURM",
             r"Couldn't find the specified plugin name for mpi/",
+            r"cannot (?:find mpi plugin for|create mpi context for) mpi/",
+            r"long invalid MPI type, --mpi=list",
+            r"pmi/pmix: can not load PMIx library",
+            r"PMII_singinit: execv failed",
+            r"mpi/pmi2: invalid PMI1 init command",
         ),
-        cause="srun and the MPI library use different PMI versions",
+        cause="srun's --mpi asks for a PMI that this SLURM does not have or cannot load, or the MPI library needs another one",
         probe="srun --mpi=list",
-        fix="srun --mpi=pmix (or pmi2), to match the MPI library",
+        fix="srun --mpi=TYPE, with a type of `srun --mpi=list` that the MPI library uses (pmix or pmi2). torch alone needs no "
+        "MPI: srun --mpi=none",
         link="https://slurm.schedmd.com/mpi_guide.html",
     ),
     Entry(
@@ -260,6 +278,8 @@ ENTRIES = (
         patterns=(
             r"srun: error: .*failed to distribute tasks",
             r"Unable to layout tasks on given cpus",
+            r"CPU binding outside of job step allocation",
+            r"Unable to satisfy cpu bind request",
         ),
         explains=("task-launch-failed",),
         cause="SLURM could not place the step's tasks on the CPUs of the job. The step asks for more CPUs a task, or "
@@ -274,16 +294,23 @@ ENTRIES = (
         title="srun: error: task N launch failed",
         patterns=(
             r"srun: error: task (?P<rank>\d+) launch failed: (?P<reason>.*)",
-            r"Task launch for \S+ failed on node (?P<host>\S+): (?P<reason>.*)",
+            r"Task launch for \S+ failed on node (?P<host>\S+): (?P<reason>(?!No such process).*)",
             r"Application launch failed: (?P<reason>.*)",
             r"Task launch for \S+ failed: (?P<reason>.*)",
+            r"slurm_receive_msgs: \[\[?(?P<host>[\w-]+)[\w.-]*\]:\d+\] failed: (?P<reason>.*)",
+            r"(?P<reason>Prolog) failure on node (?P<host>\S+)",
             r"\bProlog (?P<reason>(?:failed|hung).*)",
+            r"\b(?P<reason>Prolog) for job \d+ failed",
             r"slurmstepd: error: execve\(\): (?P<reason>\S+/slurm_script: No such file or directory)",
+            r"slurmstepd: error: job_manager: exiting abnormally: (?P<reason>.*)",
+            r"\(launch failed requeued held\)",
+            r"slurmstepd: error: container_p_join: (?P<reason>.*)",
         ),
-        explains=("command-not-found",),
-        cause="a node could not start the task: {reason}",
+        explains=("command-not-found", "slurm-cancelled"),
+        cause="a node could not start the task[: {reason}]",
         probe="srun -l hostname, and the node's slurmd log",
-        fix="srun --exclude=NODE. As administrator: check slurmd on the node",
+        fix="srun --exclude={host|NODE}. For a job that is held afterwards: scontrol release JOB. As administrator: check "
+        "slurmd on the node",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -293,8 +320,19 @@ ENTRIES = (
             r"Batch script contains DOS line breaks",
             r"\$'.*\\r': command not found",
             r"\^M: bad interpreter",
+            r"unexpected token .\$'.*\\r'",
+            r"\benv: .(?:ba|z)?(?:sh|python3?)\\r.: No such file",
+            r"\bset: Illegal option -$",
+            r"(?:^|^\d+: |[\]>]: ): invalid option",
+            r"(?:^|^\d+: |[\]>]: ): not found$",
+            r"(?:^|^\d+: |[\]>]: ): not \w+\.sh: \d+: *$",
+            r"word unexpected \(expecting \"(?:in|do)\"\)",
+            r"\\r'\] exits with return code",
+            r"\bset: \w+: invalid option name$",
+            r"(?:^|^\d+: |[\]>]: )': \[Errno 2\] No such file or",
+            r"(?:^|^\d+: |[\]>]: ): No such file or directory$",
         ),
-        explains=("command-not-found", "slurm-bad-request", "file-missing"),
+        explains=("command-not-found", "slurm-bad-request", "file-missing", "bad-arguments", "line-continued-badly"),
         cause="the script has line ends of Windows (CR LF), and the shell takes CR for a part of each command",
         probe="file SCRIPT; head -1 SCRIPT | od -c",
         fix="sed -i 's/\\r$//' SCRIPT, or dos2unix SCRIPT",
@@ -347,15 +385,170 @@ ENTRIES = (
         link="https://slurm.schedmd.com/gres.html",
     ),
     Entry(
+        id="slurm-options-exclusive",
+        title="fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive",
+        patterns=(r"\b(?:srun|sbatch|salloc): fatal: (?P<reason>.*\b(?:is|are) mutually exclusive(?: with [^.]*)?)",),
+        cause="two options exclude each other: {reason}. One of them can come from an #SBATCH line, or from a SLURM_ variable "
+        "of the job around it",
+        probe="env | grep -E '^(SLURM|SBATCH|SRUN)_' | grep -E 'MEM|GPU|TRES|TASK'; grep '#SBATCH' SCRIPT",
+        fix="keep one of the options, or unset the variable that the message names before srun or sbatch",
+        link="https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/342",
+    ),
+    Entry(
+        id="slurm-commands-missing",
+        title="srun: command not found; No such file or directory: 'scontrol'; SLURM does not appear to be installed",
+        patterns=(
+            r"\b(?P<program>srun|sbatch|salloc|scontrol|sinfo|squeue|sacct): (?:command )?not found",
+            r"No such file or directory: '(?P<program>srun|sbatch|salloc|scontrol|sinfo|squeue|sacct)'",
+            r"SLURM does not appear to be installed",
+            r"Could not detect \"(?P<program>srun)\", are you indeed on a slurm cluster",
+        ),
+        explains=("command-not-found", "file-missing", "own-exception"),
+        cause="{program|SLURM's command} is not on this machine. It is no host of a SLURM cluster, or a container without "
+        "SLURM's commands",
+        probe="command -v {program|srun}; echo $SLURM_JOB_ID",
+        fix="without SLURM, start the script with torchrun or `ddpkit launch`, and its launcher option without slurm. In a "
+        "container, call {program|srun} outside of it (Lightning: SLURMEnvironment(auto_requeue=False)), or mount SLURM's "
+        "commands, /etc/slurm and /run/munge",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/21404",
+    ),
+    Entry(
+        id="slurm-count-compressed",
+        title="invalid literal for int() with base 10: '1(x2)'",
+        patterns=(r"invalid literal for int\(\) with base 10: '(?P<text>[\d,]*\d\(x\d+\)[\d,()x]*)'",),
+        cause="the code reads a variable of SLURM as a number. {text} is its short form: N(xM) stands for N on each of M "
+        "nodes (SLURM_TASKS_PER_NODE, SLURM_JOB_CPUS_PER_NODE)",
+        probe="in the job: env | grep -E 'SLURM_.*_PER_NODE'",
+        fix="read SLURM_NTASKS_PER_NODE instead, or take the digits before `(`. If the code is of a package, update it",
+        link="https://github.com/sehoffmann/dmlcloud/issues/39",
+    ),
+    Entry(
+        id="slurm-pmix-network",
+        title="mpi/pmix: Cannot establish direct connection; collective timeout; failed to send temp kvs",
+        patterns=(
+            r"mpi/pmix\w*: .*Cannot establish direct connection to (?P<host>[\w.-]+)",
+            r"mpi/pmix\w*: .*(?:Cannot establish the connection|Can't find address for host|exceeded the retry limit)",
+            r"mpi/pmix\w*: .*collective timeout",
+            r"mpi/pmi2: failed to send temp kvs",
+        ),
+        explains=("slurm-cancelled",),
+        cause="SLURM's PMI plugins on the nodes cannot reach each other[ ({host})]. A firewall drops their ports, or a node's "
+        "name resolves to another network",
+        probe="on each node of the job: getent hosts {host|NODE}; scontrol show node {host|NODE} | grep NodeAddr",
+        fix="torch alone needs no MPI: srun --mpi=none. For MPI: export SLURM_PMIX_DIRECT_CONN=false, and open all TCP ports "
+        "between the nodes",
+        link="https://github.com/openpmix/openpmix/issues/3098",
+    ),
+    Entry(
+        id="slurm-io-lost",
+        title="step_launch_notify_io_failure: aborting, io error with slurmstepd on node",
+        kind="generic",
+        patterns=(
+            r"aborting, io error with slurmstepd on node (?P<index>\d+)",
+            r"Aborting, io error and missing step on node (?P<index>\d+)",
+        ),
+        cause="srun lost the connection to slurmstepd on a node of the step (number {index} from 0). The node or its network "
+        "failed, or slurmstepd was killed, for example when memory was full",
+        probe="scontrol show hostnames $SLURM_JOB_NODELIST; sacct -j JOB -o jobid,state,exitcode; sinfo -R",
+        fix="look at that node's slurmd log and `dmesg -T | tail`. Start again without the node: --exclude=NODE",
+        link="https://slurm.schedmd.com/troubleshoot.html",
+    ),
+    Entry(
+        id="slurm-cgroup",
+        title="unable to add pids to '/sys/fs/cgroup/...': No space left on device",
+        kind="hint",
+        patterns=(
+            r"write value '\d+' to '(?P<path>/sys/fs/cgroup/[^']+)' failed: ",
+            r"slurmstepd\S*: error: unable to add pids to '(?P<path>/sys/fs/cgroup/[^']+)'",
+            r"unable to create cgroup '(?P<path>/sys/fs/cgroup/[^']+)' ?: ",
+        ),
+        explains=("disk-full", "task-launch-failed"),
+        cause="slurmstepd cannot use the control group {path}. No disk is full: the node's slurm.conf names CPUs that it does "
+        "not have, or its kernel has run out of control groups",
+        probe="on that node: slurmd -C; scontrol show node NODE | grep CPU; cat /proc/cgroups",
+        fix="run without the node (--exclude=NODE). As administrator: correct the node's CPUs in slurm.conf as `slurmd -C` "
+        "prints them, or reboot the node",
+        link="https://github.com/Azure/cyclecloud-slurm/issues/388",
+    ),
+    Entry(
+        id="slurm-node-warnings",
+        title="slurm task_prolog can not be executed; unable to set taskset; get_joules_task: can't get info from slurmd",
+        kind="noise",
+        patterns=(
+            r"slurm task_prolog can not be executed",
+            r"hwloc_get_obj_below_by_type\(\) failing",
+            r"task\[\d+\] unable to set taskset",
+            r"unable to instanciate \w+ \d+ memory cgroup",
+            r"unable to add task\[pid=\d+\] to memory cg",
+            r"_get_joules_task: can't get info from slurmd",
+            r"slurm_get_node_energy: ",
+            r"Failed to send MESSAGE_TASK_EXIT",
+            r"xcpuinfo_hwloc_topo_load: failed",
+            r"Could not run slurm task_prolog",
+            r"Can't propagate RLIMIT_\w+ of",
+            r"spank: x11\.so: Plugin file not found",
+            r"Ignoring conflicting option \"x11\" in plugin",
+            r"slurmstepd\S*: error: TMPDIR \[.*\] is not writeable",
+        ),
+        cause="slurmstepd warns of the node's accounting or binding, and starts the task nevertheless",
+        probe="nothing to check",
+        fix="nothing to do",
+        link="https://github.com/galaxyproject/galaxy/pull/6293",
+    ),
+    Entry(
+        id="batch-request-refused",
+        title="qsub: Job violates queue and/or server resource limits; Job not submitted; Unable to run job",
+        patterns=(
+            r"\bqsub: submit error \((?P<reason>.*?)\)?$",
+            r"\bqsub: (?P<reason>[A-Z].*)",
+            r"(?P<reason>\S.*?)\.? Job not submitted",
+            r"Unable to run job: (?P<reason>.*)",
+            r"DeniedByDrmException: code \d+: (?P<reason>.*)",
+            r"\bflux\S*: ERROR: .*(?P<reason>unsatisfiable request)",
+            r"exception type=alloc severity=0 (?P<reason>.*)",
+            r"(?P<reason>Not enough resources available) to schedule job",
+        ),
+        explains=("own-exception",),
+        cause="the scheduler refused the request: {reason}",
+        probe="PBS: qstat -Qf QUEUE; LSF: bqueues -l QUEUE; SGE: qconf -sq QUEUE; Flux: flux resource list",
+        fix="change what the message names (queue, project, time, memory, GPUs) to what the queue permits",
+        link="https://docs.alcf.anl.gov/running-jobs/",
+    ),
+    Entry(
+        id="slurm-node-address",
+        title="srun: error: _fwd_tree_get_addr: can't find address for host nid006677, check slurm.conf",
+        patterns=(r"can't find address for host (?P<host>[\w.-]+), check slurm\.conf",),
+        cause="srun does not know the address of {host}: the slurm.conf of this host or container does not name that node, or "
+        "its name does not resolve here",
+        probe="getent hosts {host}; scontrol show node {host} | grep NodeAddr",
+        fix="use the cluster's own slurm.conf here (in a container: mount /etc/slurm), or srun --exclude={host}. As "
+        "administrator: the same slurm.conf on all hosts, then `scontrol reconfigure`",
+        link="https://github.com/eth-cscs/cscs-reframe-tests/pull/224",
+    ),
+    Entry(
+        id="pyxis-missing",
+        title='srun: unrecognized option \'--container-image\'; SPANK plugin "pyxis" option "container-image" not found',
+        patterns=(
+            r"(?:srun|sbatch|salloc): (?:error: )?unrecognized option '--container-",
+            r"SPANK plugin \"pyxis\" option \"\S+\" not found",
+        ),
+        explains=("slurm-bad-request",),
+        cause="this SLURM does not know srun's --container options: the plugin pyxis is missing on this host, or a compute node",
+        probe="srun --help | grep container-image, on the login node and on a compute node: srun -w NODE srun --help",
+        fix="start the image otherwise: srun apptainer exec --nv IMAGE. As administrator: install pyxis and enroot on login "
+        "and compute nodes, name it in plugstack.conf, and restart slurmd. In sbatch, it needs pyxis 0.12",
+        link="https://github.com/NVIDIA/pyxis/wiki/Installation",
+    ),
+    Entry(
         id="slurm-bad-request",
         title="Unable to allocate resources: Invalid account, partition, gres ...",
         explains=("slurm-cancelled",),
         patterns=(
             r"error: (?P<reason>CPU count per node can not be satisfied)",
-            r"Unable to allocate resources: (?P<reason>.*)",
+            r"Unable to allocate resources: (?P<reason>(?!No error).*)",
             r"Job submit/allocate failed: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
-            r"invalid partition specified: (?P<partition>\S+)",
+            r"error: (?P<reason>invalid partition specified: .*)",
             r"error: (?P<reason>This does not look like a batch script.*)",
             r"error: (?P<reason>Invalid (?:--\w+|account|qos|partition|time limit|numeric value|directive) .*)",
             r"\bunrecognized option (?P<reason>.*)",

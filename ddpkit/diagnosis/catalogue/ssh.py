@@ -28,6 +28,8 @@ ENTRIES = (
         patterns=(
             r"(?:(?P<user>[\w.-]+)@(?P<host>[\w.-]+): )?Permission denied \([\w,-]+\)",
             r"Too many authentication failures",
+            r"Permission denied, please try again",
+            r"ssh_askpass: exec\(",
         ),
         cause="{host|the host} accepted none of the keys that ssh offered, or the user name is wrong",
         probe="ssh -v {host|NAME} true",
@@ -81,7 +83,7 @@ ENTRIES = (
         explains=("deepspeed-ssh",),
         cause="ssh cannot connect to {host}: {reason}",
         probe="getent hosts {host}; nc -vz {host} {port|22}",
-        fix="correct the name, start sshd on the host, or open its port",
+        fix="start sshd on {host|the host}[ at port {port}], open that port, or correct the name or address",
         link="https://man.openbsd.org/ssh",
     ),
     Entry(
@@ -90,9 +92,12 @@ ENTRIES = (
         patterns=(
             r"kex_exchange_identification: (?:read: )?Connection",
             r"ssh_exchange_identification: (?:read: )?Connection",
+            r"banner exchange: (?:Connection|read)",
+            r"Connection timed out during banner exchange",
         ),
-        cause="sshd closed the connection before the login. The host or its jump host has too many logins at the same "
-        "time (MaxStartups, 10:30:100 by default)",
+        explains=("ssh-lost",),
+        cause="sshd closed the connection before the login, or did not answer. The host or its jump host has too many logins "
+        "at the same time (MaxStartups, 10:30:100 by default), or is overloaded",
         probe="on {host}: sudo sshd -T | grep -i maxstartups",
         fix="open fewer connections at the same time (ddpkit waits and retries). As administrator: MaxStartups "
         "100:30:500",
@@ -214,12 +219,16 @@ ENTRIES = (
         patterns=(
             r"Bad owner or permissions on (?P<path>\S+)",
             r"UNPROTECTED PRIVATE KEY FILE",
+            r"Permissions \d+ for '(?P<path>[^']+)' are too open",
+            r"Load key \"(?P<path>[^\"]+)\": ",
             r"Authentication refused: bad ownership or modes for (?:directory|file) (?P<path>\S+)",
             r"Bad configuration option: (?P<option>\S+)",
         ),
-        cause="ssh rejects a file that other users can read or write, or an option in it is unknown",
-        probe="ls -la ~/.ssh",
-        fix="chmod 700 ~/.ssh; chmod 600 ~/.ssh/config ~/.ssh/id_*; chmod go-w ~",
+        explains=("ssh-no-key",),
+        cause="ssh rejects[ {path}:] a file that other users can read or write, or cannot read it, or an option in it is unknown",
+        probe="ls -la ~/.ssh[ {path}]",
+        fix="chmod 700 ~/.ssh; chmod 600 ~/.ssh/config ~/.ssh/id_*; chmod go-w ~. For a key in a Kubernetes secret: "
+        "defaultMode: 0600 in its volume",
         link="https://man.openbsd.org/ssh#FILES",
     ),
     Entry(
@@ -230,7 +239,7 @@ ENTRIES = (
             r"client_loop: send disconnect: ",
             r"Timeout, server (?P<host>\S+) not responding",
             r"Connection to (?P<host>\S+) closed by remote host",
-            r"Connection closed by (?P<host>\S+) port \d+",
+            r"Connection (?:closed|reset) by (?P<host>\S+) port \d+",
             r"packet_write_wait: Connection to",
         ),
         cause="the connection to {host|the host} was lost. The host or the network failed, or a firewall dropped the idle "
@@ -284,10 +293,62 @@ ENTRIES = (
         patterns=(
             r"but host=(?P<host>\S+) was not reachable via ssh",
             r"Command 'ssh -o PasswordAuthentication=no (?P<host>\S+) hostname' returned non-zero exit status 255",
+            r"Command '\['ssh', .*'(?P<host>[^']+)', 'hostname'\]' returned non-zero exit status",
+            r"Command '\['ssh (?:.* )?(?P<host>\S+) hostname -I'\]' returned non-zero exit status",
         ),
         cause="DeepSpeed's launcher has no passwordless SSH to {host}",
         probe="ssh -o BatchMode=yes {host} hostname",
         fix="ssh-copy-id {host}, even if {host} is this host. For one node, omit the host file",
         link="https://github.com/deepspeedai/DeepSpeed/issues/4907",
+    ),
+    Entry(
+        id="horovod-start-timeout",
+        title="Timed out waiting for tasks to start. Please check connectivity between servers",
+        patterns=(r"Timed out waiting for tasks to start\. Please check connectivity",),
+        explains=("own-exception",),
+        cause="horovodrun reached the hosts over SSH, but its processes there did not connect back in time. A firewall drops "
+        "their ports, they try an address of another network (docker0), or Python differs there",
+        probe="horovodrun --verbose ...; on each host: ip -br addr; python -c 'import horovod.torch'",
+        fix="horovodrun --network-interfaces eth0, with the network of all hosts, and open the ports between them. Slow hosts: "
+        "--start-timeout 120. Or start with mpirun, or ddpkit launch for torch alone",
+        link="https://github.com/horovod/horovod/issues/1338",
+    ),
+    Entry(
+        id="colossalai-ssh",
+        title="colossalai: failed to run torchrun on host, is localhost: False, exception: No authentication methods available",
+        patterns=(
+            r"failed to run .* on (?P<host>\S+), is localhost: False, exception: (?P<reason>.*)",
+            r"paramiko\.ssh_exception\.(?P<reason>\w+)",
+        ),
+        explains=("own-exception",),
+        cause="the launcher could not log in[ to {host}] over SSH with Python's paramiko: {reason}",
+        probe="ssh -o BatchMode=yes {host|HOST} true; ls -l ~/.ssh; head -1 ~/.ssh/id_*",
+        fix="ssh-copy-id {host|HOST}, with a key that paramiko reads: `ssh-keygen -p -m PEM -f ~/.ssh/id_rsa`, or `ssh-add`. Or "
+        "start torchrun on each host without this launcher",
+        link="https://github.com/hpcaitech/ColossalAI/issues/5213",
+    ),
+    Entry(
+        id="pdsh-modules",
+        title="pdsh: module path insecure; Couldn't load any pdsh modules",
+        patterns=(
+            r"pdsh\S*: module path \"(?P<path>[^\"]+)\" insecure",
+            r"Couldn't load any pdsh modules",
+            r"Owner not root, current uid, or pdsh executable owner",
+        ),
+        cause="pdsh loads its modules only from a directory that belongs to root or to you[; {path} does not]. So it cannot "
+        "use ssh",
+        probe="ls -ld / /usr /usr/lib {path|/usr/lib/pdsh}",
+        fix="sudo chown root:root {path|/usr/lib/pdsh} and the directories above it. Or start without pdsh: `deepspeed "
+        "--launcher openmpi`, or torchrun on each host",
+        link="https://github.com/chaos/pdsh/issues/95",
+    ),
+    Entry(
+        id="deepspeed-launcher-missing",
+        title="RuntimeError: launcher 'pdsh' not installed.",
+        patterns=(r"launcher '(?P<launcher>\w+)' not installed",),
+        cause="deepspeed starts other hosts with {launcher}, and it is not installed on this host",
+        probe="command -v {launcher}",
+        fix="install it (`apt-get install {launcher}`), use `deepspeed --launcher` with another one, or start torchrun on each host",
+        link="https://www.deepspeed.ai/getting-started/#multi-node-environment-variables",
     ),
 )

@@ -130,6 +130,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   container creation failed: mount error: can't mount image /proc/self/fd/9: failed to mount squashfs filesystem: invalid argument.",
             "https://github.com/ehw-fit/tf-approximate/issues/18",
         ),
+        (
+            "FATAL:   container creation failed: mount error: can't mount image /proc/self/fd/9: failed to "
+            "mount squashfs filesystem: invalid argument.",
+            "https://github.com/ehw-fit/tf-approximate/issues/18",
+        ),
+        (
+            "FATAL:   container creation failed: mount /proc/self/fd/3->/var/singularity/mnt/session/rootfs "
+            "error: while mounting image/proc/self/fd/3: failed to mount squashfs filesystem: input/output "
+            "error",
+            "https://github.com/apptainer/apptainer/issues/1351",
+        ),
     ),
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
@@ -179,8 +190,32 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "podman 4.9, run",
         ),
     ),
-    "mpi-slots": (("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
-    "mpi-daemon": (("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),),
+    "mpi-slots": (
+        ("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),
+        (
+            "Your job has requested more processes than the ppr for",
+            "https://github.com/ComputationalRadiationPhysics/picongpu/issues/3048",
+        ),
+    ),
+    "mpi-daemon": (
+        ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
+        (
+            "[proxy:0:1@node168.local] main (pm/pmiserv/pmip.c:183): unable to connect to server "
+            "node100.local at port 54762 (check for firewalls!)",
+            "https://github.com/pmodels/mpich/issues/4599",
+        ),
+        (
+            "[proxy:0:1@node168.local] HYDU_sock_connect (utils/sock/sock.c:145): unable to connect from "
+            '"node168.local" to "node100.local" (Connection refused)',
+            "https://github.com/pmodels/mpich/issues/4599",
+        ),
+        (
+            "[mpiexec@hb120v3-3] check_exit_codes "
+            "(../../../../../src/pm/i_hydra/libhydra/demux/hydra_demux_poll.c:117): unable to run "
+            "bstrap_proxy on hb120v3-3.internal.cloudapp.net (pid 12608, exit code 256)",
+            "https://github.com/Azure/az-hop/issues/906",
+        ),
+    ),
     "mpi-abort": (
         (
             "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 1 (Hangup).",
@@ -285,6 +320,40 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code 1",
             "composer 0.28, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 0 exited with code 1",
+            "ezpz, patterns of PALS, source",
+        ),
+        (
+            "flux-job: task(s) exited with exit code 1",
+            "https://github.com/flux-framework/flux-core/issues/3185",
+        ),
+        (
+            "clush: node3: exited with exit code 255",
+            "ClusterShell 1.9, source",
+        ),
+        (
+            "submitit.core.utils.FailedJobError: Job (task=0) failed during processing with trace:",
+            "https://github.com/facebookincubator/submitit/issues/1775",
+        ),
+        (
+            "Error: failed to run torchrun --nproc_per_node=2 --nnodes=2 train.py on node1, is localhost: "
+            "True, exception: Encountered a bad command exit code!",
+            "https://github.com/hpcaitech/Open-Sora/issues/657",
+        ),
+        (
+            "srun: error: Timed out waiting for job step to complete",
+            "https://github.com/aertslab/pySCENIC/issues/456",
+        ),
+        (
+            "srun: error: Task launch for StepId=96.0 failed on node n2: No such process",
+            "https://github.com/NVIDIA/pyxis/issues/107",
+        ),
+        (
+            "ERROR: Job 3 failed with return code list: [137, 1, 137, 137] (A worker failed with return "
+            "code 1, SkyPilot cleaned up the processes on other nodes with return code 137)",
+            "https://github.com/skypilot-org/skypilot/pull/5838",
         ),
     ),
     "ray-old-handle": (
@@ -766,6 +835,96 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "WARNING: Open MPI accepted a TCP connection from what appears to be a",
             "Open MPI 4.1, source",
         ),
+        (
+            "A process or daemon was unable to complete a TCP connection",
+            "https://github.com/horovod/horovod/issues/2043",
+        ),
+    ),
+    "container-gpu-refused": (
+        (
+            "slurmstepd: error: pyxis:   nvidia-container-cli: container error: file lookup failed: "
+            "/proc/421042/root/fsx/enroot/data/user-1111/pyxis_nemo/etc/debian_version: permission denied",
+            "https://github.com/NVIDIA/pyxis/issues/166",
+        ),
+        (
+            "slurmstepd: error: pyxis:     nvidia-container-cli: mount error: file creation failed: "
+            "/raid/enroot-data/user-9011/pyxis_64.0/run/nvidia-persistenced/socket: no such device or "
+            "address",
+            "https://github.com/NVIDIA/enroot/issues/138",
+        ),
+        (
+            "slurmstepd: error: pyxis:     nvidia-container-cli: ldcache error: process /sbin/ldconfig "
+            "failed with error code: 1",
+            "https://github.com/NVIDIA/pyxis/issues/122",
+        ),
+    ),
+    "pmix-component": (
+        (
+            "  pmix_psec_base_open failed",
+            "https://github.com/NVIDIA/pyxis/issues/88",
+        ),
+        (
+            "Component: munge",
+            "https://github.com/NVIDIA/pyxis/issues/139",
+        ),
+    ),
+    "pmix-shared-store": (
+        (
+            "[gpu001:438533] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 168",
+            "https://github.com/open-mpi/ompi/issues/7516",
+        ),
+    ),
+    "deepspeed-slot-empty": (
+        (
+            "active_resources = parse_inclusion_exclusion(resource_pool,\n"
+            "ValueError: invalid literal for int() with base 10: ''",
+            "https://github.com/deepspeedai/DeepSpeed/issues/2601",
+        ),
+    ),
+    "mpi-init-failed": (
+        (
+            "*** An error occurred in MPI_Init_thread",
+            "https://github.com/deepspeedai/DeepSpeed/issues/935",
+        ),
+        (
+            "Fatal error in PMPI_Init_thread: Other MPI error, error stack:",
+            "MPICH 3.3, source",
+        ),
+        (
+            "It looks like MPI_INIT failed for some reason; your parallel process is",
+            "https://github.com/open-mpi/ompi/issues/7949",
+        ),
+    ),
+    "registry-without-tls": (
+        (
+            "curl: (35) error:1408F10B:SSL routines:ssl3_get_record:wrong version number",
+            "https://github.com/NVIDIA/pyxis/issues/112",
+        ),
+        (
+            "Error: failed to do request: Head https://localhost:5000/v2/my-busybox/blobs/sha256:9c8e2aad: "
+            "http: server gave HTTP response to HTTPS client",
+            "https://github.com/apptainer/singularity/issues/5302",
+        ),
+    ),
+    "lsf-affinity": (
+        (
+            "The affinity file provided in LSB_AFFINITY_HOSTFILE could not be converted",
+            "https://github.com/open-mpi/ompi/issues/13570",
+        ),
+        (
+            "The specified LSF affinity file contained a node (server1) that is not in your",
+            "https://github.com/open-mpi/ompi/issues/13570",
+        ),
+        (
+            "  LSB_AFFINITY_HOSTFILE could not be found",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6581",
+        ),
+    ),
+    "mpi-mapping": (
+        (
+            "[h200-1001:1609093] PMIx_Spawn failed (-179): PMIX_ERR_JOB_FAILED_TO_MAP",
+            "https://github.com/open-mpi/ompi/issues/14169",
+        ),
     ),
     "container-driver-too-old": (
         (
@@ -873,6 +1032,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "newuidmap: write to uid_map failed: Operation not permitted",
             "shadow 4.8, source",
+        ),
+        (
+            "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: Invalid argument",
+            "https://github.com/NVIDIA/enroot/issues/41",
+        ),
+        (
+            "slurmstepd: error: pyxis: seccomp filter failed: Function not implemented",
+            "https://github.com/NVIDIA/pyxis/issues/42",
+        ),
+        (
+            "cannot clone: Operation not permitted",
+            "Podman 4.9, source",
+        ),
+        (
+            "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: No space left on device",
+            "https://github.com/NVIDIA/pyxis/issues/93",
         ),
     ),
 }

@@ -56,6 +56,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -9.",
             "composer 0.15, source",
         ),
+        (
+            "srun: error: nid002: tasks 4-7: Exited with exit code 137",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 9",
+            "ezpz, patterns of PALS, source",
+        ),
     ),
     "bus-error": (
         ("Bus error (core dumped)", "bash 5.2, documented"),
@@ -109,6 +117,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.",
             "https://github.com/mosaicml/llm-foundry/issues/258",
+        ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 135",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 7",
+            "ezpz, patterns of PALS, source",
         ),
     ),
     "segfault": (
@@ -174,6 +190,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR: Unexpected segmentation fault encountered in worker.",
             "https://github.com/chaoyuaw/pytorch-coviar/issues/24",
         ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 139",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 11",
+            "ezpz, patterns of PALS, source",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -221,6 +245,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6.",
             "composer 0.15, source",
+        ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 134",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 6",
+            "ezpz, patterns of PALS, source",
         ),
     ),
     "illegal-instruction": (
@@ -380,6 +412,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -15.",
             "composer 0.15, source",
         ),
+        (
+            "srun: error: nid002: task 4: Exited with exit code 143",
+            "Slurm 23.11, source",
+        ),
+        (
+            "x3006c0s13b0n0: rank 3 died from signal 15",
+            "ezpz, patterns of PALS, source",
+        ),
     ),
     "interrupted": (
         ("KeyboardInterrupt", "Python 3.11, run"),
@@ -492,6 +532,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("bash: ./prog: cannot execute binary file: Exec format error", "bash 5.2, documented"),
         ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, run"),
+        (
+            "/var/spool/sge/ccwsge0830/job_scripts/5430281:1: permission denied: "
+            "/path/to/my/home/apps/julia/julia-0.5.0/bin/julia",
+            "https://github.com/JuliaParallel/ClusterManagers.jl/issues/56",
+        ),
     ),
     "cpu-time-limit": (
         (
@@ -505,16 +550,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "process 1 terminated with signal SIGXCPU",
             "torch 2.6, source",
-        ),
-    ),
-    "long-dash": (
-        (
-            "/home/ann/bin/python: can't open file '—nproc_per_node=4': [Errno 2] No such file or directory",
-            "https://github.com/csxmli2016/MARCONet/issues/26",
-        ),
-        (
-            "train.py: error: unrecognized arguments: –lr 0.1",
-            "Python 3.11, source",
         ),
     ),
     "argument-empty": (

@@ -45,6 +45,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OSError: [Errno 121] Remote I/O error: '/data/train.bin'",
             "Python 3.11, source",
         ),
+        (
+            "OSError: [Errno 121] Remote I/O error: '/scratch/data/part-3'",
+            "Linux 5.14, source",
+        ),
+        (
+            "OSError: [Errno 70] Communication error on send: '/beegfs/run'",
+            "Linux 5.14, source",
+        ),
+        (
+            "LustreError: 11-0: scratch-OST0012-osc-ffff9: operation ost_read to node 10.1.1.1@o2ib failed: rc = -107",
+            "Lustre 2.12, source",
+        ),
     ),
     "too-many-files": (
         ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),
@@ -115,6 +127,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Exception: No such file or directory (os error 2)",
             "tokenizers 0.15, source",
+        ),
+        (
+            "RuntimeError: unable to open file </scratch/ckpt/iter_100/model.pt> in read-only mode: No such "
+            "file or directory (2)",
+            "torch 2.5, source",
         ),
     ),
     "permission-denied": (

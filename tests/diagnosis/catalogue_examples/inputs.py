@@ -429,6 +429,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "hdf5-lock": (
         (
+            "BlockingIOError: [Errno 11] Unable to open file (unable to lock file, errno = 11, error "
+            "message = 'Resource temporarily unavailable')",
+            "HDF5 1.14, source",
+        ),
+        (
             "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily unavailable')",
             "https://github.com/open-mpi/ompi/issues/6535",
         ),

@@ -427,24 +427,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "pip 23, source",
         ),
     ),
-    "conda-not-active": (
-        (
-            "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.",
-            "conda 4.12, source",
-        ),
-        (
-            "CondaError: Run 'conda init' before 'conda activate'",
-            "conda 23.11, source",
-        ),
-        (
-            "Could not find conda environment: llava",
-            "conda 23.11, source",
-        ),
-        (
-            "EnvironmentLocationNotFound: Not a conda environment: /data/envs/llava",
-            "conda 23.11, source",
-        ),
-    ),
     "compiler-too-old": (
         (
             "/opt/lib/python3.9/site-packages/torch/include/c10/util/C++17.h:27:2: error: #error You need C++14 to compile PyTorch",

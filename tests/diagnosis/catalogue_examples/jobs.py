@@ -34,11 +34,51 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "2024-05-06 07:10:09 MaxRuntimeExceeded - Training job runtime exceeded MaxRuntimeInSeconds provided",
             "SageMaker, documented",
         ),
+        (
+            "MOAB_INFO:  job exceeded wallclock limit",
+            "https://github.com/CoBrALab/MAGeTbrain/issues/20",
+        ),
+        (
+            "job 48.1 exceeded hard wallclock time - initiate terminate method",
+            "Grid Engine 8.1, source",
+        ),
+        (
+            "job.exception type=timeout severity=0 resource allocation expired",
+            "Flux 0.50, source",
+        ),
+        (
+            "submitit.core.utils.UncompletedJobError: Job not requeued because: timed-out and not checkpointable.",
+            "https://github.com/facebookincubator/submitit/issues/1775",
+        ),
+        (
+            "has not produced any output (state: TIMEOUT)",
+            "submitit 1.5, source",
+        ),
+        (
+            "4711          TIMEOUT      0:0",
+            "sacct of Slurm 23.11, documented",
+        ),
     ),
     "slurm-preempted": (
         (
             "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO PREEMPTION ***",
             "Slurm 22.05, source",
+        ),
+        (
+            "TERM_PREEMPT: job killed after preemption.",
+            "LSF 10, documented",
+        ),
+        (
+            "submitit.core.utils.UncompletedJobError: Job not requeued because: preempted and not checkpointable.",
+            "submitit 1.5, source",
+        ),
+        (
+            "has not produced any output (state: PREEMPTED)",
+            "submitit 1.5, source",
+        ),
+        (
+            "004 (4711.000.000) 2026-04-01 10:00:00 Job was evicted.",
+            "HTCondor 23, source",
         ),
     ),
     "slurm-node-failure": (
@@ -52,11 +92,36 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "salloc: error: Node failure on worker-1",
             "https://github.com/nebius/soperator/issues/854",
         ),
+        (
+            "x4502c0s1b0n0.hsn: shepherd died from signal 9",
+            "ezpz, patterns of PALS, source",
+        ),
+        (
+            "has not produced any output (state: NODE_FAIL)",
+            "submitit 1.5, source",
+        ),
+        (
+            "4711       NODE_FAIL      0:0",
+            "sacct of Slurm 23.11, documented",
+        ),
+        (
+            "ping failed on x4502c0s1b0n0: No reply from x4705c0s4b0n0.hsn.cm.aurora.alcf.anl.gov after 97s",
+            "ezpz, patterns of PALS, source",
+        ),
+        (
+            "launch failed on x4604c4s2b0n0: Couldn't forward RPC launch(ad95da94) to child "
+            "x4604c5s6b0n0.hsn.cm.aurora.alcf.anl.gov: Resource temporarily unavailable",
+            "https://github.com/saforem2/ezpz/pull/244",
+        ),
     ),
     "slurm-requeued": (
         (
             "slurmstepd-node1: error: *** JOB 27 ON node1 CANCELLED AT 2026-11-21T23:11:23 DUE TO JOB REQUEUE ***",
             "Slurm 22.05, run",
+        ),
+        (
+            "TERM_REQUEUE_ADMIN: job killed and requeued by root or LSF administrator.",
+            "LSF 10, documented",
         ),
     ),
     "slurm-cancelled": (
@@ -66,6 +131,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd-node1: error: *** JOB 29 ON node1 CANCELLED AT 2026-11-21T23:11:33 ***",
             "Slurm 22.05, run",
+        ),
+        (
+            "TERM_OWNER: job killed by owner.",
+            "LSF 10, documented",
+        ),
+        (
+            "Job deleted at request of root@mskcc-fe1.local",
+            "https://github.com/cBio/cbio-cluster/issues/251",
+        ),
+        (
+            "has not produced any output (state: CANCELLED by 1000)",
+            "submitit 1.5, source",
+        ),
+        (
+            "salloc: error: Job allocation 235454 has been revoked",
+            "https://github.com/AMDResearch/hpcfund/issues/69",
         ),
     ),
     "slurm-out-of-memory": (
@@ -79,6 +160,40 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("srun: error: Orion-01-01: task 4: Out Of Memory", "https://github.com/hafs-community/HAFS/issues/101"),
         ("slurmstepd: error: Exceeded job memory limit", "Slurm 22.05, source"),
+        (
+            "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+            "https://github.com/wheaton5/souporcell/issues/20",
+        ),
+        (
+            "=>> PBS: job killed: mem 38427376kb exceeded limit 33554432kb",
+            "https://github.com/marbl/canu/issues/530",
+        ),
+        (
+            "job 3132467 exceeded MEM usage hard limit (2528 > 1126)",
+            "https://github.com/cBio/cbio-cluster/issues/251",
+        ),
+        (
+            "Job exceeded a memory resource limit (vmem, pvmem, etc.). Job was aborted",
+            "https://github.com/nf-core/sarek/issues/541",
+        ),
+        (
+            "Error from slot1_1@gpu7.site.org: Job has gone over cgroup memory limit of 10624 megabytes. "
+            "Peak usage: 10700 megabytes.  Consider resubmitting with a higher request_memory.",
+            "HTCondor 23, source",
+        ),
+        (
+            "Hold reason: Error from slot1_7@gpulab2002.chtc.wisc.edu: Docker job has gone over memory "
+            "limit of 1024 Mb",
+            "https://github.com/CHTC/templates-GPUs/pull/7",
+        ),
+        (
+            "has not produced any output (state: OUT_OF_MEMORY)",
+            "submitit 1.5, source",
+        ),
+        (
+            "4711.0     OUT_OF_ME+    0:125",
+            "sacct of Slurm 23.11, documented",
+        ),
     ),
     "slurm-kill-failed": (
         ("update_node: node node3 reason set to: Kill task failed", "Slurm, source"),
@@ -100,6 +215,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: Unable to create step for job 77: Invalid Trackable RESource (TRES) specification",
             "Slurm 23.11, source",
+        ),
+    ),
+    "step-wait": (
+        (
+            "srun: First task exited 30s ago",
+            "https://github.com/NatLabRockies/torc/pull/318",
         ),
     ),
 }

@@ -24,6 +24,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "bash: ./run.sh: /opt/conda/bin/python: bad interpreter: No such file or directory",
             "bash 5.0, run",
         ),
+        (
+            "0.567s: flux-shell[0]: FATAL: task 0: start failed: stress: No such file or directory",
+            "https://github.com/flux-framework/flux-core/issues/4195",
+        ),
+        (
+            "[proxy:0:2@gpu-2-4.local] HYDU_create_process (./utils/launch/launch.c:69): execvp error on "
+            "file python (No such file or directory)",
+            "https://github.com/pmodels/mpich/issues/1106",
+        ),
     ),
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
@@ -164,6 +173,201 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "/var/spool/slurmd/job00156/slurm_script: line 4: ml: command not found",
             "https://github.com/envmodules/modules/issues/339",
+        ),
+    ),
+    "module-load-failed": (
+        (
+            'Lmod has detected the following error: These module(s) or extension(s) exist but cannot be loaded as requested: "openmpi/4.1"',
+            "Lmod 8.7, source",
+        ),
+        (
+            "ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'cuda100/toolkit'",
+            "https://github.com/kevinduh/sockeye-recipes/issues/25",
+        ),
+    ),
+    "conda-not-active": (
+        (
+            "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.",
+            "https://github.com/conda/conda/issues/8536",
+        ),
+        (
+            "CondaError: Run 'conda init' before 'conda activate'",
+            "conda 23, source",
+        ),
+        (
+            "EnvironmentNameNotFound: Could not find conda environment: pytorch",
+            "conda 23, source",
+        ),
+        (
+            "EnvironmentLocationNotFound: Not a conda environment: /scratch/env",
+            "conda 23, source",
+        ),
+        (
+            "/var/spool/slurmd/job123/slurm_script: line 12: activate: No such file or directory",
+            "bash 5.1, run",
+        ),
+    ),
+    "line-continued-badly": (
+        (
+            "train.sh: line 12: --deepspeed_multinode_launcher: command not found",
+            "https://github.com/OpenMOSS/MOSS/issues/147",
+        ),
+        (
+            "scripts/dft_train.sh:line 15: data.max_length=2048: command not found",
+            "https://github.com/yongliang-wu/DFT/issues/26",
+        ),
+    ),
+    "shell-not-bash": (
+        (
+            'finetune/finetune_qlora_single_gpu.sh: 10: Syntax error: "(" unexpected',
+            "https://github.com/QwenLM/Qwen/issues/767",
+        ),
+        (
+            "scripts/dist_train.sh: 5: scripts/dist_train.sh: Bad substitution",
+            "https://github.com/open-mmlab/OpenPCDet/issues/148",
+        ),
+        (
+            "run.sh: 12: [[: not found",
+            "dash 0.5.12, run",
+        ),
+        (
+            "/bin/sh: 1: source: not found",
+            "dash 0.5.12, run",
+        ),
+        (
+            "train.sh: 2: set: Illegal option -o pipefail",
+            "dash 0.5.12, run",
+        ),
+        (
+            "train.sh: 3: Syntax error: Bad for loop variable",
+            "dash 0.5.12, run",
+        ),
+    ),
+    "python-by-shell": (
+        (
+            "/train.py: line 14: import: command not found",
+            "https://github.com/Beckschen/3D-TransUNet/issues/4",
+        ),
+        (
+            "/train.py: line 20: from: command not found",
+            "https://github.com/Beckschen/3D-TransUNet/issues/4",
+        ),
+        (
+            "from: can't read /var/mail/torch",
+            "bsdmainutils 12.1, source",
+        ),
+    ),
+    "script-by-python": (
+        (
+            'File "./tools/dist_train.sh", line 3 CONFIG=$1 SyntaxError: invalid syntax',
+            "https://github.com/open-mmlab/mmdetection/issues/3520",
+        ),
+    ),
+    "shell-variable-unset": (
+        (
+            "/opt/conda/etc/profile.d/conda.sh: line 26: PS1: unbound variable",
+            "https://github.com/conda/conda/issues/8186",
+        ),
+        (
+            "slurm_script: line 41: nodes_array[0]: unbound variable",
+            "https://github.com/NVIDIA-NeMo/Evaluator/pull/671",
+        ),
+        (
+            "train.sh: line 3: MASTER_ADDR: parameter null or not set",
+            "Bash 5.2, run",
+        ),
+    ),
+    "shell-syntax": (
+        (
+            "train.sh: line 49: syntax error near unexpected token `>'",
+            "https://github.com/Sunarker/Collaborative-Learning-for-Weakly-Supervised-Object-Detection/issues/6",
+        ),
+        (
+            "train.sh: line 40: syntax error: unexpected end of file",
+            "Bash 5.2, run",
+        ),
+        (
+            "train.sh: line 40: unexpected EOF while looking for matching `\"'",
+            "Bash 5.2, run",
+        ),
+    ),
+    "shell-empty-variable": (
+        (
+            "train.sh: line 7: [: -lt: unary operator expected",
+            "Bash 5.2, run",
+        ),
+        (
+            "train.sh: line 7: [: a: integer expression expected",
+            "Bash 5.2, run",
+        ),
+        (
+            "run.sh: 3: [: x: unexpected operator",
+            "dash 0.5.12, run",
+        ),
+    ),
+    "typographic-characters": (
+        (
+            "train.py: error: unrecognized arguments: —-config ./configs/demo/baseline.yml "
+            "--train-script-path fairseq-train",
+            "https://github.com/NLP-Playground/LaSS/issues/3",
+        ),
+        (
+            "train.sh: line 12: “--model”: command not found",
+            "Bash 5.2, run",
+        ),
+        (
+            "t6.sh: line 2:  --port: command not found",
+            "Bash 5.2, run",
+        ),
+        (
+            "train.sh: line 12: $'\\302\\240--master_port': command not found",
+            "Bash 5.2, run",
+        ),
+        (
+            "/home/ann/bin/python: can't open file '—nproc_per_node=4': [Errno 2] No such file or directory",
+            "https://github.com/csxmli2016/MARCONet/issues/26",
+        ),
+        (
+            "train.py: error: unrecognized arguments: –lr 0.1",
+            "Python 3.11, source",
+        ),
+    ),
+    "launcher-after-script": (
+        (
+            "train.py: error: unrecognized arguments: -m torch.distributed.launch --nproc_per_node 2",
+            "https://github.com/rosinality/ocr-pytorch/issues/1",
+        ),
+    ),
+    "launcher-without-script": (
+        (
+            "torchrun: error: the following arguments are required: training_script, training_script_args",
+            "torch 2.13, run",
+        ),
+        (
+            "launch.py: error: the following arguments are required: training_script, training_script_args",
+            "https://github.com/hiyouga/LlamaFactory/issues/3301",
+        ),
+        (
+            "deepspeed: error: the following arguments are required: user_script, user_args",
+            "https://github.com/deepspeedai/DeepSpeed/issues/3222",
+        ),
+    ),
+    "assignment-as-command": (
+        (
+            "nohup: failed to run the command 'CUDA_VISIBLE_DEVICES=GPU_ID': No such file or directory",
+            "https://github.com/wizyoung/YOLOv3_TensorFlow/issues/131",
+        ),
+        (
+            "python: can't open file 'CUDA_VISIBLE_DEVICES=': [Errno 2] No such file or directory",
+            "https://github.com/athena-team/athena/issues/224",
+        ),
+        (
+            "slurmstepd: error: execve(): CUDA_VISIBLE_DEVICES=0: No such file or directory",
+            "Slurm 23.11, source",
+        ),
+        (
+            "train.sh: line 3: CUDA_VISIBLE_DEVICES=0,1: command not found",
+            "Bash 5.2, run",
         ),
     ),
 }

@@ -218,10 +218,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/huggingface/pytorch-image-models/issues/1742",
         ),
         ("launch.py: error: argument --node_rank: invalid int value: ''", "torch 2.0, run"),
-        (
-            "torchrun: error: the following arguments are required: training_script, training_script_args",
-            "torch 2.13, run",
-        ),
     ),
     "etcd-rendezvous": (
         (

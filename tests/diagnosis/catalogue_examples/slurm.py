@@ -48,6 +48,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("slurm_load_jobs error: Zero Bytes were transmitted or received", "Slurm 22.05, source"),
         ("srun: error: Slurm controller not responding, sleeping and retrying.", "Slurm 22.05, source"),
+        (
+            "srun: error: Unable to establish control machine address",
+            "https://github.com/ZhangYuanhan-AI/NOAH/issues/5",
+        ),
     ),
     "munge": (
         ("srun: error: Munge decode failed: Expired credential", "munge, documented"),
@@ -70,6 +74,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: Could not open stdout file /home/me/run/slurm-12.out: No such file or directory",
             "Slurm 22.05, run",
+        ),
+        (
+            "TERM_CWD_NOTEXIST: current working directory is not accessible or does not exist on the execution host.",
+            "LSF 10, documented",
+        ),
+        (
+            'error: can\'t open output file "/home/ybZhang/changcheng_asr_ch/./q/test.log": Permission denied',
+            "https://github.com/kaldi-asr/kaldi/issues/4358",
         ),
     ),
     "slurm-no-job": (
@@ -94,6 +106,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: error: Couldn't find the specified plugin name for mpi/pmix_v3 looking at all files",
             "Slurm 22.05, source",
         ),
+        (
+            "srun: error: cannot find mpi plugin for mpi/pmix",
+            "https://github.com/geoschem/geos-chem/issues/822",
+        ),
+        (
+            'srun: error: "--mpi=pmix" -- long invalid MPI type, --mpi=list for acceptable types.',
+            "https://github.com/geoschem/geos-chem/issues/822",
+        ),
+        (
+            "srun: error:  mpi/pmix_v5: init: (null) [0]: mpi_pmix.c:193: pmi/pmix: can not load PMIx library",
+            "https://github.com/pyiron/executorlib/pull/761",
+        ),
+        (
+            "PMII_singinit: execv failed: No such file or directory",
+            "https://github.com/pmodels/mpich/issues/6924",
+        ),
+        (
+            "slurmstepd: error: mpi/pmi2: invalid PMI1 init command: `error'",
+            "https://github.com/vsoch/vsoch.github.io/issues/21",
+        ),
     ),
     "cpu-layout": (
         (
@@ -104,6 +136,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: Task launch for StepId=77.4 failed on node node3: Unable to layout tasks on given cpus",
             "https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/225",
+        ),
+        (
+            "srun: error: CPU binding outside of job step allocation, allocated CPUs are: 0x34000004.",
+            "https://github.com/ascii-supply-networks/dagster-slurm/issues/64",
+        ),
+        (
+            "srun: error: Task launch for StepId=1932.2 failed on node rzwhippet40: Unable to satisfy cpu bind request",
+            "https://github.com/llnl/ATS/issues/133",
         ),
     ),
     "task-launch-failed": (
@@ -124,6 +164,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: Prolog failed with rc=1",
             "Slurm 23.02, source",
+        ),
+        (
+            "slurmstepd: error: job_manager: exiting abnormally: Slurmd could not execve job",
+            "https://github.com/Azure/cyclecloud-slurm/issues/388",
+        ),
+        (
+            "80520_36 n2 align.sh  PENDING  0:00  1 (launch failed requeued held)",
+            "https://github.com/burrmill/burrmill/issues/15",
+        ),
+        (
+            "slurmstepd: error: container_p_join: open failed /scratch/119383/.active: No such file or directory",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/123",
+        ),
+        (
+            "slurmstepd: error: Prolog for job 4711 failed",
+            "Slurm 23.11, source",
+        ),
+        (
+            "salloc: Prolog failure on node k003-006",
+            "https://github.com/AMDResearch/hpcfund/issues/69",
+        ),
+        (
+            "srun: error: slurm_receive_msgs: [[n1.mytestdomain]:6818] failed: Socket timed out on send/recv operation",
+            "https://github.com/NVIDIA/pyxis/issues/107",
         ),
     ),
     "slurm-memory-invalid": (("sbatch: error: Memory specification can not be satisfied", "SLURM 22.05, run"),),
@@ -168,6 +232,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "salloc: error: Job submit/allocate failed: Invalid qos specification",
             "SLURM 23.11, source",
+        ),
+        (
+            "srun: error: invalid partition specified: AE",
+            "https://github.com/microsoft/nnfusion/issues/520",
         ),
     ),
     "slurm-spool-script": (
@@ -221,6 +289,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "in SLURM `--ntasks-per-node=1` does not match.",
             "Lightning 2.2, source",
         ),
+        (
+            "RuntimeError: You set `--ntasks=2` in your SLURM bash script, but this variable is not "
+            "supported. HINT: Use `--ntasks-per-node=2` instead.",
+            "Lightning 2.5, source",
+        ),
     ),
     "step-waits": (
         (
@@ -240,6 +313,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host",
             "https://github.com/awslabs/awsome-distributed-ai/issues/205",
+        ),
+        (
+            "srun: error: s_p_parse_file: unable to status file /etc/slurm-llnl/slurm.conf: No such file or "
+            "directory, retrying in 1sec up to 60sec",
+            "https://github.com/NVIDIA/Megatron-LM/issues/172",
         ),
     ),
     "slurm-site-rule": (
@@ -283,6 +361,51 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "-bash: ./train.sh: /bin/bash^M: bad interpreter: No such file or directory",
             "bash 5.1, run",
         ),
+        (
+            "': [Errno 2] No such file or directoryle '",
+            "Python 3.10 in a terminal, run",
+        ),
+        (
+            ": No such file or directory",
+            "https://github.com/fundamentalvision/Deformable-DETR/issues/47",
+        ),
+        (
+            "train.sh: line 7: syntax error near unexpected token `$'do\\r''",
+            "Bash 5.2, run",
+        ),
+        (
+            "/usr/bin/env: ‘bash\\r’: No such file or directory",
+            "GNU coreutils 9.4, run",
+        ),
+        (
+            "sh: 3: set: Illegal option -",
+            "dash 0.5.12, run",
+        ),
+        (
+            ": not foundin.sh: 2:",
+            "https://github.com/Pointcept/Pointcept/issues/100",
+        ),
+        (
+            'scripts/train.sh: 18: Syntax error: word unexpected (expecting "in")',
+            "https://github.com/Pointcept/Pointcept/issues/100",
+        ),
+        (
+            ": not found",
+            "dash 0.5.12 in a terminal, run",
+        ),
+        (
+            "[ERROR] [launch.py:321:sigkill_handler] ['/home/kas/.conda/envs/llm/bin/python3.8', '-u', "
+            "'src/train_bash.py', '--local_rank=0', '\\r'] exits with return code = 2",
+            "https://github.com/hiyouga/LlamaFactory/issues/983",
+        ),
+        (
+            ": invalid optionset: -",
+            "Bash 5.2 in a terminal, run",
+        ),
+        (
+            "train.sh: line 2: set: pipefail: invalid option name",
+            "Bash 5.2, run",
+        ),
     ),
     "slurm-tmpdir": (
         (
@@ -292,6 +415,201 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: Setting TMPDIR to /tmp",
             "SLURM 23.11, source",
+        ),
+    ),
+    "slurm-options-exclusive": (
+        (
+            "sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.",
+            "https://github.com/dask/dask-jobqueue/issues/698",
+        ),
+        (
+            "srun: fatal: SLURM_TRES_PER_TASK is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU",
+            "https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/342",
+        ),
+    ),
+    "slurm-commands-missing": (
+        (
+            "train.sh: 1: srun: not found",
+            "https://github.com/zhiyuanyou/SAFECount/issues/16",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'scontrol'",
+            "https://github.com/facebookincubator/submitit/issues/1601",
+        ),
+        (
+            "RuntimeError: SLURM does not appear to be installed.",
+            "https://github.com/facebookresearch/ParlAI/issues/3084",
+        ),
+        (
+            'RuntimeError: Could not detect "srun", are you indeed on a slurm cluster?',
+            "https://github.com/facebookresearch/phyre-fwd/issues/3",
+        ),
+    ),
+    "slurm-count-compressed": (
+        (
+            "ValueError: invalid literal for int() with base 10: '1(x2)'",
+            "https://github.com/sehoffmann/dmlcloud/issues/39",
+        ),
+    ),
+    "slurm-pmix-network": (
+        (
+            "slurmstepd: error:  mpi/pmix_v2: pmixp_dconn_connect: lxbk1177 [0]: pmixp_dconn.h:246: Cannot "
+            "establish direct connection to lxbk1177 (0)",
+            "https://github.com/openpmix/openpmix/issues/3098",
+        ),
+        (
+            "slurmstepd: error:  mpi/pmix_v2: _tcp_connect: lxbk1177 [0]: pmixp_dconn_tcp.c:139: Cannot "
+            "establish the connection",
+            "https://github.com/openpmix/openpmix/issues/3098",
+        ),
+        (
+            "slurmstepd: error:  mpi/pmix_v3: pmixp_coll_tree_reset_if_to: node2 [1]: "
+            "pmixp_coll_tree.c:1330: 0x14: collective timeout seq=0",
+            "Slurm 22.05, source",
+        ),
+        (
+            "slurmstepd: error: mpi/pmi2: failed to send temp kvs to compute nodes",
+            "Slurm 22.05, source",
+        ),
+    ),
+    "slurm-io-lost": (
+        (
+            "srun: error: step_launch_notify_io_failure: aborting, io error with slurmstepd on node 3",
+            "Slurm 22.05, source",
+        ),
+        (
+            "srun: error: Aborting, io error and missing step on node 3",
+            "Slurm 22.05, source",
+        ),
+    ),
+    "slurm-cgroup": (
+        (
+            "slurmstepd: error: common_file_write_uints: write value '39981' to "
+            "'/sys/fs/cgroup/cpuset/slurm/uid_20006/job_6457/step_batch/cgroup.procs' failed: No space left "
+            "on device",
+            "https://github.com/Azure/cyclecloud-slurm/issues/388",
+        ),
+        (
+            "slurmstepd: error: unable to add pids to '/sys/fs/cgroup/cpuset/slurm/uid_20006/job_6457/step_batch'",
+            "https://github.com/Azure/cyclecloud-slurm/issues/388",
+        ),
+        (
+            "slurmstepd: error: xcgroup_instantiate: unable to create cgroup "
+            "'/sys/fs/cgroup/memory/slurm/uid_819800' : No space left on device",
+            "https://github.com/galaxyproject/galaxy/pull/7429",
+        ),
+    ),
+    "slurm-node-warnings": (
+        (
+            "slurmstepd: error: run_command: slurm task_prolog can not be executed "
+            "(/cm/local/apps/taskprolog) No such file or directory",
+            "https://github.com/NVIDIA/pyxis/issues/135",
+        ),
+        (
+            "slurmstepd: error: task/cgroup: unable to add task[pid=4711] to memory cg '(null)'",
+            "https://github.com/galaxyproject/galaxy/pull/6293",
+        ),
+        (
+            "slurmstepd: error: jobacct_gather/cgroup: unable to instanciate user 819800 memory cgroup",
+            "https://github.com/galaxyproject/galaxy/pull/7429",
+        ),
+        (
+            "slurmstepd: error: task/cgroup: hwloc_get_obj_below_by_type() failing, task/affinity plugin "
+            "may be required",
+            "https://github.com/lyulyul/shine-cluster/issues/29",
+        ),
+        (
+            "slurmstepd: error: task/cgroup: task[0] unable to set taskset '0x0'",
+            "https://github.com/lyulyul/shine-cluster/issues/29",
+        ),
+        (
+            "slurmstepd: error: _get_joules_task: can't get info from slurmd",
+            "https://github.com/geodesymiami/rsmas_insar/issues/512",
+        ),
+        (
+            "slurmstepd: error: slurm_get_node_energy: Socket timed out on send/recv operation",
+            "https://github.com/geodesymiami/rsmas_insar/issues/512",
+        ),
+        (
+            "slurmstepd: error: Failed to send MESSAGE_TASK_EXIT: Connection refused",
+            "https://github.com/facebookincubator/submitit/issues/1708",
+        ),
+        (
+            "slurmstepd: error: xcpuinfo_hwloc_topo_load: failed (load will be required after read failures).",
+            "https://github.com/NVIDIA/pyxis/issues/29",
+        ),
+        (
+            "slurmstepd: error: Could not run slurm task_prolog [/nfs/admin/slurm_taskprolog]: No such file "
+            "or directory",
+            "https://github.com/NVIDIA/pyxis/issues/29",
+        ),
+        (
+            "slurmstepd: error: TMPDIR [/scratch-local/user] is not writeable",
+            "https://github.com/NVIDIA/pyxis/issues/29",
+        ),
+        (
+            "slurmstepd: error: Can't propagate RLIMIT_MEMLOCK of 65536 bytes from submit host: Operation "
+            "not permitted",
+            "Slurm 23.11, source",
+        ),
+        (
+            'srun: error: Ignoring conflicting option "x11" in plugin "x11"',
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/45",
+        ),
+        (
+            "slurmstepd: error: spank: x11.so: Plugin file not found",
+            "Guide of the cluster Arjuna, documented",
+        ),
+    ),
+    "batch-request-refused": (
+        (
+            "qsub: submit error (Job exceeds queue resource limits MSG=cannot satisfy queue max mem requirement)",
+            "https://github.com/cBio/cbio-cluster/issues/93",
+        ),
+        (
+            "qsub: Job violates queue and/or server resource limits",
+            "https://github.com/argonne-lcf/user-guides/issues/218",
+        ),
+        (
+            "gpu_long: No such queue. Job not submitted.",
+            "LSF 10, documented",
+        ),
+        (
+            'Unable to run job: job rejected: the requested parallel environment "orte" does not exist.',
+            "Cluster Flow 0.5, documented",
+        ),
+        (
+            "flux-run: ERROR: [Errno 22] unsatisfiable request",
+            "Flux 0.50, source",
+        ),
+        (
+            "job.exception type=alloc severity=0 unsatisfiable request",
+            "Flux 0.50, source",
+        ),
+        (
+            "ERROR: Not enough resources available to schedule job.",
+            "https://github.com/radical-cybertools/radical.pilot/issues/1783",
+        ),
+        (
+            "drmaa.errors.DeniedByDrmException: code 17: job rejected: the requested parallel environment "
+            '"smp" does not exist',
+            "https://github.com/EducationalTestingService/skll/issues/269",
+        ),
+    ),
+    "pyxis-missing": (
+        (
+            "srun: unrecognized option '--container-image=nvcr.io#nvidia/pytorch:24.01-py3'",
+            "https://github.com/NVIDIA/pyxis/issues/58",
+        ),
+        (
+            'error: Warning: SPANK plugin "pyxis" option "container-image" not found',
+            "https://github.com/NVIDIA/pyxis/issues/84",
+        ),
+    ),
+    "slurm-node-address": (
+        (
+            "srun: error: _fwd_tree_get_addr: can't find address for host nid006677, check slurm.conf",
+            "https://github.com/eth-cscs/cscs-reframe-tests/pull/224",
         ),
     ),
 }

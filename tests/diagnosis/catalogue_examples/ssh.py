@@ -13,6 +13,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "ssh-no-key": (
         ("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),
         ("Received disconnect from 10.77.0.1 port 22:2: Too many authentication failures", "OpenSSH 9.2, run"),
+        (
+            "Permission denied, please try again.",
+            "https://github.com/apache/mxnet/issues/3448",
+        ),
+        (
+            "ssh_askpass: exec(/usr/libexec/openssh/ssh-askpass): No such file or directory",
+            "OpenSSH 8.0, source",
+        ),
     ),
     "ssh-unreachable": (
         ("ssh: connect to host node2 port 22: Connection refused", "OpenSSH 9.2, run"),
@@ -34,6 +42,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ssh_exchange_identification: read: Connection reset by peer",
             "https://github.com/SUSE/machinery/issues/2128",
+        ),
+        (
+            "banner exchange: Connection to 10.0.0.7 port 22: Connection refused",
+            "OpenSSH 9.6, source",
+        ),
+        (
+            "Connection timed out during banner exchange",
+            "OpenSSH 9.6, source",
         ),
     ),
     "ssh-max-sessions": (
@@ -82,6 +98,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, source"),
         ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, run"),
         ("Authentication refused: bad ownership or modes for directory /home/me/.ssh", "OpenSSH 9.2, source"),
+        (
+            "Permissions 0640 for '/root/.ssh/id_rsa' are too open.",
+            "https://github.com/kubeflow/mpi-operator/issues/429",
+        ),
+        (
+            'Load key "/root/.ssh/id_rsa": bad permissions',
+            "https://github.com/kubeflow/mpi-operator/issues/429",
+        ),
     ),
     "ssh-lost": (
         ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, source"),
@@ -91,6 +115,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "packet_write_wait: Connection to 10.6.130.33 port 22: Broken pipe",
             "https://github.com/PowerShell/Win32-OpenSSH/issues/741",
+        ),
+        (
+            "Connection reset by 10.0.0.2 port 22",
+            "OpenSSH 9.6, source",
         ),
     ),
     "ssh-no-job-there": (
@@ -119,6 +147,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node9 hostname' "
             "returned non-zero exit status 255.",
             "DeepSpeed 0.19, source",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['ssh deepspeed-helloworld-worker-0 hostname -I']' "
+            "returned non-zero exit status 255.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4649",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['ssh', '-o', 'PasswordAuthentication=no', 'manager', "
+            "'hostname']' returned non-zero exit status 255.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6875",
         ),
     ),
     "ssh-no-shell": (
@@ -151,6 +189,45 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ssh: Could not resolve hostname localhost:3: Name or service not known",
             "https://github.com/zhijian-liu/torchpack/issues/24",
+        ),
+    ),
+    "colossalai-ssh": (
+        (
+            "Error: failed to run torchrun --nproc_per_node=2 --nnodes=2 --node_rank=1 "
+            "--master_addr=192.168.1.11 --master_port=29508 pretrain.py on 192.168.1.12, is localhost: "
+            "False, exception: not a valid RSA private key file",
+            "https://github.com/hpcaitech/ColossalAI/issues/5213",
+        ),
+        (
+            "paramiko.ssh_exception.AuthenticationException: Authentication failed.",
+            "https://github.com/fabric/fabric/issues/1796",
+        ),
+    ),
+    "pdsh-modules": (
+        (
+            'pdsh@node1: module path "/usr/local/lib/pdsh" insecure.',
+            "pdsh 2.34, source",
+        ),
+        (
+            "pdsh@node1: Couldn't load any pdsh modules",
+            "pdsh 2.34, source",
+        ),
+        (
+            'pdsh@node1: "/usr/local/lib": Owner not root, current uid, or pdsh executable owner',
+            "pdsh 2.34, source",
+        ),
+    ),
+    "deepspeed-launcher-missing": (
+        (
+            "RuntimeError: launcher 'pdsh' not installed.",
+            "DeepSpeed 0.12, source",
+        ),
+    ),
+    "horovod-start-timeout": (
+        (
+            "Exception: Timed out waiting for tasks to start. Please check connectivity between servers. "
+            "You may need to increase the --start-timeout parameter if you have too many servers.",
+            "https://github.com/horovod/horovod/issues/1338",
         ),
     ),
 }

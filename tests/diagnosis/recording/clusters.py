@@ -213,7 +213,7 @@ shell(
     "slurm/no-srun",
     "PATH=/bin; /bin/bash -c 'unset PATH; PATH=/nonexistent; srun hostname'",
     "srun is not on PATH",
-    "command-not-found",
+    "slurm-commands-missing or command-not-found",
 )
 shell(
     "slurm/mpi-type",
