@@ -18,6 +18,8 @@ NODE: Mapping[str, str] = {
     "gpu-xid": "a GPU of the host reported an error",
     "gpu-ecc": "the memory of a GPU of the host has errors",
     "nvlink-error": "an NVLink connection of the host has errors",
+    "gpu-not-started": "the driver cannot start a GPU of the host",
+    "amd-gpu-hang": "a GPU of the host hangs",
     "libcuda-of-other-driver": "the host's GPU driver and library differ",
     "driver-library-mismatch": "the host needs a restart: its GPU driver and library differ",
     "cuda-init-failed": "CUDA does not start on the host",

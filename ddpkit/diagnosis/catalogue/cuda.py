@@ -82,8 +82,9 @@ ENTRIES = (
         patterns=(
             r"Memory access fault by GPU node",
             r"HSA_STATUS_ERROR_(?P<status>\w+)",
+            r"amdgpu (?P<device>[0-9a-f]{4}:[0-9a-f:.]+): .*page fault \(src_id:\d+ ring:\d+ vmid:[1-9]",
         ),
-        cause="a kernel on an AMD GPU accessed memory that is not its own. Usual: HSA_OVERRIDE_GFX_VERSION names "
+        cause="a kernel on an AMD GPU[ ({device})] accessed memory that is not its own. Usual: HSA_OVERRIDE_GFX_VERSION names "
         "another architecture than this GPU has, or a kernel was built for another one. Otherwise a bug of a kernel",
         probe="env | grep HSA_OVERRIDE_GFX_VERSION; rocminfo | grep gfx; python -c 'import torch; "
         "print(torch.cuda.get_arch_list())'; sudo dmesg -T | grep -i amdgpu",
@@ -121,8 +122,8 @@ ENTRIES = (
         cause="this build of torch, or of an extension, has no code for this GPU. The GPU is newer or older than the "
         "build supports",
         probe="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
-        fix="install a torch build that supports the GPU: a newer cuXXX wheel for new GPUs, an older one for old GPUs. "
-        "Build extensions with TORCH_CUDA_ARCH_LIST",
+        fix="install a torch build that supports the GPU: a newer cuXXX or rocmX.Y wheel for new GPUs, an older one for old "
+        "GPUs. Build extensions with TORCH_CUDA_ARCH_LIST (AMD: PYTORCH_ROCM_ARCH)",
         link="https://github.com/pytorch/pytorch/issues/31285",
     ),
     Entry(
@@ -140,6 +141,7 @@ ENTRIES = (
             r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
             r"No supported gpu backend found",
             r"No HIP GPUs are available",
+            r"no ROCm-capable device is detected",
             r"Failed to find CUDA library libcuda\.so",
             r"(?:CUDA|Cuda|cuda) is missing",
             r"but (?:CUDA|cuda) is not available",
@@ -152,7 +154,7 @@ ENTRIES = (
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; python -c 'import torch; "
         "print(torch.version.cuda)'",
         fix="request GPUs (SLURM: --gpus-per-node=N; docker: --gpus all; apptainer: --nv), unset CUDA_VISIBLE_DEVICES, "
-        "or install the CUDA build of torch",
+        "or install the CUDA build of torch. AMD GPUs: docker --device=/dev/kfd --device=/dev/dri; apptainer --rocm",
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(
@@ -347,5 +349,65 @@ ENTRIES = (
         probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid",
         fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid`), then reset the GPU or reboot",
         link="https://docs.nvidia.com/deploy/xid-errors/",
+    ),
+    Entry(
+        id="amd-gpu-hang",
+        title="HW Exception by GPU node-9 reason :GPU Hang; amdgpu: ring timeout; MES failed to respond",
+        patterns=(
+            r"HW Exception by GPU node-(?P<node>\d+).* reason ?: ?GPU Hang",
+            r"\bMES(?:\(\d+\))? failed to respon\w+ (?:to )?msg=",
+            r"amdgpu.*\bring \S+ timeout, signaled seq",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*GPU reset begin!",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*device lost from bus",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*GPU reset end with ret = -\d+",
+        ),
+        context=r"amdgpu (?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)",
+        explains=("amd-gpu-fault", "cuda-unknown-error", "nccl-cuda-failure", "aborted"),
+        cause="an AMD GPU[ ({device})][, node {node} of ROCm,] hangs: a kernel or its firmware no longer answers, and the "
+        "driver resets it. Every process on it ends. Common reasons are a bug of firmware or driver, an index out of "
+        "range in a kernel, or a faulty GPU",
+        probe="on that node: sudo dmesg -T | grep -i amdgpu; rocm-smi",
+        fix="update the amdgpu driver and its firmware (linux-firmware), and ROCm with a torch for it. Repeat with --env "
+        "AMD_SERIALIZE_KERNEL=3 to find the kernel. If it is always the same GPU, drain the node and report it",
+        link="https://github.com/ROCm/legacy-rocm-build/issues/4021",
+    ),
+    Entry(
+        id="kfd-not-accessible",
+        title="Unable to open /dev/kfd read-write: Permission denied",
+        patterns=(r"Unable to open /dev/kfd read-write: (?P<reason>.+)",),
+        explains=("no-cuda-gpus",),
+        cause="this user or container cannot open /dev/kfd, the device of AMD GPUs for computing ({reason}). Its group is "
+        "missing, the container lacks the device, or the driver does not support the GPU",
+        probe="ls -ln /dev/kfd /dev/dri/renderD*; id; sudo dmesg | grep -i kfd",
+        fix="add the user to the groups of these devices (`sudo usermod -aG render,video USER`), and log in again. docker: "
+        "--device=/dev/kfd --device=/dev/dri --group-add with the number of the group on the host",
+        link="https://github.com/kyuz0/amd-strix-halo-vllm-toolboxes/issues/6",
+    ),
+    Entry(
+        id="miopen-error",
+        title="RuntimeError: miopenStatusUnknownError, miopenStatusInternalError",
+        patterns=(r"\bRuntimeError: miopenStatus(?P<status>\w+)",),
+        context=r"MIOpen Error: (?:\S+:\d+: )?(?P<reason>.+)",
+        cause="MIOpen, AMD's library for convolutions, failed: {reason|see its message above}. Often it cannot lock or "
+        "write its database in $HOME, or it does not support this GPU",
+        probe="df -T ~/.config/miopen ~/.cache/miopen; rocminfo | grep gfx; repeat with --env MIOPEN_LOG_LEVEL=5",
+        fix="keep its databases on a local disk: export MIOPEN_USER_DB_PATH=/tmp/miopen-$USER and "
+        "MIOPEN_CUSTOM_CACHE_DIR=/tmp/miopen-$USER. If a code object was not built, install the ROCm and torch for this GPU",
+        link="https://github.com/ROCm/MIOpen/issues/1994",
+    ),
+    Entry(
+        id="pcie-atomics",
+        title="PCIE atomic ops is not supported; Pcie atomics not enabled, hostcall not supported",
+        kind="hint",
+        patterns=(
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*PCIE atomic ops is not supported",
+            r"Pcie atomics not enabled, hostcall not supported",
+        ),
+        explains=("nccl-cuda-failure", "nccl-error", "amd-gpu-hang", "cuda-unknown-error"),
+        cause="the slot of an AMD GPU[ ({device})] has no PCIe atomics, which kernels of ROCm and RCCL need. A slot of the "
+        "chipset, a riser, or a virtual machine often lacks them",
+        probe="sudo dmesg | grep -i atomic; sudo lspci -vvv | grep -i AtomicOps",
+        fix="use a slot that is connected to the CPU, or do not use this GPU: export ROCR_VISIBLE_DEVICES with the others",
+        link="https://github.com/ROCm/legacy-rocm-build/issues/2429",
     ),
 )

@@ -143,6 +143,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices.",
             "transformers 4.30, source",
         ),
+        ("RuntimeError: HIP error: no ROCm-capable device is detected", "ROCm 6, source"),
     ),
     "cuda-compat-refused": (
         (
@@ -317,6 +318,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "HSA_STATUS_ERROR_MEMORY_FAULT: Agent attempted to access an inaccessible address.",
             "ROCm 6, source",
         ),
+        (
+            "amdgpu 0000:45:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:88 vmid:8 pasid:32769)",
+            "https://github.com/ollama/ollama/issues/12915",
+        ),
     ),
     "libcuda-of-other-driver": (
         (
@@ -329,6 +334,44 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "UserWarning: Failed to clone() tensor with name model.layers.3.mlp.up_proj.weight on rank 1. This may mean that this state_dict entry could point to invalid memory regions after returning from state_dict() call if this parameter is managed by FSDP. Please check clone implementation of model.layers.3.mlp.up_proj.weight. Error: CUDA out of memory. Tried to allocate 172.00 MiB",
             "torch 2.4, source",
+        ),
+    ),
+    "amd-gpu-hang": (
+        (
+            "HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang",
+            "https://github.com/ROCm/legacy-rocm-build/issues/4021",
+        ),
+        (
+            "[22342.964952] [drm:mes_v11_0_submit_pkt_and_poll_completion.constprop.0 [amdgpu]] *ERROR* MES failed to response msg=3",
+            "https://github.com/ROCm/legacy-rocm-build/issues/2494",
+        ),
+        (
+            "minipc kernel: amdgpu 0000:c3:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE",
+            "https://github.com/lamikr/rocm_sdk_builder/issues/141",
+        ),
+        (
+            "[ 2742.462312] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring page1 timeout, signaled seq=2216, emitted seq=2218",
+            "https://github.com/ROCm/xformers/issues/14",
+        ),
+        ("amdgpu 0000:2b:00.0: amdgpu: GPU reset begin!", "https://github.com/ROCm/xformers/issues/14"),
+        ("amdgpu 0000:08:00.0: device lost from bus!", "Linux 6.12, source"),
+        ("amdgpu 0000:03:00.0: amdgpu: GPU reset end with ret = -62", "Linux 6.1, source"),
+    ),
+    "kfd-not-accessible": (
+        (
+            "Unable to open /dev/kfd read-write: Permission denied",
+            "https://github.com/viebrix/pytorch-gfx803-for-Whisper/issues/1",
+        ),
+    ),
+    "miopen-error": (("RuntimeError: miopenStatusUnknownError", "https://github.com/ROCm/MIOpen/issues/1994"),),
+    "pcie-atomics": (
+        (
+            "[    5.335110] amdgpu 0000:07:00.0: PCIE atomic ops is not supported",
+            "https://github.com/ROCm/legacy-rocm-build/issues/6520",
+        ),
+        (
+            "Pcie atomics not enabled, hostcall not supported",
+            "https://github.com/ROCm/legacy-rocm-build/issues/2429",
         ),
     ),
 }
