@@ -18,6 +18,7 @@ NODE: Mapping[str, str] = {
     "gpu-xid": "a GPU of the host reported an error",
     "gpu-ecc": "the memory of a GPU of the host has errors",
     "nvlink-error": "an NVLink connection of the host has errors",
+    "gpu-firmware": "the firmware of a GPU of the host does not answer",
     "gpu-not-started": "the driver cannot start a GPU of the host",
     "amd-gpu-hang": "a GPU of the host hangs",
     "libcuda-of-other-driver": "the host's GPU driver and library differ",

@@ -24,6 +24,7 @@ _WAITED = frozenset(
 )
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
+MAX_DEVICES = 8
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _NONE = Speaker()
 _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
@@ -139,7 +140,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     first = _first_of(failures, hints)
     rest = [each for each in failures if each is not first]
     result.alike = [each for each in rest if _same(each, first)]
-    result.first = first = _with_speaker(first, result.alike, failures)
+    result.first = first = _with_devices(_with_speaker(first, result.alike, failures), result.alike)
     rest = [each for each in rest if not _same(each, first)]
     causes = [each for each in rest if each.kind == "cause" and not _explains(first, each)]
     result.others = _without_repeats(causes)
@@ -226,6 +227,14 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
         return first
     first = replace(first, values={**other.values, **first.values}) if other in alike else first
     return _spoken(first, replace(other.speaker, host=other.speaker.host or known.host, agent=known.agent))
+
+
+def _with_devices(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
+    """Report all devices of one host that have the same failure: the kernel prints a line for each."""
+    devices = {each.values["device"]: None for each in (first, *alike) if each.values.get("device")}
+    if len(devices) < 2 or len({each.speaker.host for each in (first, *alike)}) > 1:
+        return first
+    return replace(first, values={**first.values, "device": ", ".join(list(devices)[:MAX_DEVICES])})
 
 
 def _spoken(match: LogMatch, speaker: Speaker) -> LogMatch:

@@ -66,7 +66,7 @@ ENTRIES = (
             r"CUDA error: misaligned address",
             r"CUDA error: unspecified launch failure",
             r"CUDA error: an illegal instruction was encountered",
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:13|31)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
         ),
         cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "
         "range, or a defective GPU",
@@ -190,7 +190,7 @@ ENTRIES = (
         id="cuda-init-failed",
         doubtful=True,
         title="CUDA initialization: CUDA unknown error; Unexpected error from cudaGetDeviceCount()",
-        explains=("no-cuda-gpus", "gpu-without-bf16"),
+        explains=("no-cuda-gpus", "gpu-without-bf16", "nccl-cuda-failure"),
         patterns=(
             r"Unexpected error from cudaGetDeviceCount\(\)",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
@@ -199,6 +199,8 @@ ENTRIES = (
             r"\bcudaErrorSystemNotReady\b",
             r"\bsystem not yet initialized",
             r"CUDA_ERROR_SYSTEM_NOT_READY",
+            r"\bCuda failure (?:3 )?'initialization error'",
+            r"driver interface version \S+ don't match with driver version",
         ),
         cause="the driver is installed, but CUDA cannot start. Error 802 (`system not yet initialized`): "
         "nv-fabricmanager of an NVSwitch machine does not run, or is not of the driver's version. Other errors: the "
@@ -238,12 +240,13 @@ ENTRIES = (
         title="NVRM: Xid (PCI:0000:4f:00): N; GPU Recovery Action changed",
         kind="generic",
         patterns=(
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>\d+)",
+            # 45 follows another error, or the end of a process: see gpu-cleanup.
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>(?!45\b)\d+)",
             r"NVRM: .*GPU Recovery Action changed",
         ),
         explains=("cuda-unknown-error",),
-        cause="the driver reported Xid {xid|154} for GPU {device|of this node}: an error of the hardware, the "
-        "driver or a program on it",
+        cause="the driver reported Xid {xid|154} for GPU {device|of this node}: {reason|an error of the hardware, the "
+        "driver or a program on it}",
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -q | grep -i -A2 recovery",
         fix="look up the number in NVIDIA's table. If it comes back on the same GPU, drain the node "
         "(`scontrol update nodename={host|$(hostname)} state=drain reason=xid`) and reset the GPU",
@@ -329,9 +332,11 @@ ENTRIES = (
             "nccl-error",
             "nccl-proxy-lost",
         ),
-        patterns=(r"NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
+        # NCCL repeats it after `Last error:`, without its WARN.
+        patterns=(r"\b(?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
         cause="a call of NCCL to CUDA failed ({error}). Often the host's driver does not fit the CUDA or the NCCL of "
-        "the image, the GPUs cannot access each other's memory, or an earlier GPU error occurred",
+        "the image, the GPUs cannot access each other's memory, WSL or a virtual machine limits CUDA, or an earlier GPU "
+        "error occurred",
         probe="nvidia-smi; python -c 'import torch; print(torch.version.cuda, torch.cuda.nccl.version())'; dmesg -T | "
         "grep -i xid",
         fix="update the driver, or install a torch for the driver's CUDA version. To test: NCCL_P2P_DISABLE=1, and "
@@ -342,12 +347,17 @@ ENTRIES = (
         id="nvlink-error",
         title="Xid 74: NVLink error",
         patterns=(
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:74|119|120|122|136|137|14[4-9]|150)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:74|122|136|137|14[4-9]|150)\b",
+            r"nvidia-nvswitch\d+: SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): \d+, Fatal",
             r"(?:CUDA error: |')uncorrectable NVLink error",
+            r"Invalid access of peer GPU memory over nvlink or a hardware error",
         ),
-        cause="an NVLink or the GPU's controller failed[ (device {device})]",
-        probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid",
-        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid`), then reset the GPU or reboot",
+        explains=("gpu-xid", "cuda-unknown-error"),
+        cause="an NVLink, an NVSwitch or their controller failed[ (device {device})]. All GPUs of the node that use it can "
+        "fail, and collectives on it hang",
+        probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid; systemctl status nvidia-fabricmanager",
+        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid`), then reset all its GPUs or "
+        "reboot. If the error comes back, report the node",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -409,5 +419,44 @@ ENTRIES = (
         probe="sudo dmesg | grep -i atomic; sudo lspci -vvv | grep -i AtomicOps",
         fix="use a slot that is connected to the CPU, or do not use this GPU: export ROCR_VISIBLE_DEVICES with the others",
         link="https://github.com/ROCm/legacy-rocm-build/issues/2429",
+    ),
+    Entry(
+        id="gpu-firmware",
+        title="Xid 119, 120: Timeout after 45s of waiting for RPC response from GPU4 GSP!",
+        patterns=(
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:119|120)\b",
+            r"NVRM: .*Timeout waiting for RPC from GSP",
+        ),
+        explains=("gpu-xid", "gpu-lost", "cuda-unknown-error"),
+        cause="the firmware of a GPU (GSP)[, {device},] no longer answers the driver. Calls on this GPU hang or fail, "
+        "nvidia-smi included",
+        probe="on that node: dmesg -T | grep -i -E 'xid|gsp'; nvidia-smi -q | grep -i gsp",
+        fix="drain the node and reset the GPU or reboot, and update the driver. If it comes back with the proprietary "
+        "module, set NVreg_EnableGpuFirmware=0; else report the GPU",
+        link="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/446",
+    ),
+    Entry(
+        id="gpu-cleanup",
+        title="Xid 45: preemptive cleanup",
+        kind="consequence",
+        patterns=(r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): 45\b",),
+        cause="the driver removed the work of a process from GPU {device}. The process ended or was killed, or another Xid "
+        "came before",
+        probe="on that node: dmesg -T | grep -i xid",
+        fix="read the first Xid above this one; without one, the log of the process that ended",
+        link="https://docs.nvidia.com/deploy/xid-errors/",
+    ),
+    Entry(
+        id="fabricmanager-no-nvswitch",
+        title="request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do",
+        kind="hint",
+        patterns=(r"request to query NVSwitch device information from NVSwitch driver failed",),
+        explains=("cuda-init-failed",),
+        cause="nv-fabricmanager found no NVSwitch. A machine without NVSwitches does not need it. From Blackwell on, it "
+        "needs NVLSM beside it, and a virtual machine needs the NVSwitches passed to it",
+        probe="lspci -d 10de: | grep -i -E 'bridge|nvswitch'; nvidia-smi topo -m; nvidia-smi -q | grep -i -A2 fabric",
+        fix="without NVSwitches: `sudo systemctl disable --now nvidia-fabricmanager`. On HGX B200 and later, install nvlsm "
+        "and start nvidia-fabricmanager again",
+        link="https://github.com/NVIDIA/gpu-operator/issues/610",
     ),
 )

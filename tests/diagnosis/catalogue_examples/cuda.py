@@ -179,6 +179,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: cuda runtime error (802) : system not yet initialized at THCGeneral.cpp:50",
             "https://github.com/pytorch/pytorch/issues/35710",
         ),
+        (
+            "node155:3052669:3052669 [1] misc/cudawrap.cc:36 NCCL WARN Cuda failure 3 'initialization error'",
+            "https://github.com/pytorch/pytorch/issues/130113",
+        ),
+        (
+            "fabric manager NVIDIA GPU driver interface version 535.54.03 don't match with driver version 535.104.12. Please update with matching NVIDIA driver package.",
+            "fabric manager 535, documented",
+        ),
     ),
     "driver-library-mismatch": (
         ("Failed to initialize NVML: Driver/library version mismatch", "NVIDIA driver, documented"),
@@ -254,6 +262,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL WARN HIP failure 'unhandled error'",
             "RCCL 2.18, source",
         ),
+        ("Cuda failure 'operation not supported'", "https://github.com/NVIDIA/nccl/issues/2101"),
     ),
     "cuda-unknown-error": (
         ("RuntimeError: CUDA error: operation not supported", "CUDA 12.9, source"),
@@ -278,6 +287,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
             "https://github.com/MIC-DKFZ/nnUNet/issues/1519",
+        ),
+        (
+            "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by previous Xid 149",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150",
+        ),
+        (
+            "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 sourcetrack timeout error",
+            "NVIDIA driver 535, source",
+        ),
+        (
+            "CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink or a hardware error",
+            "https://github.com/marin-community/marin/issues/8934",
         ),
     ),
     "gpu-xid": (
@@ -372,6 +393,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Pcie atomics not enabled, hostcall not supported",
             "https://github.com/ROCm/legacy-rocm-build/issues/2429",
+        ),
+    ),
+    "gpu-firmware": (
+        (
+            "NVRM: Xid (PCI:0000:9b:00): 119, pid=4071838, name=python, Timeout after 45s of waiting for RPC response from GPU4 GSP! Expected function 76 (GSP_RM_CONTROL) (0x20801702 0x4).",
+            "https://github.com/leptonai/gpud/pull/500",
+        ),
+        (
+            "NVRM: GPU0 Timeout waiting for RPC from GSP!",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/446",
+        ),
+    ),
+    "gpu-cleanup": (
+        (
+            "NVRM: Xid (PCI:0000:4f:00): 45, pid=4711, name=python3, Ch 00000008",
+            "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+    ),
+    "fabricmanager-no-nvswitch": (
+        (
+            "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
+            "https://github.com/NVIDIA/gpu-operator/issues/610",
         ),
     ),
 }
