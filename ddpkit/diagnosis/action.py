@@ -81,6 +81,7 @@ RETRY: Mapping[str, str] = {
     "ranks-missing": "a rank did not join in time",
     "store-wait": "a rank did not answer in time",
     "store-lost": "the connection to rank 0 was lost",
+    "connection-timed-out": "a connection to another node was lost",
     "dataloader-worker-died": "a DataLoader worker died without a reason",
     "dataloader-timeout": "a DataLoader worker did not answer in time",
     "ray-actor-died": "a Ray actor died without a reason",

@@ -142,7 +142,6 @@ ENTRIES = (
             r"No supported gpu backend found",
             r"No HIP GPUs are available",
             r"no ROCm-capable device is detected",
-            r"Failed to find CUDA library libcuda\.so",
             r"(?:CUDA|Cuda|cuda) is missing",
             r"but (?:CUDA|cuda) is not available",
             r"Torch did not find available GPUs",
@@ -201,6 +200,7 @@ ENTRIES = (
             r"CUDA_ERROR_SYSTEM_NOT_READY",
             r"\bCuda failure (?:3 )?'initialization error'",
             r"driver interface version \S+ don't match with driver version",
+            r"cuda runtime error \((?:30|999)\) : unknown error",
         ),
         cause="the driver is installed, but CUDA cannot start. Error 802 (`system not yet initialized`): "
         "nv-fabricmanager of an NVSwitch machine does not run, or is not of the driver's version. Other errors: the "
@@ -243,6 +243,7 @@ ENTRIES = (
             # 45 follows another error, or the end of a process: see gpu-cleanup.
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>(?!45\b)\d+)",
             r"NVRM: .*GPU Recovery Action changed",
+            r"XidCriticalError: Xid=(?P<xid>\d+) on Device=(?P<device>[\w-]+)",
         ),
         explains=("cuda-unknown-error",),
         cause="the driver reported Xid {xid|154} for GPU {device|of this node}: {reason|an error of the hardware, the "
@@ -316,7 +317,7 @@ ENTRIES = (
         id="nccl-shm-register",
         title="misc/shmutils.cc NCCL WARN Cuda failure 'invalid argument'",
         explains=("nccl-warning", "nccl-error", "nccl-proxy-lost", "nccl-cuda-failure", "shm-full"),
-        patterns=(r"\bshmutils\.cc:\d+ NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
+        patterns=(r"\bshmutils\.cc:\d+ (?:\(\w+\) )?NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
         cause="CUDA refused NCCL's shared memory segment ({error}). The driver of a virtual machine, of WSL, or of a "
         "vGPU cannot register host memory of another process",
         probe="NCCL_DEBUG=INFO NCCL_SHM_DISABLE=1, with the same command; uname -r; nvidia-smi",
@@ -335,8 +336,8 @@ ENTRIES = (
         # NCCL repeats it after `Last error:`, without its WARN.
         patterns=(r"\b(?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
         cause="a call of NCCL to CUDA failed ({error}). Often the host's driver does not fit the CUDA or the NCCL of "
-        "the image, the GPUs cannot access each other's memory, WSL or a virtual machine limits CUDA, or an earlier GPU "
-        "error occurred",
+        "the image, or WSL or a virtual machine limits CUDA. Or the GPUs cannot access each other's memory, or an earlier "
+        "GPU error occurred",
         probe="nvidia-smi; python -c 'import torch; print(torch.version.cuda, torch.cuda.nccl.version())'; dmesg -T | "
         "grep -i xid",
         fix="update the driver, or install a torch for the driver's CUDA version. To test: NCCL_P2P_DISABLE=1, and "
@@ -458,5 +459,39 @@ ENTRIES = (
         fix="without NVSwitches: `sudo systemctl disable --now nvidia-fabricmanager`. On HGX B200 and later, install nvlsm "
         "and start nvidia-fabricmanager again",
         link="https://github.com/NVIDIA/gpu-operator/issues/610",
+    ),
+    Entry(
+        id="nccl-not-supported",
+        title="NCCL WARN Cuda failure 'operation not supported'",
+        patterns=(r"\bCuda failure (?:801 )?'(?P<error>operation not supported)'",),
+        explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "nccl-proxy-lost"),
+        cause="this driver does not offer a function of CUDA that NCCL calls. Usual are a virtual GPU without unified memory "
+        "(UVM), WSL, MPS, or a driver older than NCCL's CUDA",
+        probe="nvidia-smi -q | grep -i -A2 virtualization; python -c 'import torch; print(torch.version.cuda)'; uname -r",
+        fix="export NCCL_CUMEM_ENABLE=0, NCCL_CUMEM_HOST_ENABLE=0 and NCCL_NVLS_ENABLE=0. A virtual GPU, as administrator: "
+        "enable its unified memory (enable_uvm=1). Otherwise update the driver",
+        link="https://github.com/NVIDIA/nccl/issues/2101",
+    ),
+    Entry(
+        id="launch-timed-out",
+        title="CUDA error: the launch timed out and was terminated",
+        patterns=(r"the launch timed out and was terminated",),
+        explains=("cuda-unknown-error", "nccl-cuda-failure"),
+        cause="a kernel ran longer than the watchdog of this GPU permits. The GPU also drives a display, whose kernels may "
+        "run a few seconds alone, or it hangs",
+        probe="nvidia-smi -q -d DISPLAY; nvidia-smi (Xorg in the list of processes); dmesg -T | grep -i xid",
+        fix="use GPUs without a display, or stop the display: `sudo systemctl isolate multi-user.target`. Otherwise reduce the "
+        "batch. If an Xid is in dmesg, see its number",
+        link="https://github.com/pytorch/pytorch/issues/10853",
+    ),
+    Entry(
+        id="mpi-without-cuda",
+        title="CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+        patterns=(r"CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",),
+        cause="torch's backend `mpi` got a tensor of the GPU, and this MPI cannot send from memory of a GPU",
+        probe="ompi_info --parsable --all | grep mpi_built_with_cuda_support",
+        fix="use the backend nccl, also on AMD GPUs: init_process_group('nccl'). MPI may still start the ranks. Otherwise send "
+        "tensors of the CPU",
+        link="https://github.com/ROCm/pytorch/issues/453",
     ),
 )

@@ -164,6 +164,7 @@ ENTRIES = (
             r"NVRM: .*RmInitAdapter: Cannot initialize GSP firmware",
             r"amdgpu (?P<device>[0-9a-f:.]+): .*Fatal error during GPU init",
         ),
+        context=r"NVRM: GPU (?P<device>[0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+\d):",
         explains=(
             "no-cuda-gpus",
             "cuda-init-failed",

@@ -111,11 +111,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.3 ROCm, source",
         ),
         (
-            "NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='') : libcuda.so: cannot "
-            "open shared object file: No such file or directory",
-            "https://github.com/hiyouga/LlamaFactory/issues/1169",
-        ),
-        (
             "RuntimeError: NCCL backend requested, CUDA is missing",
             "torch 1.8, documented",
         ),
@@ -186,6 +181,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "fabric manager NVIDIA GPU driver interface version 535.54.03 don't match with driver version 535.104.12. Please update with matching NVIDIA driver package.",
             "fabric manager 535, documented",
+        ),
+        (
+            "RuntimeError: cuda runtime error (999) : unknown error at /opt/conda/conda-bld/pytorch/work/aten/src/THC/THCGeneral.cpp:47",
+            "https://github.com/pytorch/pytorch/issues/43281",
         ),
     ),
     "driver-library-mismatch": (
@@ -262,7 +261,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL WARN HIP failure 'unhandled error'",
             "RCCL 2.18, source",
         ),
-        ("Cuda failure 'operation not supported'", "https://github.com/NVIDIA/nccl/issues/2101"),
+        ("Cuda failure 'invalid argument'", "https://github.com/ROCm/rccl/issues/1454"),
     ),
     "cuda-unknown-error": (
         ("RuntimeError: CUDA error: operation not supported", "CUDA 12.9, source"),
@@ -309,6 +308,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NVRM: GPU at PCI:0000:4f:00: GPU Recovery Action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
             "NVIDIA driver 570, documented",
+        ),
+        (
+            "2020/08/10 19:09:42 XidCriticalError: Xid=69 on Device=GPU-7540a9b3-eeb9-1214-1526-f93c9ea826a8, the device will go unhealthy.",
+            "https://github.com/NVIDIA/k8s-device-plugin/issues/189",
         ),
     ),
     "gpu-without-bf16": (
@@ -415,6 +418,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
             "https://github.com/NVIDIA/gpu-operator/issues/610",
+        ),
+    ),
+    "nccl-not-supported": (
+        (
+            "[2026-04-13 19:52:24] pais-modelendpoint:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
+            "https://github.com/NVIDIA/nccl/issues/2101",
+        ),
+    ),
+    "launch-timed-out": (
+        (
+            "RuntimeError: CUDA error: the launch timed out and was terminated",
+            "https://github.com/facebookresearch/unbiased-teacher/issues/80",
+        ),
+    ),
+    "mpi-without-cuda": (
+        (
+            "RuntimeError: CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+            "https://github.com/ROCm/pytorch/issues/453",
         ),
     ),
 }

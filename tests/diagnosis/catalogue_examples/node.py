@@ -150,4 +150,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/envmodules/modules/issues/339",
         ),
     ),
+    "task-blocked": (
+        (
+            "[ 4712.000000] INFO: task python3.11:15277 blocked for more than 120 seconds.",
+            "https://github.com/rwth-i6/returnn/issues/1480",
+        ),
+    ),
 }
