@@ -237,9 +237,9 @@ def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
         return first
     values = dict(first.values)
     for name in _LISTED:
-        found = {each.values[name]: None for each in (first, *alike) if each.values.get(name)}
-        if found:
-            values[name] = ", ".join(list(found)[:MAX_LISTED])
+        listed = {each.values[name]: None for each in (first, *alike) if each.values.get(name)}
+        if listed:
+            values[name] = ", ".join(list(listed)[:MAX_LISTED])
     return replace(first, values=values)
 
 
