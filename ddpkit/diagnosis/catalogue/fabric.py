@@ -27,7 +27,9 @@ ENTRIES = (
     Entry(
         id="ib-modify-qp",
         title="Call to ibv_modify_qp failed",
-        patterns=(r"Call to (?:wrap_)?ibv_modify_qp failed(?: with (?:error )?(?:\d+ )?(?P<reason>[A-Z][A-Za-z ]+))?",),
+        patterns=(
+            r"(?:Call to (?:wrap_)?)?\bibv_modify_qp failed(?: with (?:error )?(?:\d+ )?(?P<reason>[A-Z][A-Za-z ]+))?",
+        ),
         cause="two InfiniBand or RoCE cards cannot connect[ ({reason})]. Timed out or unreachable: they are in different "
         "subnets or rails. No such device: the container lacks the card's network interface. Otherwise the wrong card "
         "is selected, or the GID is wrong",
@@ -44,6 +46,9 @@ ENTRIES = (
             r"set max locked memory \(ulimit -l\) to 'unlimited'",
             r"Call to (?:wrap_)?ibv_(?:create_qp|create_cq|reg_mr\w*) failed",
             r"ibv_reg_mr\w* failed",
+            r"\befa:(?:mr|cq|ep_ctrl):.*: Cannot allocate memory",
+            r"NET/OFI Couldn't (?:open CQ|enable endpoint)\. RC: -12\b",
+            r"EFA internal error: \(4112\)",
         ),
         cause="the limit for locked memory (ulimit -l) is too small in the shell that started the ranks",
         probe="ulimit -l, started the same way (by ssh, srun, docker run)",
@@ -324,6 +329,7 @@ ENTRIES = (
         patterns=(
             r"SHARP (?:coll init error|group create): (?P<reason>.+)",
             r"Cannot initialize CollNet, using point-to-point network instead",
+            r"CollNet is not supported or fails to initialize, ignoring NCCL_ALGO",
             r"\bERROR sharp_get_local_data failed",
             r"\bERROR Failed to lock SAT tree",
         ),
@@ -368,6 +374,21 @@ ENTRIES = (
         fix="install libfabric (on AWS the EFA installer) and aws-ofi-nccl of one release, and remove an older copy of conda or "
         "pip from LD_LIBRARY_PATH",
         link="https://github.com/awslabs/awsome-distributed-ai/issues/292",
+    ),
+    Entry(
+        id="nvshmem-no-transport",
+        title="nvshmemi_transport_init: init failed for transport: IBGDA; nvshmem detect topo failed",
+        patterns=(
+            r"nvshmemi_transport_init:\d+: (?P<reason>init failed for transport: \w+|Unable to initialize any transports)",
+            r"NULL value (?P<reason>cannot allocate mlx5dv_devx_uar)",
+            r"non-zero status: \d+,? (?P<reason>nvshmem (?:detect topo|setup connections) failed)",
+        ),
+        cause="NVSHMEM, under DeepEP or another library for experts, cannot use the network ({reason}). With IBGDA the GPU drives "
+        "the card itself: this needs a Mellanox card, options of the NVIDIA driver, and a privileged container",
+        probe="grep -E 'StreamMemOPs|RegistryDwords' /proc/driver/nvidia/params; ibv_devinfo; nvidia-smi topo -m",
+        fix='load the NVIDIA driver with NVreg_EnableStreamMemOPs=1 and NVreg_RegistryDwords="PeerMappingOverride=1;", '
+        "start the container with --privileged, or do without IBGDA: NVSHMEM_IB_ENABLE_IBGDA=0",
+        link="https://github.com/deepseek-ai/DeepEP/issues/55",
     ),
     Entry(
         id="nccl-warning",

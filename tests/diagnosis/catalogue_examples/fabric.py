@@ -45,6 +45,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/openucx/ucx/issues/8746",
         ),
         ("NCCL WARN Call to ibv_create_qp failed", "https://github.com/NVIDIA/nccl/issues/562"),
+        (
+            "libfabric:718890:1658904526::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Cannot allocate memory",
+            "https://github.com/aws/aws-ofi-nccl/issues/141",
+        ),
+        (
+            "node1:90:117 [0] create_nccl_ofi_component:496 NCCL WARN NET/OFI Couldn't enable endpoint. RC: -12, ERROR: Cannot "
+            "allocate memory",
+            "https://github.com/aws/aws-ofi-nccl/issues/44",
+        ),
+        (
+            "EFA internal error: (4112) Failure to post internal receive buffers",
+            "https://github.com/awslabs/awsome-distributed-ai/issues/647",
+        ),
     ),
     "ib-not-used": (
         ("node1:10:10 [0] NCCL INFO NET/IB : No device found.", "https://github.com/NVIDIA/nccl/issues/1105"),
@@ -151,6 +164,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "open /dev/nvidia-caps-imex-channels/channel0: no such file or directory",
             "nvidia-container-toolkit 1.16, documented",
+        ),
+    ),
+    "nvshmem-no-transport": (
+        (
+            "/opt/nvshmem/src/modules/transport/ibgda/ibgda.cpp:1889: NULL value cannot allocate mlx5dv_devx_uar",
+            "https://github.com/sgl-project/sglang/issues/12533",
+        ),
+        (
+            "/opt/nvshmem/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA",
+            "https://github.com/deepseek-ai/DeepEP/issues/139",
+        ),
+        (
+            "/opt/nvshmem/src/host/init/init.cu:989: non-zero status: 7 nvshmem detect topo failed",
+            "https://github.com/deepseek-ai/DeepEP/issues/55",
+        ),
+        (
+            "/opt/nvshmem/src/host/transport/transport.cpp:nvshmemi_transport_init:287: Unable to initialize any transports. "
+            "returning error.",
+            "https://github.com/deepseek-ai/DeepEP/issues/55",
         ),
     ),
     "nccl-warning": (
@@ -262,6 +294,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[C25L18:0:24972 - comm.c:374] ERROR Failed to lock SAT tree(ID:0x40 ret:0x4)",
             "https://github.com/Mellanox/nccl-rdma-sharp-plugins/issues/151",
+        ),
+        (
+            "node1:100:120 [0] graph/tuning.cc:250 NCCL WARN CollNet is not supported or fails to initialize, ignoring "
+            "NCCL_ALGO=COLLNET",
+            "NCCL 2.19, source",
         ),
     ),
     "ucx-cuda-context": (
