@@ -118,12 +118,14 @@ ENTRIES = (
             r"with CUDA capability (?P<capability>\w+) is not compatible with the current PyTorch installation",
             r"HIP error: invalid device function",
             r"hipErrorNoBinaryForGpu",
+            r"NCCL WARN Cuda failure (?:\d+ )?'named symbol not found'",
         ),
-        cause="this build of torch, or of an extension, has no code for this GPU. The GPU is newer or older than the "
+        explains=("nccl-cuda-failure", "nccl-warning", "nccl-error"),
+        cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "
         "build supports",
         probe="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
         fix="install a torch build that supports the GPU: a newer cuXXX or rocmX.Y wheel for new GPUs, an older one for old "
-        "GPUs. Build extensions with TORCH_CUDA_ARCH_LIST (AMD: PYTORCH_ROCM_ARCH)",
+        "GPUs. Build extensions with TORCH_CUDA_ARCH_LIST (AMD: PYTORCH_ROCM_ARCH), and NCCL with this GPU in NVCC_GENCODE",
         link="https://github.com/pytorch/pytorch/issues/31285",
     ),
     Entry(

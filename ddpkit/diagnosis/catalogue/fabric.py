@@ -260,6 +260,7 @@ ENTRIES = (
             r"Could not find real path of /sys(?!/class/net/)",  # a virtual interface has no device
             r"Failed to find reverse path from remNode",
             r"XML Import Channel : [Dd]ev \d+ not found",
+            r"NCCL WARN Dev \d+ not found",
             r"Attribute \w+ of node \w+ not found",
         ),
         cause="NCCL's topology does not match the machine. The topology file or NCCL_GRAPH_FILE is of another machine, or a "

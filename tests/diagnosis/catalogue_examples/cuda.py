@@ -82,6 +82,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
             "ROCm 5.4, source",
         ),
+        (
+            "gcn75:2336636:2336906 [0] enqueue.cc:58 NCCL WARN Cuda failure 'named symbol not found'",
+            "https://github.com/NVIDIA/nccl/issues/1372",
+        ),
     ),
     "no-cuda-gpus": (
         ("RuntimeError: No CUDA GPUs are available", "torch 2.13, source"),

@@ -111,6 +111,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.18, source",
         ),
         ("Attribute busid of node nic not found", "https://github.com/NVIDIA/nccl/issues/1247"),
+        ("vm:10:99 [0] graph/search.cc:900 NCCL WARN Dev 3 not found", "https://github.com/NVIDIA/nccl/issues/1008"),
     ),
     "nccl-nets-differ": (
         (
