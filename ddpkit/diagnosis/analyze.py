@@ -25,8 +25,10 @@ _WAITED = frozenset(
 )
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
+MAX_LISTED = 8
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _NONE = Speaker()
+_LISTED = ("device", "setting")
 _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
 _PROMPT = re.compile(r"(?:^|[\]:>] ?)(?:> (?P<place>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)")
@@ -150,6 +152,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
         result.first = replace(first, kind="cause") if first is not None and shown else first
         rest = [each for each in hints if each is not first]
         result.alike = [each for each in rest if first is not None and _same(each, first)]
+        result.first = _with_all(result.first, result.alike) if result.first is not None else None
         result.hints = _without_repeats(each for each in rest if first is None or not _same(each, first))
         return result
     if not failures:
@@ -157,7 +160,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     first = _first_of(failures, hints)
     rest = [each for each in failures if each is not first]
     result.alike = [each for each in rest if _same(each, first)]
-    result.first = first = _with_speaker(first, result.alike, failures)
+    result.first = first = _with_all(_with_speaker(first, result.alike, failures), result.alike)
     rest = [each for each in rest if not _same(each, first)]
     causes = [each for each in rest if each.kind == "cause" and not _explains(first, each)]
     result.others = _without_repeats(causes)
@@ -246,6 +249,18 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
         return first
     first = replace(first, values={**other.values, **first.values}) if other in alike else first
     return _spoken(first, replace(other.speaker, host=other.speaker.host or known.host, agent=known.agent))
+
+
+def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
+    """Report all devices or settings of one host with the same failure: the kernel and RCCL print a line for each."""
+    if len({each.speaker.host for each in (first, *alike)}) > 1:
+        return first
+    values = dict(first.values)
+    for name in _LISTED:
+        listed = {each.values[name]: None for each in (first, *alike) if each.values.get(name)}
+        if listed:
+            values[name] = ", ".join(list(listed)[:MAX_LISTED])
+    return replace(first, values=values)
 
 
 def _spoken(match: LogMatch, speaker: Speaker) -> LogMatch:

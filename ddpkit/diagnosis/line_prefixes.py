@@ -28,7 +28,7 @@ _LABELS = [
         r"\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun, Horovod, SageMaker
         r" *(?P<rank>\d+): ",  # srun --label
         r"\[\d{1,6}\] (?=\[rank\d+\]:)",  # a number of the line, in some viewers
-        r"\[(?P<rank>\d{1,4})\] (?!NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
+        r"\[(?P<rank>\d{1,4})\] (?!(?:\S+:\d+ (?:\(\w+\) )?)?NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
         r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot
         r"\((?:raylet|gcs_server)(?:, ip=(?P<host>[\w.:-]+))?\) ?",  # Ray
         r"\[pod/(?P<host>[\w.-]+)/[\w.-]+\] ",  # kubectl logs --prefix
@@ -37,7 +37,7 @@ _LABELS = [
         r"\[(?P<host>[\w.-]+), unknown_ip\] ?",  # AzureML on Kubernetes
         _LEVEL + r" (?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*Z )",
         r"(?P<host>(?:trainer|worker|train|script|ddp|sh)/\d+) ",  # torchx
-        r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=NCCL|\S+:\d+ NCCL)",
+        r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=(?:\S+:\d+ (?:\(\w+\) )?)?NCCL)",
         r"\| *(?P<when>" + _TIME + r"|\d{10,13}) *\| ?",  # a table of CloudWatch
         r"(?P<host>[\w.-]+) +\| ",  # docker compose
         r"\[?(?P<when>" + _TIME + r")\]?(?: (?:stdout|stderr) [FP])?(?: ?[:,-]+(?= ))?[ \t]?",  # k8s, CRI, loggers
@@ -65,7 +65,7 @@ _RANK_IN_TEXT = (
     re.compile(r"^-- Process (\d+) terminated"),
 )
 _LAST_CELL = re.compile(r"\s*\|\s*$")  # of a table
-_HOST_IN_TEXT = re.compile(r"\b([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL ")
+_HOST_IN_TEXT = re.compile(r"\b([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL ")
 _RANK_IN_NAME = (
     re.compile(r"rank[_-]?(?P<rank>\d+)\b.*\.\w+$"),
     re.compile(r"attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log$"),

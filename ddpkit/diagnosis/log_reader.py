@@ -33,6 +33,7 @@ from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
+from ddpkit.diagnosis.xid import meaning_of_xid
 
 MAX_MATCHES = 2000  # of one kind in one log
 MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
@@ -274,6 +275,8 @@ class LogReader:
         values = {**self._context(index, match), **match.values}
         if match.entry.id == "driver-too-old":
             values |= cuda_of_driver(values.get("version", ""))
+        if match.entry.id == "gpu-xid":
+            values |= meaning_of_xid(values.get("xid", "154"))
         if match.entry.id == "collectives-mismatch":
             values |= reasons_of_mismatch(self.lines, index)
         # The host of a text is the one it speaks of; the rank that it names is the guilty one.

@@ -85,6 +85,20 @@ def test_a_traceback_in_one_line_of_json() -> None:
     assert (result.first.speaker.rank, result.first.number, result.lines) == (2, 2, 3)
 
 
+@pytest.mark.parametrize(
+    ("line", "rank", "host"),
+    [
+        ("[3] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device", None, ""),
+        ("n7:4:9 [5] transport/nvls.cc:379 (nvlsAllocateMem) NCCL WARN Cuda failure 401 'not here'", None, "n7"),
+        ("[3] n7:4:9 [5] transport/nvls.cc:379 NCCL WARN Cuda failure 401 'not here'", 3, "n7"),
+    ],
+)
+def test_the_number_of_a_gpu_in_a_line_of_nccl_is_no_rank(line: str, rank: int | None, host: str) -> None:
+    first = of(f"starting\n{line}\n").first
+    assert first is not None
+    assert (first.speaker.rank, first.speaker.host) == (rank, host)
+
+
 WARNINGS = {
     "errno 97": "[W1120 10:00:00.1 socket.cpp:200] [c10d] The client socket cannot be initialized to connect to "
     "[localhost]:29500 (errno: 97 - Address family not supported by protocol).",

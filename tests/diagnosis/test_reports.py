@@ -327,7 +327,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/NVIDIA/nccl-tests/issues/252": (
-        "ib-retry",
+        "ib-protection",
         (
             (
                 "kolyoz2:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer "

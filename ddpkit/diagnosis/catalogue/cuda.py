@@ -67,7 +67,7 @@ ENTRIES = (
             r"CUDA error: misaligned address",
             r"CUDA error: unspecified launch failure",
             r"CUDA error: an illegal instruction was encountered",
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:13|31)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
         ),
         cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "
         "range, or a defective GPU",
@@ -83,8 +83,9 @@ ENTRIES = (
         patterns=(
             r"Memory access fault by GPU node",
             r"HSA_STATUS_ERROR_(?P<status>\w+)",
+            r"amdgpu (?P<device>[0-9a-f]{4}:[0-9a-f:.]+): .*page fault \(src_id:\d+ ring:\d+ vmid:[1-9]",
         ),
-        cause="a kernel on an AMD GPU accessed memory that is not its own. Usual: HSA_OVERRIDE_GFX_VERSION names "
+        cause="a kernel on an AMD GPU[ ({device})] accessed memory that is not its own. Usual: HSA_OVERRIDE_GFX_VERSION names "
         "another architecture than this GPU has, or a kernel was built for another one. Otherwise a bug of a kernel",
         probe="env | grep HSA_OVERRIDE_GFX_VERSION; rocminfo | grep gfx; python -c 'import torch; "
         "print(torch.cuda.get_arch_list())'; sudo dmesg -T | grep -i amdgpu",
@@ -119,12 +120,14 @@ ENTRIES = (
             r"with CUDA capability (?P<capability>\w+) is not compatible with the current PyTorch installation",
             r"HIP error: invalid device function",
             r"hipErrorNoBinaryForGpu",
+            r"NCCL WARN Cuda failure (?:\d+ )?'named symbol not found'",
         ),
-        cause="this build of torch, or of an extension, has no code for this GPU. The GPU is newer or older than the "
+        explains=("nccl-cuda-failure", "nccl-warning", "nccl-error"),
+        cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "
         "build supports",
         probe="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
-        fix="install a torch build that supports the GPU: a newer cuXXX wheel for new GPUs, an older one for old GPUs. "
-        "Build extensions with TORCH_CUDA_ARCH_LIST",
+        fix="install a torch build that supports the GPU: a newer cuXXX or rocmX.Y wheel for new GPUs, an older one for old "
+        "GPUs. Build extensions with TORCH_CUDA_ARCH_LIST (AMD: PYTORCH_ROCM_ARCH), and NCCL with this GPU in NVCC_GENCODE",
         link="https://github.com/pytorch/pytorch/issues/31285",
     ),
     Entry(
@@ -142,7 +145,7 @@ ENTRIES = (
             r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
             r"No supported gpu backend found",
             r"No HIP GPUs are available",
-            r"Failed to find CUDA library libcuda\.so",
+            r"no ROCm-capable device is detected",
             r"(?:CUDA|Cuda|cuda) is missing",
             r"but (?:CUDA|cuda) is not available",
             r"Torch did not find available GPUs",
@@ -157,7 +160,7 @@ ENTRIES = (
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; python -c 'import torch; "
         "print(torch.version.cuda)'",
         fix="request GPUs (SLURM: --gpus-per-node=N; docker: --gpus all; apptainer: --nv), unset CUDA_VISIBLE_DEVICES, "
-        "or install the CUDA build of torch",
+        "or install the CUDA build of torch. AMD GPUs: docker --device=/dev/kfd --device=/dev/dri; apptainer --rocm",
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(
@@ -193,7 +196,7 @@ ENTRIES = (
         id="cuda-init-failed",
         doubtful=True,
         title="CUDA initialization: CUDA unknown error; Unexpected error from cudaGetDeviceCount()",
-        explains=("no-cuda-gpus", "gpu-without-bf16"),
+        explains=("no-cuda-gpus", "gpu-without-bf16", "nccl-cuda-failure"),
         patterns=(
             r"Unexpected error from cudaGetDeviceCount\(\)",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
@@ -202,6 +205,9 @@ ENTRIES = (
             r"\bcudaErrorSystemNotReady\b",
             r"\bsystem not yet initialized",
             r"CUDA_ERROR_SYSTEM_NOT_READY",
+            r"\bCuda failure (?:3 )?'initialization error'",
+            r"driver interface version \S+ don't match with driver version",
+            r"cuda runtime error \((?:30|999)\) : unknown error",
         ),
         cause="the driver is installed, but CUDA cannot start. Error 802 (`system not yet initialized`): "
         "nv-fabricmanager of an NVSwitch machine does not run, or is not of the driver's version. Other errors: the "
@@ -241,12 +247,14 @@ ENTRIES = (
         title="NVRM: Xid (PCI:0000:4f:00): N; GPU Recovery Action changed",
         kind="generic",
         patterns=(
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>\d+)",
+            # 45 follows another error, or the end of a process: see gpu-cleanup.
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>(?!45\b)\d+)",
             r"NVRM: .*GPU Recovery Action changed",
+            r"XidCriticalError: Xid=(?P<xid>\d+) on Device=(?P<device>[\w-]+)",
         ),
         explains=("cuda-unknown-error",),
-        cause="the driver reported Xid {xid|154} for GPU {device|of this node}: an error of the hardware, the "
-        "driver or a program on it",
+        cause="the driver reported Xid {xid|154} for GPU {device|of this node}: {reason|an error of the hardware, the "
+        "driver or a program on it}",
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -q | grep -i -A2 recovery",
         fix="look up the number in NVIDIA's table. If it comes back on the same GPU, drain the node "
         "(`scontrol update nodename={host|$(hostname)} state=drain reason=xid`) and reset the GPU",
@@ -318,7 +326,7 @@ ENTRIES = (
         id="nccl-shm-register",
         title="misc/shmutils.cc NCCL WARN Cuda failure 'invalid argument'",
         explains=("nccl-warning", "nccl-error", "nccl-proxy-lost", "nccl-cuda-failure", "shm-full"),
-        patterns=(r"\bshmutils\.cc:\d+ NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
+        patterns=(r"\bshmutils\.cc:\d+ (?:\(\w+\) )?NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
         cause="CUDA refused NCCL's shared memory segment ({error}). The driver of a virtual machine, of WSL, or of a "
         "vGPU cannot register host memory of another process",
         probe="NCCL_DEBUG=INFO NCCL_SHM_DISABLE=1, with the same command; uname -r; nvidia-smi",
@@ -334,9 +342,11 @@ ENTRIES = (
             "nccl-error",
             "nccl-proxy-lost",
         ),
-        patterns=(r"NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
+        # NCCL repeats it after `Last error:`, without its WARN.
+        patterns=(r"\b(?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
         cause="a call of NCCL to CUDA failed ({error}). Often the host's driver does not fit the CUDA or the NCCL of "
-        "the image, the GPUs cannot access each other's memory, or an earlier GPU error occurred",
+        "the image, or WSL or a virtual machine limits CUDA. Or the GPUs cannot access each other's memory, or an earlier "
+        "GPU error occurred",
         probe="nvidia-smi; python -c 'import torch; print(torch.version.cuda, torch.cuda.nccl.version())'; dmesg -T | "
         "grep -i xid",
         fix="update the driver, or install a torch for the driver's CUDA version. To test: NCCL_P2P_DISABLE=1, and "
@@ -347,12 +357,150 @@ ENTRIES = (
         id="nvlink-error",
         title="Xid 74: NVLink error",
         patterns=(
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:74|119|120|122|136|137|14[4-9]|150)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:74|122|136|137|14[4-9]|150)\b",
+            r"nvidia-nvswitch\d+: SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): \d+, Fatal",
             r"(?:CUDA error: |')uncorrectable NVLink error",
+            r"Invalid access of peer GPU memory over nvlink or a hardware error",
         ),
-        cause="an NVLink or the GPU's controller failed[ (device {device})]",
-        probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid",
-        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid`), then reset the GPU or reboot",
+        explains=("gpu-xid", "cuda-unknown-error"),
+        cause="an NVLink, an NVSwitch or their controller failed[ (device {device})]. All GPUs of the node that use it can "
+        "fail, and collectives on it hang",
+        probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid; systemctl status nvidia-fabricmanager",
+        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid`), then reset all its GPUs or "
+        "reboot. If the error comes back, report the node",
         link="https://docs.nvidia.com/deploy/xid-errors/",
+    ),
+    Entry(
+        id="amd-gpu-hang",
+        title="HW Exception by GPU node-9 reason :GPU Hang; amdgpu: ring timeout; MES failed to respond",
+        patterns=(
+            r"HW Exception by GPU node-(?P<node>\d+).* reason ?: ?GPU Hang",
+            r"\bMES(?:\(\d+\))? failed to respon\w+ (?:to )?msg=",
+            r"amdgpu.*\bring \S+ timeout, signaled seq",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*GPU reset begin!",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*device lost from bus",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*GPU reset end with ret = -\d+",
+        ),
+        context=r"amdgpu (?P<device>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)",
+        explains=("amd-gpu-fault", "cuda-unknown-error", "nccl-cuda-failure", "aborted"),
+        cause="an AMD GPU[ ({device})][, node {node} of ROCm,] hangs: a kernel or its firmware no longer answers, and the "
+        "driver resets it. Every process on it ends. Common reasons are a bug of firmware or driver, an index out of "
+        "range in a kernel, or a faulty GPU",
+        probe="on that node: sudo dmesg -T | grep -i amdgpu; rocm-smi",
+        fix="update the amdgpu driver and its firmware (linux-firmware), and ROCm with a torch for it. Repeat with --env "
+        "AMD_SERIALIZE_KERNEL=3 to find the kernel. If it is always the same GPU, drain the node and report it",
+        link="https://github.com/ROCm/legacy-rocm-build/issues/4021",
+    ),
+    Entry(
+        id="kfd-not-accessible",
+        title="Unable to open /dev/kfd read-write: Permission denied",
+        patterns=(r"Unable to open /dev/kfd read-write: (?P<reason>.+)",),
+        explains=("no-cuda-gpus",),
+        cause="this user or container cannot open /dev/kfd, the device of AMD GPUs for computing ({reason}). Its group is "
+        "missing, the container lacks the device, or the driver does not support the GPU",
+        probe="ls -ln /dev/kfd /dev/dri/renderD*; id; sudo dmesg | grep -i kfd",
+        fix="add the user to the groups of these devices (`sudo usermod -aG render,video USER`), and log in again. docker: "
+        "--device=/dev/kfd --device=/dev/dri --group-add with the number of the group on the host",
+        link="https://github.com/kyuz0/amd-strix-halo-vllm-toolboxes/issues/6",
+    ),
+    Entry(
+        id="miopen-error",
+        title="RuntimeError: miopenStatusUnknownError, miopenStatusInternalError",
+        patterns=(r"\bRuntimeError: miopenStatus(?P<status>\w+)",),
+        context=r"MIOpen Error: (?:\S+:\d+: )?(?P<reason>.+)",
+        cause="MIOpen, AMD's library for convolutions, failed: {reason|see its message above}. Often it cannot lock or "
+        "write its database in $HOME, or it does not support this GPU",
+        probe="df -T ~/.config/miopen ~/.cache/miopen; rocminfo | grep gfx; repeat with --env MIOPEN_LOG_LEVEL=5",
+        fix="keep its databases on a local disk: export MIOPEN_USER_DB_PATH=/tmp/miopen-$USER and "
+        "MIOPEN_CUSTOM_CACHE_DIR=/tmp/miopen-$USER. If a code object was not built, install the ROCm and torch for this GPU",
+        link="https://github.com/ROCm/MIOpen/issues/1994",
+    ),
+    Entry(
+        id="pcie-atomics",
+        title="PCIE atomic ops is not supported; Pcie atomics not enabled, hostcall not supported",
+        kind="hint",
+        patterns=(
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*PCIE atomic ops is not supported",
+            r"Pcie atomics not enabled, hostcall not supported",
+        ),
+        explains=("nccl-cuda-failure", "nccl-error", "amd-gpu-hang", "cuda-unknown-error"),
+        cause="the slot of an AMD GPU[ ({device})] has no PCIe atomics, which kernels of ROCm and RCCL need. A slot of the "
+        "chipset, a riser, or a virtual machine often lacks them",
+        probe="sudo dmesg | grep -i atomic; sudo lspci -vvv | grep -i AtomicOps",
+        fix="use a slot that is connected to the CPU, or do not use this GPU: export ROCR_VISIBLE_DEVICES with the others",
+        link="https://github.com/ROCm/legacy-rocm-build/issues/2429",
+    ),
+    Entry(
+        id="gpu-firmware",
+        title="Xid 119, 120: Timeout after 45s of waiting for RPC response from GPU4 GSP!",
+        patterns=(
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:119|120)\b",
+            r"NVRM: .*Timeout waiting for RPC from GSP",
+        ),
+        explains=("gpu-xid", "gpu-lost", "cuda-unknown-error"),
+        cause="the firmware of a GPU (GSP)[, {device},] no longer answers the driver. Calls on this GPU hang or fail, "
+        "nvidia-smi included",
+        probe="on that node: dmesg -T | grep -i -E 'xid|gsp'; nvidia-smi -q | grep -i gsp",
+        fix="drain the node and reset the GPU or reboot, and update the driver. If it comes back with the proprietary "
+        "module, set NVreg_EnableGpuFirmware=0; else report the GPU",
+        link="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/446",
+    ),
+    Entry(
+        id="gpu-cleanup",
+        title="Xid 45: preemptive cleanup",
+        kind="consequence",
+        patterns=(r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): 45\b",),
+        cause="the driver removed the work of a process from GPU {device}. The process ended or was killed, or another Xid "
+        "came before",
+        probe="on that node: dmesg -T | grep -i xid",
+        fix="read the first Xid above this one; without one, the log of the process that ended",
+        link="https://docs.nvidia.com/deploy/xid-errors/",
+    ),
+    Entry(
+        id="fabricmanager-no-nvswitch",
+        title="request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do",
+        kind="hint",
+        patterns=(r"request to query NVSwitch device information from NVSwitch driver failed",),
+        explains=("cuda-init-failed",),
+        cause="nv-fabricmanager found no NVSwitch. A machine without NVSwitches does not need it. From Blackwell on, it "
+        "needs NVLSM beside it, and a virtual machine needs the NVSwitches passed to it",
+        probe="lspci -d 10de: | grep -i -E 'bridge|nvswitch'; nvidia-smi topo -m; nvidia-smi -q | grep -i -A2 fabric",
+        fix="without NVSwitches: `sudo systemctl disable --now nvidia-fabricmanager`. On HGX B200 and later, install nvlsm "
+        "and start nvidia-fabricmanager again",
+        link="https://github.com/NVIDIA/gpu-operator/issues/610",
+    ),
+    Entry(
+        id="nccl-not-supported",
+        title="NCCL WARN Cuda failure 'operation not supported'",
+        patterns=(r"\bCuda failure (?:801 )?'(?P<error>operation not supported)'",),
+        explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "nccl-proxy-lost"),
+        cause="this driver does not offer a function of CUDA that NCCL calls. Usual are a virtual GPU without unified memory "
+        "(UVM), WSL, MPS, or a driver older than NCCL's CUDA",
+        probe="nvidia-smi -q | grep -i -A2 virtualization; python -c 'import torch; print(torch.version.cuda)'; uname -r",
+        fix="export NCCL_CUMEM_ENABLE=0, NCCL_CUMEM_HOST_ENABLE=0 and NCCL_NVLS_ENABLE=0. A virtual GPU, as administrator: "
+        "enable its unified memory (enable_uvm=1). Otherwise update the driver",
+        link="https://github.com/NVIDIA/nccl/issues/2101",
+    ),
+    Entry(
+        id="launch-timed-out",
+        title="CUDA error: the launch timed out and was terminated",
+        patterns=(r"the launch timed out and was terminated",),
+        explains=("cuda-unknown-error", "nccl-cuda-failure"),
+        cause="a kernel ran longer than the watchdog of this GPU permits. The GPU also drives a display, whose kernels may "
+        "run a few seconds alone, or it hangs",
+        probe="nvidia-smi -q -d DISPLAY; nvidia-smi (Xorg in the list of processes); dmesg -T | grep -i xid",
+        fix="use GPUs without a display, or stop the display: `sudo systemctl isolate multi-user.target`. Otherwise reduce the "
+        "batch. If an Xid is in dmesg, see its number",
+        link="https://github.com/pytorch/pytorch/issues/10853",
+    ),
+    Entry(
+        id="mpi-without-cuda",
+        title="CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+        patterns=(r"CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",),
+        cause="torch's backend `mpi` got a tensor of the GPU, and this MPI cannot send from memory of a GPU",
+        probe="ompi_info --parsable --all | grep mpi_built_with_cuda_support",
+        fix="use the backend nccl, also on AMD GPUs: init_process_group('nccl'). MPI may still start the ranks. Otherwise send "
+        "tensors of the CPU",
+        link="https://github.com/ROCm/pytorch/issues/453",
     ),
 )

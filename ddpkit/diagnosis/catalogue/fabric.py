@@ -9,27 +9,33 @@ ENTRIES = (
         id="ib-retry",
         title="NET/IB : Got completion from peer ... status=12",
         patterns=(
-            r"NET/IB ?: ?.*Got completion.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
-            r"NET/IB ?: ?.*Got completion.*status=(?!(?:0|5|IBV_WC_WR_FLUSH_ERR)\b)\w+",
-            r"NET/IB ?: ?.*Got completion.*with error (?![05]\b)\d+",
+            # 4, 10 and 11: see ib-protection; 5: see ib-flushed.
+            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
+            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?!(?:0|4|5|10|11|IBV_WC_(?:WR_FLUSH|LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b)\w+",
+            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?!(?:[045]|10|11)\b)\d+",
             r"Call to (?:wrap_)?ibv_poll_cq failed",
+            r"[Rr]etry count exceeded on (?P<card>\w+:\d+)/(?:RoCE|IB)",
         ),
-        cause="packets over InfiniBand or RoCE got no answer, while TCP works. Common reasons are a wrong GID index, a "
-        "cable, routing or flow control. If the peer died first, this is a consequence",
-        probe="on both nodes: show_gids; ibstat",
-        fix="export NCCL_IB_GID_INDEX=3 (RoCE v2, the IPv4 row of show_gids) and the right NCCL_IB_HCA. To run without "
-        "InfiniBand: NCCL_IB_DISABLE=1",
+        cause="packets over InfiniBand or RoCE[ to {peer}] got no answer, while TCP works. Common reasons are a wrong GID "
+        "index, a cable, routing or flow control, at either end. If the peer died first, this is a consequence",
+        probe="on both nodes: show_gids; ibstat; perfquery -x; ib_write_bw (package perftest) between the two cards",
+        fix="export the right NCCL_IB_HCA. RoCE: NCCL_IB_GID_INDEX of the row of show_gids with v2 and the card's IPv4 "
+        "address, often 3. If these are right, report both ports and their cables. To run without InfiniBand: "
+        "NCCL_IB_DISABLE=1",
         link="https://github.com/NVIDIA/nccl/issues/426",
     ),
     Entry(
         id="ib-modify-qp",
         title="Call to ibv_modify_qp failed",
-        patterns=(r"Call to (?:wrap_)?ibv_modify_qp failed",),
-        cause="two InfiniBand or RoCE cards cannot connect. The subnets differ, the wrong card is selected, or the GID "
-        "is wrong",
+        patterns=(
+            r"(?:Call to (?:wrap_)?)?\bibv_modify_qp failed(?: with (?:error )?(?:\d+ )?(?P<reason>[A-Z][A-Za-z ]+))?",
+        ),
+        cause="two InfiniBand or RoCE cards cannot connect[ ({reason})]. Timed out or unreachable: they are in different "
+        "subnets or rails. No such device: the container lacks the card's network interface. Otherwise the wrong card "
+        "is selected, or the GID is wrong",
         probe="on each node: cat /sys/class/infiniband/*/ports/*/state; show_gids",
         fix="export NCCL_IB_HCA=CARD, with a card that is ACTIVE on all nodes, and NCCL_IB_GID_INDEX. Where cards reach only "
-        "the card of the same number on other nodes (rails): NCCL_CROSS_NIC=0",
+        "the card of the same number on other nodes (rails): NCCL_CROSS_NIC=0. Containers: --network=host, or the interface of RDMA in the pod",
         link="https://github.com/NVIDIA/nccl/issues/925",
     ),
     Entry(
@@ -40,6 +46,9 @@ ENTRIES = (
             r"set max locked memory \(ulimit -l\) to 'unlimited'",
             r"Call to (?:wrap_)?ibv_(?:create_qp|create_cq|reg_mr\w*) failed",
             r"ibv_reg_mr\w* failed",
+            r"\befa:(?:mr|cq|ep_ctrl):.*: Cannot allocate memory",
+            r"NET/OFI Couldn't (?:open CQ|enable endpoint)\. RC: -12\b",
+            r"EFA internal error: \(4112\)",
         ),
         cause="the limit for locked memory (ulimit -l) is too small in the shell that started the ranks",
         probe="ulimit -l, started the same way (by ssh, srun, docker run)",
@@ -61,11 +70,18 @@ ENTRIES = (
     ),
     Entry(
         id="gdr-missing",
-        title="Slow between nodes, and NCCL INFO shows no GDRDMA",
-        cause="GPUs do not write to the network card directly. nvidia_peermem is not loaded, and DMA-BUF is not "
-        "available",
+        doubtful=True,
+        title="Slow between nodes, and NCCL INFO shows no GDRDMA; Call to ibv_reg_mr_iova2 failed with error Bad address",
+        patterns=(
+            r"Call to (?:wrap_)?ibv_reg_\w+ failed with (?:error )?(?:\d+ )?(?:Bad address|Invalid argument|Operation not supported)",
+            r"ibv_reg_(?:dmabuf_)?mr\(.*failed: (?:Bad address|Invalid argument|Operation not supported)",
+        ),
+        explains=("memlock", "nccl-warning", "nccl-error"),
+        cause="the network card cannot access the memory of the GPU directly (GPUDirect RDMA). The module nvidia_peermem is "
+        "not loaded, or DMA-BUF is not available in this kernel, driver or card. Or the GPU is a GeForce",
         probe="lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO shows `via NET/IB/0/GDRDMA`",
-        fix="sudo modprobe nvidia_peermem",
+        fix="sudo modprobe nvidia_peermem, on all nodes. Until then, against an error: export NCCL_DMABUF_ENABLE=0, and if "
+        "that is not enough, NCCL_NET_GDR_LEVEL=LOC",
         link="https://docs.nvidia.com/cuda/gpudirect-rdma/",
     ),
     Entry(
@@ -89,7 +105,7 @@ ENTRIES = (
         title="Failed to bind NVLink SHARP (NVLS) Multicast memory",
         patterns=(
             r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory",
-            r"transport/nvls\.cc:\d+ NCCL WARN",
+            r"transport/nvls\.cc:\d+ (?:\(\w+\) )?NCCL WARN",
         ),
         cause="NVLink SHARP is not available. nv-fabricmanager is not healthy or was restarted while the GPUs "
         "stayed up, or the container has no IMEX channel",
@@ -111,14 +127,23 @@ ENTRIES = (
         id="efa-missing",
         title="fi_getinfo: provider efa output empty list",
         kind="hint",
-        patterns=(r"fi_getinfo: provider efa output empty list",),
+        patterns=(
+            r"fi_getinfo: provider efa output empty list",
+            r"NET/OFI (?:OFI )?fi_getinfo\(\) call failed: No data",
+            r"NET/OFI Only EFA provider is supported",
+            r"NET/OFI Could not find any optimal provider",
+            r"NET/OFI Unable to find a protocol that worked",
+            r"NET/OFI Initializing plugin failed",
+            r"NET/OFI aws-ofi-nccl initialization failed",
+        ),
         explains=("efa-error", "nccl-net-not-found", "nccl-warning", "nccl-error"),
-        cause="libfabric finds no EFA device that it can use in this process. The container has no /dev/infiniband, the "
-        "instance has no EFA interface, or its driver is missing or too old",
+        cause="libfabric finds no EFA device that it can use in this process, and NCCL does not use the OFI plugin. The "
+        "container has no /dev/infiniband, the instance has no EFA interface, or its driver is missing or too old. NCCL "
+        "continues with sockets, which are slow between nodes",
         probe="on the host and in the container: ls /dev/infiniband; fi_info -p efa; ulimit -l",
         fix="pass the devices: docker run --device=/dev/infiniband --ulimit memlock=-1 (Kubernetes: "
-        "vpc.amazonaws.com/efa: 1), with libfabric of the EFA installer in the image. Without EFA: --env "
-        "NCCL_NET=Socket",
+        "vpc.amazonaws.com/efa: 1), with libfabric of the EFA installer in the image. Without EFA, on one node, nothing is "
+        "to do; --env NCCL_NET=Socket omits the plugin",
         link="https://github.com/aws/aws-ofi-nccl/issues/889",
     ),
     Entry(
@@ -129,8 +154,9 @@ ENTRIES = (
             r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable|[Uu]nexpected).*)",
             r"efa_\d+: Failed to (?:process command|allocate)",
         ),
-        cause="libfabric, under NCCL's OFI plugin, could not send: on AWS EFA the security group, limits or "
-        "versions; on HPE Slingshot (cxi) the provider, its limits or the fabric itself",
+        cause="libfabric, under NCCL's OFI plugin, failed. On AWS EFA, the security group, limits or versions are wrong; on "
+        "HPE Slingshot (cxi), the provider, its limits or the fabric. If the other rank ended first, this is a "
+        "consequence",
         probe="fi_info -p efa; fi_info -p cxi; ulimit -l",
         fix="EFA: allow all traffic within the security group, set ulimit -l unlimited, update aws-ofi-nccl. "
         "Slingshot: load the site's aws-ofi-nccl module, and set FI_CXI_RX_MATCH_MODE=software and "
@@ -179,13 +205,16 @@ ENTRIES = (
         id="amd-iommu",
         title='NCCL WARN Missing "iommu=pt" from kernel command line',
         kind="hint",
-        patterns=(r"Missing \"iommu=pt\" from kernel command line",),
-        explains=("collective-timeout", "watchdog-stuck"),
-        cause="the kernel of this node was started without iommu=pt. Copies between AMD GPUs can then be slow, fail or "
+        patterns=(
+            r"Missing \"(?P<setting>[\w=]+)\" from kernel command line",
+            r"Missing \"(?P<setting>[\w=]+)\" from environment",
+        ),
+        explains=("collective-timeout", "watchdog-stuck", "nccl-warning", "cuda-ipc"),
+        cause="this node has no {setting|iommu=pt}, which RCCL advises. Copies between AMD GPUs can then be slow, fail or "
         "hang",
         probe="cat /proc/cmdline; rocm-smi --showtopo; sudo dmesg -T | grep -i -E 'iommu|amdgpu'",
-        fix="as administrator: add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, run `update-grub`, and reboot. "
-        "Until then: --env NCCL_P2P_DISABLE=1",
+        fix="iommu=pt, as administrator: add it to GRUB_CMDLINE_LINUX in /etc/default/grub, run `update-grub`, and reboot; "
+        "until then: --env NCCL_P2P_DISABLE=1. HSA_FORCE_FINE_GRAIN_PCIE=1: export it for all ranks",
         link="https://rocm.docs.amd.com/en/latest/how-to/system-optimization/index.html",
     ),
     Entry(
@@ -210,10 +239,13 @@ ENTRIES = (
         id="ib-device-refused",
         title="NCCL WARN NET/IB : Unable to open device mlx5_0",
         kind="hint",
-        patterns=(r"NET/IB ?: Unable to open device (?P<device>\w+)",),
+        patterns=(
+            r"NET/IB ?: Unable to open device (?P<device>\w+)",
+            r"Call to (?:wrap_)?ibv_open_device failed",
+        ),
         explains=("ib-not-used", "nccl-warning", "nccl-network-differs", "nccl-net-not-found"),
-        cause="NCCL sees the network adapter {device} and cannot open it. In a container its device files are missing, or "
-        "this user may not use them. NCCL continues with sockets, which are slow",
+        cause="NCCL sees a network adapter[, {device},] and cannot open it. In a container its device files are missing, or "
+        "this user may not use them. NCCL continues with other adapters, or else with sockets, which are slow",
         probe="the same way: ls -l /dev/infiniband; ibv_devinfo",
         fix="docker: --device=/dev/infiniband --cap-add=IPC_LOCK; Kubernetes: request the RDMA device of the plugin. Or as "
         "administrator: permissions of /dev/infiniband/uverbs*",
@@ -226,12 +258,138 @@ ENTRIES = (
             r"Could not find NET with id \d+",
             r"Could not open XML topology file",
             r"Could not find real path of /sys(?!/class/net/)",  # a virtual interface has no device
+            r"Failed to find reverse path from remNode",
+            r"XML Import Channel : [Dd]ev \d+ not found",
+            r"NCCL WARN Dev \d+ not found",
+            r"Attribute \w+ of node \w+ not found",
         ),
-        cause="NCCL's topology does not match the machine. The topology file is of another machine, or a virtual "
-        "machine hides PCI",
-        probe="env | grep NCCL_TOPO; nvidia-smi topo -m",
-        fix="unset NCCL_TOPO_FILE, or use the file that the cloud provides for this machine type",
+        cause="NCCL's topology does not match the machine. The topology file or NCCL_GRAPH_FILE is of another machine, or a "
+        "virtual machine, WSL or a container hides PCI",
+        probe="env | grep -E 'NCCL_(TOPO|GRAPH)'; cat /etc/nccl.conf ~/.nccl.conf; nvidia-smi topo -m",
+        fix="unset NCCL_TOPO_FILE and NCCL_GRAPH_FILE, also in nccl.conf, or use the file that the cloud provides for this "
+        "machine type. Otherwise update NCCL or RCCL (of `NET with id`, 2.26 has an error)",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-topo-file",
+    ),
+    Entry(
+        id="ib-protection",
+        title="NET/IB : Got completion from peer ... with error 4; IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR",
+        patterns=(
+            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:4|10|11|IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b",
+            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?:4|10|11)\b",
+            r"UCX +ERROR (?:Local protection|Remote access) on (?P<card>\w+:\d+)",
+        ),
+        explains=("nccl-warning", "nccl-error", "ib-flushed"),
+        cause="a network card[, in the connection with {peer},] may not read or write memory of a GPU. GPUDirect RDMA fails: "
+        "PCIe ACS or the IOMMU redirects its accesses, or a virtual machine does not support it",
+        probe="sudo lspci -vvv | grep ACSCtl: `SrcValid+` means that ACS is on; repeat with --env NCCL_NET_GDR_LEVEL=LOC",
+        fix="as administrator: disable ACS on all PCIe bridges (setpci, or in the BIOS), and start the kernel with "
+        "iommu=pt. Until then: export NCCL_NET_GDR_LEVEL=LOC, which copies through the host's memory",
+        link="https://github.com/NVIDIA/nccl/issues/928",
+    ),
+    Entry(
+        id="ib-flushed",
+        title="NET/IB : Got completion from peer ... with error 5, vendor err 249; IBV_WC_WR_FLUSH_ERR",
+        kind="consequence",
+        patterns=(r"Got completion from peer (?P<peer>[^\s<]+)<\d+> .*(?:error |status=)(?:5|IBV_WC_WR_FLUSH_ERR)\b",),
+        explains=("nccl-warning", "nccl-error", "nccl-remote"),
+        cause="the InfiniBand connection with {peer} was closed, and its requests were dropped. An error on it came before, "
+        "or the rank there ended",
+        probe="the first line about this peer; the log of {peer}",
+        fix="read the first error of this connection on both hosts, and the log of the rank that ended first",
+        link="https://github.com/NVIDIA/nccl/issues/1405",
+    ),
+    Entry(
+        id="nic-link-down",
+        title="mlx5_core ... Link down; NIC Link is Down; bond0: link status definitely down",
+        kind="hint",
+        patterns=(
+            r"mlx5_core (?P<device>[0-9a-f:.]+)(?: \S+)?: .*\bLink down",
+            r"(?P<device>\S+): NIC Link is Down",
+            r"\(slave (?P<device>\S+)\): link status definitely down",
+            r"NETDEV WATCHDOG: (?P<device>\S+) .*timed out",
+        ),
+        explains=(
+            "ib-retry",
+            "ib-flushed",
+            "connection-timed-out",
+            "peer-died",
+            "store-lost",
+            "collective-timeout",
+            "firewall-reject",
+        ),
+        cause="the kernel reports that the network adapter {device} lost its link, or that it does not send. After a start of "
+        "the node, this is normal for a moment",
+        probe="on that node: dmesg -T | grep -i -E 'link|watchdog'; ip -br link; ibstat; ethtool INTERFACE",
+        fix="check the cable, its transceiver and the port of the switch. If the link goes down again, drain the node",
+        link="https://support.crusoecloud.com/hc/en-us/articles/49813147324187-How-To-Diagnose-InfiniBand-NIC-Issues-for-NCCL-Initialization-Hangs",
+    ),
+    Entry(
+        id="sharp-not-used",
+        title="SHARP coll init error: Cannot create SHARP job; Cannot initialize CollNet",
+        kind="hint",
+        patterns=(
+            r"SHARP (?:coll init error|group create): (?P<reason>.+)",
+            r"Cannot initialize CollNet, using point-to-point network instead",
+            r"CollNet is not supported or fails to initialize, ignoring NCCL_ALGO",
+            r"\bERROR sharp_get_local_data failed",
+            r"\bERROR Failed to lock SAT tree",
+        ),
+        explains=("nccl-warning", "nccl-error"),
+        cause="the InfiniBand switches do not reduce for this job (SHARP)[: {reason}]. Its service sharp_am does not run, has "
+        "no free resources, or does not know these ports. NCCL continues without it",
+        probe="env | grep -E 'NCCL_(COLLNET|ALGO)|SHARP'; on the host of the subnet manager: systemctl status sharp_am",
+        fix="unset NCCL_COLLNET_ENABLE and NCCL_ALGO=CollNet, or ask the administrators to offer SHARP to the job",
+        link="https://github.com/NVIDIA/nccl/issues/1050",
+    ),
+    Entry(
+        id="ucx-cuda-context",
+        title="UCX ERROR cuCtxGetDevice(&cu_device) is failed. ret:invalid device context",
+        patterns=(r"\bUCX +ERROR cu\w+\(.*: ?invalid device context",),
+        explains=("io-error", "segfault"),
+        cause="UCX, under MPI, got a buffer of the GPU in a thread without a CUDA context. torch's backend `mpi` sends from "
+        "such a thread",
+        probe="ucx_info -d | grep -i cuda; in the script: the backend of init_process_group",
+        fix="use the backend nccl in place of mpi. To keep mpi, send tensors of the CPU, or use an Open MPI and UCX without "
+        "CUDA: --env UCX_TLS=^cuda",
+        link="https://github.com/pytorch/pytorch/issues/31528",
+    ),
+    Entry(
+        id="ucx-device-missing",
+        title="network device 'mlx5_9:1' is not available, please use one or more of",
+        kind="hint",
+        patterns=(r"network device '(?P<device>[^']+)' is not available, please use one or more of: (?P<others>.+)",),
+        cause="UCX_NET_DEVICES selects {device}, and this node has no such device. It has: {others}",
+        probe="ucx_info -d | grep Device; env | grep UCX_",
+        fix="unset UCX_NET_DEVICES, or set it to a device that all nodes have",
+        link="https://openucx.readthedocs.io/en/master/faq.html",
+    ),
+    Entry(
+        id="libfabric-too-old",
+        title="libfabric.so.1: version `FABRIC_1.7' not found",
+        kind="hint",
+        patterns=(r"version .FABRIC_[\d.]+' not found",),
+        explains=("ib-not-used", "nccl-net-not-found", "nccl-warning"),
+        cause="NCCL's OFI plugin was built for a newer libfabric than the one that is loaded. NCCL continues without the plugin: "
+        "with InfiniBand of its own, or with sockets, which are slow",
+        probe="fi_info --version; ldconfig -p | grep libfabric; echo $LD_LIBRARY_PATH",
+        fix="install libfabric (on AWS the EFA installer) and aws-ofi-nccl of one release, and remove an older copy of conda or "
+        "pip from LD_LIBRARY_PATH",
+        link="https://github.com/awslabs/awsome-distributed-ai/issues/292",
+    ),
+    Entry(
+        id="nvshmem-no-transport",
+        title="nvshmemi_transport_init: init failed for transport: IBGDA; nvshmem detect topo failed",
+        patterns=(
+            r"nvshmemi_transport_init:\d+: (?P<reason>init failed for transport: \w+|Unable to initialize any transports)",
+            r"NULL value (?P<reason>cannot allocate mlx5dv_devx_uar)",
+            r"non-zero status: \d+,? (?P<reason>nvshmem (?:detect topo|setup connections) failed)",
+        ),
+        cause="NVSHMEM, under DeepEP or another library for experts, cannot use the network ({reason}). With IBGDA the GPU drives "
+        "the card itself: this needs a Mellanox card, options of the NVIDIA driver, and a privileged container",
+        probe="grep -E 'StreamMemOPs|RegistryDwords' /proc/driver/nvidia/params; ibv_devinfo; nvidia-smi topo -m",
+        fix='load the NVIDIA driver with NVreg_EnableStreamMemOPs=1 and NVreg_RegistryDwords="PeerMappingOverride=1;", '
+        "start the container with --privileged, or do without IBGDA: NVSHMEM_IB_ENABLE_IBGDA=0",
+        link="https://github.com/deepseek-ai/DeepEP/issues/55",
     ),
     Entry(
         id="nccl-warning",
@@ -244,7 +402,7 @@ ENTRIES = (
         patterns=(r"(?:NCCL) WARN (?P<warning>(?!\[(?:Service thread|Proxy Service)).+)",),
         cause="NCCL reported: {warning}",
         probe="the lines of NCCL around it; repeat with NCCL_DEBUG=INFO",
-        fix="search for this text in the issues of NVIDIA/nccl",
+        fix="search for this text in the issues of NVIDIA/nccl (of RCCL: ROCm/rccl)",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
 )

@@ -22,9 +22,13 @@ ENTRIES = (
     Entry(
         id="invalid-device-ordinal",
         title="CUDA error: invalid device ordinal",
-        patterns=(r"\binvalid device ordinal\b", r"'?invalid device ordinal'?"),
+        patterns=(
+            r"\binvalid device ordinal\b",
+            r"'?invalid device ordinal'?",
+            r"\bhipErrorInvalidDevice\b",
+        ),
         cause="LOCAL_RANK is not below the number of GPUs that this rank sees. There are more ranks than GPUs, or "
-        "--gpus-per-task or --gpu-bind shows one GPU to each task",
+        "--gpus-per-task or --gpu-bind shows one GPU to each task. Of MIG slices, a process sees one alone",
         probe="in each rank: python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
         fix="if a task sees one GPU, use device 0 or replace --gpus-per-task with --gpus-per-node. Otherwise start at "
         "most one rank per GPU: -n, or torchrun --nproc-per-node",
@@ -156,15 +160,20 @@ ENTRIES = (
     Entry(
         id="gpu-not-started",
         title="NVRM: GPU 0000:01:00.0: RmInitAdapter failed!",
-        patterns=(r"NVRM: GPU (?P<device>[0-9a-fA-F:.]+): (?:RmInitAdapter|rm_init_adapter) failed",),
+        patterns=(
+            r"NVRM: GPU (?P<device>[0-9a-fA-F:.]+): (?:RmInitAdapter|rm_init_adapter) failed",
+            r"NVRM: .*RmInitAdapter: Cannot initialize GSP firmware",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*Fatal error during GPU init",
+        ),
+        context=r"NVRM: GPU (?P<device>[0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+\d):",
         explains=(
             "no-cuda-gpus",
             "cuda-init-failed",
             "gpu-lost",
         ),
-        cause="the driver cannot start GPU {device}. Its power, its slot or the GPU itself is faulty, or this driver "
+        cause="the driver cannot start a GPU[ ({device})]. Its power, its slot or the GPU itself is faulty, or this driver "
         "does not support it",
-        probe="on that node: dmesg -T | grep NVRM; lspci -vv -d 10de:; modinfo nvidia | head -2",
+        probe="on that node: dmesg -T | grep -E 'NVRM|amdgpu'; lspci -vv -d 10de:; modinfo nvidia | head -2",
         fix="switch the node off and on, and test another driver version (the open or the proprietary module). If it "
         "stays, drain the node and report the GPU",
         link="https://docs.nvidia.com/deploy/xid-errors/",
@@ -175,11 +184,12 @@ ENTRIES = (
         patterns=(
             r"(?<!\b0 )uncorrectable ECC error",
             r"Row Remapper: New row marked for remapping",
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:48|63|64|94|95)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:48|63|64|92|94|95|140)\b",
+            r"amdgpu (?P<device>[0-9a-f:.]+): .*(?<!\b0 )(?<!\b0 new )uncorrectable hardware error",
         ),
-        cause="the GPU's memory has a defect. Until the GPU is reset, every job on it can fail",
+        cause="the GPU's memory[ ({device})] has a defect. Until the GPU is reset, every job on it can fail",
         probe="on that node: nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -i xid",
-        fix="drain the node and reset the GPU (`nvidia-smi --gpu-reset -i N`), or exclude the node: `sbatch "
+        fix="drain the node and reset the GPU (`nvidia-smi --gpu-reset -i N`; AMD: reboot), or exclude the node: `sbatch "
         "--exclude={host|NAME}`",
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
     ),
@@ -200,5 +210,18 @@ ENTRIES = (
         probe="nvidia-smi -q -d PERFORMANCE,CLOCK; nvidia-smi --query-gpu=pcie.link.width.current --format=csv",
         fix="run `ddpkit test --full` to find the node. Exclude it, and report it to the administrators",
         link="https://imbue.com/research/70b-infrastructure/",
+    ),
+    Entry(
+        id="nvidia-smi-finds-none",
+        title="nvidia-smi: No devices were found",
+        kind="hint",
+        patterns=(r"\bNo devices were found\s*$",),
+        explains=("no-cuda-gpus", "cuda-init-failed", "nproc-bad"),
+        cause="nvidia-smi finds the driver, and no GPU that this process may use. The job requested none, the container "
+        "has none, or the driver could not start the GPU",
+        probe="ls /dev/nvidia*; lspci -d 10de:; sudo dmesg -T | grep NVRM",
+        fix="request GPUs (SLURM: --gpus-per-node=N; docker: --gpus all). If /dev/nvidia0 exists, read the lines of NVRM in "
+        "dmesg, and reboot the node",
+        link="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
     ),
 )

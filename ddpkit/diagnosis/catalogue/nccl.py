@@ -152,12 +152,16 @@ ENTRIES = (
         title="cudaIpcGetMemHandle failed; failed to peer with device",
         patterns=(
             r"\bcudaIpcGetMemHandle failed",
+            r"\bhipIpcGetMemHandle failed",
             r"failed to peer with device",
+            r"\bp2p\.cc:\d+ (?:\(\w+\) )?NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>invalid argument|invalid device pointer|invalid device ordinal|invalid resource handle|operation not supported)'",
         ),
-        cause="ranks on one host cannot share GPU memory. They run in containers without the host's IPC, or as "
-        "different users",
+        explains=("nccl-cuda-failure", "nccl-not-supported", "invalid-device-ordinal", "nccl-warning", "nccl-error"),
+        cause="ranks on one host cannot share GPU memory[ ({error})]. They run in containers without the host's IPC or as "
+        "different users, or this driver or virtual machine does not support it",
         probe="two ranks of one host: ddpkit test 2",
-        fix="use docker run --ipc=host, and run all ranks as one user. Otherwise export NCCL_P2P_DISABLE=1",
+        fix="use docker run --ipc=host, and run all ranks as one user. Otherwise export NCCL_P2P_DISABLE=1. AMD: start the "
+        "kernel with iommu=pt",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
@@ -171,8 +175,8 @@ ENTRIES = (
         cause="NCCL tried to copy directly between two GPUs of this host, and they have no peer access. Each process sees "
         "its own GPU alone, or the GPUs or a virtual machine do not support it",
         probe="nvidia-smi topo -p2p r; echo $CUDA_VISIBLE_DEVICES in each rank",
-        fix="export NCCL_P2P_DISABLE=1. Or show all GPUs of the host to each rank, and select one with "
-        "torch.cuda.set_device(LOCAL_RANK)",
+        fix="export NCCL_P2P_DISABLE=1 (of shm.cc: NCCL_CUMEM_HOST_ENABLE=0). Or show all GPUs of the host to each rank, and "
+        "select one with torch.cuda.set_device(LOCAL_RANK)",
         link="https://github.com/ray-project/ray_lightning/issues/24",
     ),
     Entry(
@@ -235,8 +239,8 @@ ENTRIES = (
             r"Unable to find address for: (?P<interface>\S+)",
             r"(?:Gloo|makeDeviceForInterface).*unsupported gloo device",
         ),
-        cause="no interface of this host matches NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME[: {interface}]. The interface has "
-        "another name here",
+        cause="no interface of this host that is up matches NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME[: {interface}]. The "
+        "interface has another name here. Or without these variables, only loopback and docker interfaces are up",
         probe="ip -br addr; env | grep SOCKET_IFNAME",
         fix="unset the variable, or set each host's own interface name under [host.NAME] env in ddpkit.toml",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
@@ -282,10 +286,10 @@ ENTRIES = (
             r"\[Proxy Service(?: \d+)?\] (?:Error|Accept|Could not|Failed)",
             r"\[Service thread\] Connection closed by localRank (?P<local>\d+)",
         ),
-        cause="an NCCL helper thread of this rank lost the connection to another rank[, local rank {local}], "
-        "which has ended",
-        probe="the rank that ended first",
-        fix="read the log of the rank that ended first",
+        cause="an NCCL helper thread of this rank stopped its service for another rank[, local rank {local}]. An error of its "
+        "own is above, or the other rank has ended",
+        probe="the NCCL WARN lines above this one; the rank that ended first",
+        fix="read the first NCCL WARN line, and the log of the rank that ended first",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
@@ -299,5 +303,43 @@ ENTRIES = (
         fix="count the ranks from 0, with WORLD_SIZE = nodes * processes per node. On Kubernetes and AzureML the index of a "
         "worker begins at 0 beside the master's: rank = index + 1 only where the master is rank 0",
         link="https://github.com/Azure/AML-Kubernetes/issues/58",
+    ),
+    Entry(
+        id="shm-not-shared",
+        title="Error while attaching to shared memory segment /dev/shm/nccl-...: No such file or directory",
+        patterns=(
+            r"attaching to shared memory segment /dev/shm/nccl-\S*.*No such file or directory",
+            r"(?:include/shm\.h|shmutils\.cc):\d+ (?:\(\w+\) )?NCCL WARN Call to (?:shm_)?open failed : No such file or directory",
+        ),
+        explains=("nccl-warning", "nccl-error", "shm-full"),
+        cause="NCCL takes two ranks for neighbours on one host, and they have different /dev/shm. They run in two containers "
+        "of one host, or on two hosts with one hostname and boot id",
+        probe="in each rank: hostname; cat /proc/sys/kernel/random/boot_id; df /dev/shm; env | grep NCCL_HOSTID",
+        fix="start the containers with --ipc=host, or all ranks of a host in one container. Otherwise give each its own "
+        "NCCL_HOSTID, or export NCCL_SHM_DISABLE=1",
+        link="https://github.com/vllm-project/vllm/issues/18831",
+    ),
+    Entry(
+        id="nccl-without-libcuda",
+        title="NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='')",
+        patterns=(r"Failed to find CUDA library libcuda\.so",),
+        explains=("libcuda-missing", "library-missing", "nccl-warning", "nccl-error"),
+        cause="NCCL looks for libcuda.so of the driver, and does not find it. WSL has it in a directory of its own, and some "
+        "systems have libcuda.so.1 alone. Or the container was started without GPUs",
+        probe="ldconfig -p | grep libcuda; ls /usr/lib/wsl/lib; nvidia-smi -L",
+        fix="add its directory: export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH (WSL), or link it: `sudo ln -s "
+        "libcuda.so.1 libcuda.so` there. NCCL from 2.19 on (torch 2.2) looks for libcuda.so.1",
+        link="https://github.com/hiyouga/LlamaFactory/issues/1169",
+    ),
+    Entry(
+        id="nccl-no-algorithm",
+        title="no algorithm/protocol available for function AllReduce; NCCL_ALGO was set to NVLS",
+        patterns=(r"no algorithm/protocol available",),
+        explains=("nccl-warning", "nccl-error"),
+        cause="NCCL_ALGO and NCCL_PROTO leave no way for this collective: the machine has no NVLS or CollNet, or an algorithm "
+        "does not support this function, type or protocol",
+        probe="env | grep NCCL_; cat /etc/nccl.conf ~/.nccl.conf",
+        fix="unset NCCL_ALGO, NCCL_PROTO and NCCL_TUNER_PLUGIN on all ranks, or allow more: NCCL_ALGO=Ring,Tree",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-algo",
     ),
 )

@@ -266,4 +266,19 @@ ENTRIES = (
         fix="ulimit -n 65536; sysctl -w net.core.somaxconn=4096",
         link="https://github.com/NVIDIA/Megatron-LM/issues/877",
     ),
+    Entry(
+        id="connection-timed-out",
+        title="NCCL WARN Net : Call to recv from 10.0.0.2<41468> failed : Connection timed out",
+        patterns=(
+            r"Call to \w+ (?:from|to) (?P<peer>[^\s<]+)<\d+> failed : Connection timed out",
+            r"Read error \[(?P<peer>[^\]]+)\]:\d+: Connection timed out",
+        ),
+        explains=("nccl-warning", "nccl-error", "nccl-remote", "peer-died"),
+        cause="a connection to {peer} that had worked got no answer any more. That node or its network is down, or a firewall "
+        "or NAT between the nodes drops connections that are idle",
+        probe="ping -c 3 {peer}; on both nodes: dmesg -T | tail -50; nstat -az | grep -i retrans",
+        fix="restore the node or its link. If both are up, exempt the nodes from the firewall and conntrack between them, or "
+        "lower net.ipv4.tcp_keepalive_time on both",
+        link="https://github.com/NVIDIA/nccl/issues/706",
+    ),
 )

@@ -374,4 +374,17 @@ ENTRIES = (
         fix="correct the function. For deep data structures: sys.setrecursionlimit",
         link="https://docs.python.org/3/library/exceptions.html#RecursionError",
     ),
+    Entry(
+        id="task-blocked",
+        title="INFO: task python:4711 blocked for more than 120 seconds",
+        kind="hint",
+        patterns=(r"INFO: task (?P<task>\S+):(?P<pid>\d+) blocked for more than \d+ seconds",),
+        explains=("collective-timeout", "watchdog-stuck", "gloo-timeout", "store-wait"),
+        cause="process {pid} ({task}) hangs in the kernel of this node, in a call to a disk, a file server or a driver. It "
+        "cannot be killed until the call returns",
+        probe="on that node: the `Call Trace` below this line in dmesg; cat /proc/{pid}/stack, as root",
+        fix="repair what the trace shows: nfs, lustre or ceph, a disk, or nvidia and amdgpu (reboot the node). Until then, "
+        "exclude the node",
+        link="https://github.com/rwth-i6/returnn/issues/1480",
+    ),
 )

@@ -82,6 +82,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
             "ROCm 5.4, source",
         ),
+        (
+            "gcn75:2336636:2336906 [0] enqueue.cc:58 NCCL WARN Cuda failure 'named symbol not found'",
+            "https://github.com/NVIDIA/nccl/issues/1372",
+        ),
     ),
     "no-cuda-gpus": (
         ("RuntimeError: No CUDA GPUs are available", "torch 2.13, source"),
@@ -109,11 +113,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: No HIP GPUs are available",
             "torch 2.3 ROCm, source",
-        ),
-        (
-            "NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='') : libcuda.so: cannot "
-            "open shared object file: No such file or directory",
-            "https://github.com/hiyouga/LlamaFactory/issues/1169",
         ),
         (
             "RuntimeError: NCCL backend requested, CUDA is missing",
@@ -155,6 +154,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Type fp16 is not supported.",
             "DeepSpeed 0.16, source",
         ),
+        ("RuntimeError: HIP error: no ROCm-capable device is detected", "ROCm 6, source"),
     ),
     "cuda-compat-refused": (
         (
@@ -189,6 +189,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: cuda runtime error (802) : system not yet initialized at THCGeneral.cpp:50",
             "https://github.com/pytorch/pytorch/issues/35710",
+        ),
+        (
+            "node155:3052669:3052669 [1] misc/cudawrap.cc:36 NCCL WARN Cuda failure 3 'initialization error'",
+            "https://github.com/pytorch/pytorch/issues/130113",
+        ),
+        (
+            "fabric manager NVIDIA GPU driver interface version 535.54.03 don't match with driver version 535.104.12. Please update with matching NVIDIA driver package.",
+            "fabric manager 535, documented",
+        ),
+        (
+            "RuntimeError: cuda runtime error (999) : unknown error at /opt/conda/conda-bld/pytorch/work/aten/src/THC/THCGeneral.cpp:47",
+            "https://github.com/pytorch/pytorch/issues/43281",
         ),
     ),
     "driver-library-mismatch": (
@@ -269,6 +281,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL WARN HIP failure 'unhandled error'",
             "RCCL 2.18, source",
         ),
+        ("Cuda failure 'invalid argument'", "https://github.com/ROCm/rccl/issues/1454"),
     ),
     "cuda-unknown-error": (
         ("RuntimeError: CUDA error: operation not supported", "CUDA 12.9, source"),
@@ -294,6 +307,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
             "https://github.com/MIC-DKFZ/nnUNet/issues/1519",
         ),
+        (
+            "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by previous Xid 149",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1150",
+        ),
+        (
+            "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 sourcetrack timeout error",
+            "NVIDIA driver 535, source",
+        ),
+        (
+            "CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink or a hardware error",
+            "https://github.com/marin-community/marin/issues/8934",
+        ),
     ),
     "gpu-xid": (
         (
@@ -303,6 +328,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NVRM: GPU at PCI:0000:4f:00: GPU Recovery Action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
             "NVIDIA driver 570, documented",
+        ),
+        (
+            "2020/08/10 19:09:42 XidCriticalError: Xid=69 on Device=GPU-7540a9b3-eeb9-1214-1526-f93c9ea826a8, the device will go unhealthy.",
+            "https://github.com/NVIDIA/k8s-device-plugin/issues/189",
         ),
     ),
     "gpu-without-bf16": (
@@ -337,6 +366,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "HSA_STATUS_ERROR_MEMORY_FAULT: Agent attempted to access an inaccessible address.",
             "ROCm 6, source",
         ),
+        (
+            "amdgpu 0000:45:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:88 vmid:8 pasid:32769)",
+            "https://github.com/ollama/ollama/issues/12915",
+        ),
     ),
     "libcuda-of-other-driver": (
         (
@@ -349,6 +382,84 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "UserWarning: Failed to clone() tensor with name model.layers.3.mlp.up_proj.weight on rank 1. This may mean that this state_dict entry could point to invalid memory regions after returning from state_dict() call if this parameter is managed by FSDP. Please check clone implementation of model.layers.3.mlp.up_proj.weight. Error: CUDA out of memory. Tried to allocate 172.00 MiB",
             "torch 2.4, source",
+        ),
+    ),
+    "amd-gpu-hang": (
+        (
+            "HW Exception by GPU node-9 (Agent handle: 0x631351bb5a20) reason :GPU Hang",
+            "https://github.com/ROCm/legacy-rocm-build/issues/4021",
+        ),
+        (
+            "[22342.964952] [drm:mes_v11_0_submit_pkt_and_poll_completion.constprop.0 [amdgpu]] *ERROR* MES failed to response msg=3",
+            "https://github.com/ROCm/legacy-rocm-build/issues/2494",
+        ),
+        (
+            "minipc kernel: amdgpu 0000:c3:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE",
+            "https://github.com/lamikr/rocm_sdk_builder/issues/141",
+        ),
+        (
+            "[ 2742.462312] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring page1 timeout, signaled seq=2216, emitted seq=2218",
+            "https://github.com/ROCm/xformers/issues/14",
+        ),
+        ("amdgpu 0000:2b:00.0: amdgpu: GPU reset begin!", "https://github.com/ROCm/xformers/issues/14"),
+        ("amdgpu 0000:08:00.0: device lost from bus!", "Linux 6.12, source"),
+        ("amdgpu 0000:03:00.0: amdgpu: GPU reset end with ret = -62", "Linux 6.1, source"),
+    ),
+    "kfd-not-accessible": (
+        (
+            "Unable to open /dev/kfd read-write: Permission denied",
+            "https://github.com/viebrix/pytorch-gfx803-for-Whisper/issues/1",
+        ),
+    ),
+    "miopen-error": (("RuntimeError: miopenStatusUnknownError", "https://github.com/ROCm/MIOpen/issues/1994"),),
+    "pcie-atomics": (
+        (
+            "[    5.335110] amdgpu 0000:07:00.0: PCIE atomic ops is not supported",
+            "https://github.com/ROCm/legacy-rocm-build/issues/6520",
+        ),
+        (
+            "Pcie atomics not enabled, hostcall not supported",
+            "https://github.com/ROCm/legacy-rocm-build/issues/2429",
+        ),
+    ),
+    "gpu-firmware": (
+        (
+            "NVRM: Xid (PCI:0000:9b:00): 119, pid=4071838, name=python, Timeout after 45s of waiting for RPC response from GPU4 GSP! Expected function 76 (GSP_RM_CONTROL) (0x20801702 0x4).",
+            "https://github.com/leptonai/gpud/pull/500",
+        ),
+        (
+            "NVRM: GPU0 Timeout waiting for RPC from GSP!",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/446",
+        ),
+    ),
+    "gpu-cleanup": (
+        (
+            "NVRM: Xid (PCI:0000:4f:00): 45, pid=4711, name=python3, Ch 00000008",
+            "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+    ),
+    "fabricmanager-no-nvswitch": (
+        (
+            "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
+            "https://github.com/NVIDIA/gpu-operator/issues/610",
+        ),
+    ),
+    "nccl-not-supported": (
+        (
+            "[2026-04-13 19:52:24] pais-modelendpoint:508:508 [0] init.cc:426 NCCL WARN Cuda failure 'operation not supported'",
+            "https://github.com/NVIDIA/nccl/issues/2101",
+        ),
+    ),
+    "launch-timed-out": (
+        (
+            "RuntimeError: CUDA error: the launch timed out and was terminated",
+            "https://github.com/facebookresearch/unbiased-teacher/issues/80",
+        ),
+    ),
+    "mpi-without-cuda": (
+        (
+            "RuntimeError: CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+            "https://github.com/ROCm/pytorch/issues/453",
         ),
     ),
 }

@@ -3,10 +3,6 @@
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "ib-retry": (
         (
-            "kolyoz2:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327",
-            "https://github.com/NVIDIA/nccl-tests/issues/252",
-        ),
-        (
             "node1:10:20 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4712> with status=12 opcode=0 len=0 vendor err 129",
             "https://github.com/NVIDIA/nccl/issues/426",
         ),
@@ -19,11 +15,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "h:1:2 [0] misc/ibvwrap.cc:280 NCCL WARN Call to ibv_poll_cq failed",
             "NCCL 2.10, source",
         ),
+        (
+            "[1608237182.123456] [compute001:31212:0] ib_mlx5_log.c:143  UCX  ERROR Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)",
+            "https://github.com/openucx/ucx/issues/6000",
+        ),
+        (
+            "node1:522:622 [2] transport/net_ib.cc:1238 NCCL WARN NET/IB : Got completion from peer node48<37948> with error 12, opcode 2, len 1, vendor err 129",
+            "https://github.com/Lightning-AI/lit-llama/issues/380",
+        ),
     ),
     "ib-modify-qp": (
         (
             "misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
             "https://github.com/NVIDIA/nccl-tests/issues/185",
+        ),
+        (
+            "[2026-03-13 22:26:02] host-01:1234:1300 [5] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1, curr state INIT, next state RTR, local GID index 3",
+            "https://github.com/NVIDIA/nccl/issues/2013",
         ),
     ),
     "memlock": (
@@ -37,6 +45,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/openucx/ucx/issues/8746",
         ),
         ("NCCL WARN Call to ibv_create_qp failed", "https://github.com/NVIDIA/nccl/issues/562"),
+        (
+            "libfabric:718890:1658904526::efa:mr:efa_mr_regattr():632<warn> Unable to register MR: Cannot allocate memory",
+            "https://github.com/aws/aws-ofi-nccl/issues/141",
+        ),
+        (
+            "node1:90:117 [0] create_nccl_ofi_component:496 NCCL WARN NET/OFI Couldn't enable endpoint. RC: -12, ERROR: Cannot "
+            "allocate memory",
+            "https://github.com/aws/aws-ofi-nccl/issues/44",
+        ),
+        (
+            "EFA internal error: (4112) Failure to post internal receive buffers",
+            "https://github.com/awslabs/awsome-distributed-ai/issues/647",
+        ),
     ),
     "ib-not-used": (
         ("node1:10:10 [0] NCCL INFO NET/IB : No device found.", "https://github.com/NVIDIA/nccl/issues/1105"),
@@ -45,6 +66,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "transport/nvls.cc:152 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 1 'invalid argument'",
             "NCCL 2.21, source",
+        ),
+        (
+            "[2026-06-23 15:45:07] gpu-stress-dgc86-xfpt6:420:437 [5] transport/nvls.cc:379 (nvlsAllocateMem) NCCL WARN Cuda failure 401 'the operation cannot be performed in the present state'",
+            "https://github.com/NVIDIA/DCGM/issues/304",
         ),
     ),
     "nvls-conflict": (
@@ -77,6 +102,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "/sys/class/pci_bus/0000:00/../../0000:00:01.0",
             "NCCL 2.8, source",
         ),
+        (
+            "Failed to find reverse path from remNode 0/200000 nlinks 3 to node 0/700000",
+            "https://github.com/ROCm/rccl/issues/1728",
+        ),
+        (
+            "h:1:2 [0] graph/search.cc:660 NCCL WARN XML Import Channel : dev 3 not found.",
+            "NCCL 2.18, source",
+        ),
+        ("Attribute busid of node nic not found", "https://github.com/NVIDIA/nccl/issues/1247"),
+        ("vm:10:99 [0] graph/search.cc:900 NCCL WARN Dev 3 not found", "https://github.com/NVIDIA/nccl/issues/1008"),
     ),
     "nccl-nets-differ": (
         (
@@ -132,6 +167,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "nvidia-container-toolkit 1.16, documented",
         ),
     ),
+    "nvshmem-no-transport": (
+        (
+            "/opt/nvshmem/src/modules/transport/ibgda/ibgda.cpp:1889: NULL value cannot allocate mlx5dv_devx_uar",
+            "https://github.com/sgl-project/sglang/issues/12533",
+        ),
+        (
+            "/opt/nvshmem/src/host/transport/transport.cpp:nvshmemi_transport_init:275: init failed for transport: IBGDA",
+            "https://github.com/deepseek-ai/DeepEP/issues/139",
+        ),
+        (
+            "/opt/nvshmem/src/host/init/init.cu:989: non-zero status: 7 nvshmem detect topo failed",
+            "https://github.com/deepseek-ai/DeepEP/issues/55",
+        ),
+        (
+            "/opt/nvshmem/src/host/transport/transport.cpp:nvshmemi_transport_init:287: Unable to initialize any transports. "
+            "returning error.",
+            "https://github.com/deepseek-ai/DeepEP/issues/55",
+        ),
+    ),
     "nccl-warning": (
         (
             "node1:10:99 [3] init.cc:99 NCCL WARN something that no entry knows",
@@ -143,17 +197,131 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!',
             "RCCL 2.18, source",
         ),
+        (
+            'g1072:1263988:1263988 [3] init.cpp:126 NCCL WARN Missing "HSA_FORCE_FINE_GRAIN_PCIE=1" from environment which can lead to low RCCL performance, system instablity or hang!',
+            "https://github.com/ROCm/rccl/issues/1026",
+        ),
     ),
     "efa-missing": (
         (
             "libfabric:85:1747438790::core:core:fi_getinfo_():1392<warn> fi_getinfo: provider efa output empty list",
             "https://github.com/aws/aws-ofi-nccl/issues/889",
         ),
+        (
+            "ip-172-31-3-90:1929:1937 [0] nccl_net_ofi_rdma_init:7978 NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available",
+            "https://github.com/aws/aws-ofi-nccl/issues/1020",
+        ),
+        (
+            "algo-1:249:249 [0] ofi_init:1288 NCCL WARN NET/OFI Only EFA provider is supported",
+            "https://github.com/aws/aws-ofi-nccl/issues/174",
+        ),
+        (
+            "algo-1:249:249 [0] ofi_init:1339 NCCL WARN NET/OFI aws-ofi-nccl initialization failed",
+            "https://github.com/aws/aws-ofi-nccl/issues/174",
+        ),
+        (
+            "ip-1:462:462 [0] get_ofi_provider:312 NCCL WARN NET/OFI Could not find any optimal provider",
+            "https://github.com/NVIDIA/nccl/issues/229",
+        ),
+        (
+            "nccl_net_ofi_create_plugin:261 NCCL WARN NET/OFI Unable to find a protocol that worked.  Failing initialization.",
+            "aws-ofi-nccl 1.14, source",
+        ),
+        ("nccl_net_ofi_init:134 NCCL WARN NET/OFI Initializing plugin failed", "aws-ofi-nccl 1.14, source"),
     ),
     "ib-device-refused": (
         (
             "node1:10:99 [3] transport/net_ib.cc:117 NCCL WARN NET/IB : Unable to open device mlx5_0",
             "NCCL 2.18, source",
+        ),
+        ("pod-1:20:88 [0] misc/ibvwrap.cc:120 NCCL WARN Call to ibv_open_device failed", "NCCL 2.21, source"),
+    ),
+    "ib-protection": (
+        (
+            "kolyoz2:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327",
+            "https://github.com/NVIDIA/nccl-tests/issues/252",
+        ),
+        (
+            "NCCL WARN NET/IB: Got completion from peer 10.0.0.2<51234> with status=IBV_WC_REM_ACCESS_ERR(10) opcode=IBV_WC_RDMA_WRITE(1) reqSize=0 vendor_err=136",
+            "NCCL 2.29, source",
+        ),
+        (
+            "[1608237182.123456] [node1:31212:0] ib_mlx5_log.c:143  UCX  ERROR Local protection on mlx5_0:1/IB (synd 0x4 vend 0x33 hw_synd 0/0)",
+            "UCX 1.14, source",
+        ),
+    ),
+    "ib-flushed": (
+        (
+            "node1:522:622 [2] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.1.15.233<60403> with error 5, opcode 0, len 5384, vendor err 249 (Send)",
+            "https://github.com/NVIDIA/nccl/issues/1405",
+        ),
+    ),
+    "gdr-missing": (
+        (
+            "[2025-10-13 10:12:54] h:1458548:1480527 [0] misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid argument",
+            "https://github.com/modelscope/ms-swift/issues/6107",
+        ),
+        (
+            "misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
+            "https://github.com/NVIDIA/nccl/issues/778",
+        ),
+        ("ibv_reg_mr(gpu) failed: Bad address", "https://github.com/uccl-project/mKernel/issues/26"),
+    ),
+    "nic-link-down": (
+        ("[ 100.000000] mlx5_core 0000:5e:00.0 ens1f0np0: Link down", "Linux 6.1, source"),
+        ("[ 100.000000] ixgbe 0000:01:00.0 eth0: NIC Link is Down", "Linux 6.1, source"),
+        (
+            "[ 100.000000] bond0: (slave eth1): link status definitely down, disabling slave",
+            "Linux 6.1, source",
+        ),
+        (
+            "[ 100.000000] NETDEV WATCHDOG: eth0 (bnxt_en): transmit queue 3 timed out",
+            "Linux 5.15, source",
+        ),
+    ),
+    "sharp-not-used": (
+        (
+            "ib-vm-52:1047884:1048148 [7] sharp_plugin.c:320 NCCL WARN NET/IB : SHARP coll init error: Cannot create SHARP job(-11)",
+            "https://github.com/NVIDIA/nccl/issues/1050",
+        ),
+        (
+            "ib-vm-41:1056918:1057186 [0] transport.cc:323 NCCL WARN Cannot initialize CollNet, using point-to-point network instead",
+            "https://github.com/NVIDIA/nccl/issues/1050",
+        ),
+        (
+            "[C25L19:1:28576 - context.c:415] ERROR sharp_get_local_data failed: Could not get local data (-12)",
+            "https://github.com/NVIDIA/nccl/issues/1219",
+        ),
+        (
+            "[C25L18:0:24972 - comm.c:374] ERROR Failed to lock SAT tree(ID:0x40 ret:0x4)",
+            "https://github.com/Mellanox/nccl-rdma-sharp-plugins/issues/151",
+        ),
+        (
+            "node1:100:120 [0] graph/tuning.cc:250 NCCL WARN CollNet is not supported or fails to initialize, ignoring "
+            "NCCL_ALGO=COLLNET",
+            "NCCL 2.19, source",
+        ),
+    ),
+    "ucx-cuda-context": (
+        (
+            "0: [1576565271.426514] [cgpu06:45376:0]    cuda_ipc_md.c:62   UCX  ERROR cuCtxGetDevice(&cu_device) is failed. ret:invalid device context",
+            "https://github.com/pytorch/pytorch/issues/31528",
+        ),
+        (
+            "[1756790188.787649] [gpu15:85054:0]    cuda_copy_md.c:705  UCX  ERROR cuMemGetAddressRange(0x7fc62b3b1208) error: invalid device context",
+            "https://github.com/openucx/ucx/issues/10837",
+        ),
+    ),
+    "ucx-device-missing": (
+        (
+            "[1608237182.1] [node1:31212:0] ucp_context.c:1000 UCX  WARN  network device 'mlx5_9:1' is not available, please use one or more of: 'eth0'(tcp), 'mlx5_0:1'(ib)",
+            "UCX 1.14, source",
+        ),
+    ),
+    "libfabric-too-old": (
+        (
+            "NCCL INFO NET/Plugin : dlerror=/opt/amazon/efa/lib/libfabric.so.1: version `FABRIC_1.7' not found (required by libnccl-net.so) No plugin found (libnccl-net.so), using internal implementation",
+            "https://github.com/awslabs/awsome-distributed-ai/issues/292",
         ),
     ),
 }

@@ -17,6 +17,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "invalid-device-ordinal": (
         ("RuntimeError: CUDA error: invalid device ordinal", "https://github.com/ACEsuit/mace/issues/435"),
+        ("Test HIP failure common.cu:1129 'hipErrorInvalidDevice'", "https://github.com/ROCm/rccl-tests/issues/16"),
     ),
     "more-gpus-asked": (
         (
@@ -102,6 +103,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[   21.091872] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:894)",
             "https://github.com/Cyridd/cmpunlocker/issues/4",
         ),
+        (
+            "[  903.609564] NVRM: RmInitAdapter: Cannot initialize GSP firmware RM",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/789",
+        ),
+        ("[    8.000000] amdgpu 0000:03:00.0: amdgpu: Fatal error during GPU init", "Linux 6.1, source"),
     ),
     "gpu-lost": (
         (
@@ -125,11 +131,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "activate.",
             "https://docs.nvidia.com/deploy/xid-errors/",
         ),
+        (
+            "[ 100.000000] amdgpu 0000:03:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block",
+            "Linux 6.1, source",
+        ),
     ),
     "gpu-memory-taken": (
         (
             "ValueError: Free memory on device (3.25/23.43 GiB) on startup is less than desired GPU memory utilization (0.9, 21.09 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
             "vLLM 0.9, source",
         ),
+    ),
+    "nvidia-smi-finds-none": (
+        ("No devices were found", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862"),
     ),
 }

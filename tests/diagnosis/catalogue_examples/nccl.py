@@ -92,6 +92,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "cuda-ipc": (
         ("NCCL WARN cudaIpcGetMemHandle failed : invalid argument", "NCCL 2.29, source"),
         ("NCCL WARN failed to peer with device 1 (=NVML index 1)", "NCCL 2.29, source"),
+        (
+            "transport/p2p.cc:239 NCCL WARN hipIpcGetMemHandle failed : invalid argument",
+            "https://github.com/ROCm/vllm/issues/390",
+        ),
+        (
+            "UVOSLinux:19402:19419 [0] /usr/src/debug/rccl/build/hipify/src/transport/p2p.cc:237 NCCL WARN Cuda failure 'invalid argument'",
+            "https://github.com/ROCm/rccl/issues/1454",
+        ),
     ),
     "nccl-no-interface": (
         (
@@ -183,6 +191,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "job-worker-1:25:25 [0] init.cc:981 NCCL WARN Invalid rank requested : 2/2",
             "https://github.com/Azure/AML-Kubernetes/issues/58",
+        ),
+    ),
+    "shm-not-shared": (
+        (
+            "node1:10:99 [1] misc/shmutils.cc:129 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl- (size 192814336), error: No such file or directory (2)",
+            "https://github.com/vllm-project/vllm/issues/18831",
+        ),
+        (
+            "node1:10:99 [1] include/shm.h:48 NCCL WARN Call to open failed : No such file or directory",
+            "NCCL 2.8, source",
+        ),
+    ),
+    "nccl-without-libcuda": (
+        (
+            "DESKTOP-VMBL43V:4163:4163 [0] misc/cudawrap.cc:179 NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='') : libcuda.so: cannot open shared object file: No such file or directory",
+            "https://github.com/hiyouga/LlamaFactory/issues/1169",
+        ),
+    ),
+    "nccl-no-algorithm": (
+        (
+            "node1:10:99 [1] enqueue.cc:1800 NCCL WARN Error : no algorithm/protocol available for function AllReduce with datatype ncclFloat32. NCCL_PROTO was set to LL128. NCCL_ALGO was set to NVLS.",
+            "NCCL 2.23, source",
         ),
     ),
 }

@@ -198,4 +198,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "gloo 0.5, source",
         ),
     ),
+    "connection-timed-out": (
+        (
+            "[15]worker-23:83:2526 [0] misc/socket.cc:503 NCCL WARN Net : Call to recv from 100.96.188.199<41468> failed : Connection timed out",
+            "https://github.com/NVIDIA/nccl/issues/706",
+        ),
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:525] Read error [10.0.0.2]:29500: Connection timed out",
+            "torch 2.1, source",
+        ),
+    ),
 }

@@ -370,4 +370,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Bash 5.2, run",
         ),
     ),
+    "task-blocked": (
+        (
+            "[ 4712.000000] INFO: task python3.11:15277 blocked for more than 120 seconds.",
+            "https://github.com/rwth-i6/returnn/issues/1480",
+        ),
+    ),
 }

@@ -25,9 +25,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/nccl/issues/795",
         ),
         (
-            "node1:10:99 [3] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<42519> with error 5, opcode 0, len 0, "
-            "vendor err 249",
-            "https://github.com/NVIDIA/nccl/issues/1737",
+            "MPIDI_OFI_handle_cq_error(1062): OFI poll failed (ofi_events.c:1064:MPIDI_OFI_handle_cq_error:Input/output error - PTLTE_NOT_FOUND)",
+            "https://github.com/ofiwg/libfabric/issues/10072",
         ),
     ),
     "watchdog-ends-process": (
@@ -94,6 +93,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "h:1:2 [0] transport/net_ib.cc:94 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error",
             "NCCL 2.18, source",
+        ),
+        (
+            "h:1:2 [0] transport/net_ib.cc:150 NCCL WARN NET/IB : mlx5_2:1 async fatal event on QP (0x7f0c): local work queue catastrophic error",
+            "NCCL 2.24, source",
+        ),
+        (
+            "h:1:2 [0] transport/net_ib.cc:150 NCCL WARN NET/IB : mlx5_2:1 Got async error event: port error",
+            "NCCL 2.24, source",
+        ),
+        (
+            "[198542.853543] mlx5_core 0000:5e:00.0: device's health compromised - reached miss count",
+            "https://github.com/charmplusplus/charm/issues/2635",
+        ),
+        (
+            "[ 100.000000] mlx5_core 0000:5e:00.0: poll_health:825:(pid 0): Fatal error 1 detected",
+            "Linux 6.1, source",
+        ),
+        (
+            "[ 100.000000] mlx5_core 0000:5e:00.0: Port module event[error]: module 0, Cable error, One or more network ports have been powered down due to insufficient/unadvertised power on the PCIe slot",
+            "Linux 6.1, source",
         ),
     ),
     "gloo-timeout": (
