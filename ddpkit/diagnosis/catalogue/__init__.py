@@ -4,6 +4,7 @@ The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING
 """
 
 from ddpkit.diagnosis.catalogue import (
+    accelerators,
     containers,
     cuda,
     ddp,
@@ -13,6 +14,7 @@ from ddpkit.diagnosis.catalogue import (
     gpu,
     install,
     jobs,
+    mpi,
     nccl,
     network,
     node,
@@ -28,7 +30,7 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 PARTS = {
     "Rendezvous and start-up": rendezvous.ENTRIES + store.ENTRIES,
     "Names, ports and firewalls": network.ENTRIES,
-    "GPUs": gpu.ENTRIES,
+    "GPUs": gpu.ENTRIES + accelerators.ENTRIES,
     "CUDA": cuda.ENTRIES,
     "NCCL and network cards": nccl.ENTRIES + fabric.ENTRIES,
     "Nodes and resources": node.ENTRIES,
@@ -37,7 +39,7 @@ PARTS = {
     "SLURM": jobs.ENTRIES + slurm.ENTRIES,
     "SSH, pdsh and terminals": ssh.ENTRIES,
     "DDP, FSDP and tensors": ddp.ENTRIES,
-    "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES,
+    "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES + mpi.ENTRIES,
     "Hangs and failures during training": runtime.ENTRIES,
     "Signals and exit codes": deaths.ENTRIES,
 }

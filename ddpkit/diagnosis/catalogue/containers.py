@@ -353,9 +353,10 @@ ENTRIES = (
             r"\b(?P<program>orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy): .*not found",
             r"(?P<program>\S*\b(?:orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)): No such file or directory",
             r"(?P<program>\S*(?:orted|prted)): error while loading shared libraries",
+            r"execvp error on file \S*(?P<program>hydra_pmi_proxy|hydra_bstrap_proxy) \(No such file",
         ),
-        cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: Open "
-        "MPI is not on its PATH or LD_LIBRARY_PATH, or is at another path",
+        cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: MPI "
+        "is not on its PATH or LD_LIBRARY_PATH, or is at another path",
         probe="ssh {host|HOST} 'which orted prted; echo $PATH'",
         fix="mpirun --prefix /path/to/openmpi (or call mpirun by its full path), or set PATH and "
         "LD_LIBRARY_PATH at the top of ~/.bashrc on every host",
@@ -365,11 +366,8 @@ ENTRIES = (
         id="mpi-daemon",
         title="ORTE was unable to reliably start one or more daemons; PMIX ERROR",
         kind="generic",
-        patterns=(
-            r"was unable to reliably start one or more daemons",
-            r"has lost communication with a remote daemon",
-        ),
-        cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
+        patterns=(r"was unable to reliably start one or more daemons",),
+        cause="mpirun could not start its daemon on another host. The cause is ssh, the path "
         "of Open MPI there, or a firewall",
         probe="from the first host, for each of the others: ssh -o BatchMode=yes HOST which orted prted",
         fix="install the same Open MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. To "
@@ -405,13 +403,15 @@ ENTRIES = (
         kind="generic",
         patterns=(
             r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
-            r"mpirun(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
+            r"(?:mpirun|mpiexec|prterun|orterun)(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-            r"mpirun detected that one or more processes exited with non-zero status",
+            r"(?:mpirun|mpiexec|prterun|Horovod) detected that one or more processes exited with non-zero status",
+            r"has exited due to process rank (?P<rank>\d+) with PID \d+ on(?:\s+node (?P<host>\S+))?",
             r"Primary job +terminated normally, but \d+ process returned",
-            r"PID \d+ RUNNING AT (?P<host>\S+)",
+            r"PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<host>[^\s@]+)",
         ),
-        cause="[rank {rank}: ]a process failed, and mpirun ended the others. The reason is in the output of that rank",
+        context=r"Process name: (?:\[.*,)?(?P<rank>\d+)\]?\s*$",
+        cause="[rank {rank}: ]a process failed, and its launcher ended the others. The reason is in the output of that rank",
         probe="mpirun --tag-output ..., then read the last lines of that rank",
         fix="run `ddpkit explain LOG` with the output of all ranks",
         link="https://docs.open-mpi.org/en/main/launching-apps/index.html",
@@ -445,6 +445,7 @@ ENTRIES = (
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: exit code (?P<code>\d+)",
             r"Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)",
+            r"Error: Process completed with exit code (?P<code>[1-9]\d*)",
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
@@ -457,12 +458,15 @@ ENTRIES = (
         patterns=(
             r"Open MPI failed to TCP connect to a peer MPI process",
             r"Open MPI accepted a TCP connection from what appears",
+            r"Message: +connect\(\) to (?P<address>[\d.]+):\d+ failed",
+            r"UCX +ERROR +connect\(fd=\d+, dest_addr=(?P<address>[\d.]+):\d+\) failed",
         ),
-        cause="Open MPI uses an interface that the other hosts do not reach, or that has the same address on each host "
-        "(docker0, virbr0)",
+        explains=("ucx-error", "ucx-unreachable"),
+        cause="Open MPI uses an interface that the other hosts do not reach[ ({address})], or that has the same address on "
+        "each host (docker0, virbr0)",
         probe="on each node: ip -br addr",
         fix="mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0, with the interface or the subnet that has the "
-        "route to the other nodes. For NCCL, also -x NCCL_SOCKET_IFNAME=eth0",
+        "route to the other nodes. For NCCL, also -x NCCL_SOCKET_IFNAME=eth0; for UCX, -x UCX_NET_DEVICES=eth0",
         link="https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",
     ),
     Entry(
@@ -578,13 +582,14 @@ ENTRIES = (
         "remainder of ranks",
         kind="generic",
         patterns=(
-            r"\[missing ranks: (?P<rank>\d+(?:, ?\d+)*)",
+            r"\[missing ranks: (?P<missing>(?P<rank>\d+(?:, ?\d+)*))",
             r"submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting",
             r"\bMissing ranks:",
             r"\bStalled ranks:",
             r"Stalled op: \S+ \[(?:missing|ready) ranks",
         ),
-        cause="some ranks called a collective of Horovod, and others[, as rank {rank},] did not come to it. They died, "
+        context=r"^(?:.*<std\w+>:)?\s*(?P<missing>(?P<rank>\d+)): \[\w",
+        cause="some ranks called a collective of Horovod, and others[, as rank {missing},] did not come to it. They died, "
         "hang, are slow, or run other code",
         probe="the lines below it list the missing ranks; on their host: py-spy dump -p PID",
         fix="read the logs of the missing ranks. Call the same collectives on all ranks: nothing under `if "

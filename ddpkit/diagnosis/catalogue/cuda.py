@@ -282,7 +282,7 @@ ENTRIES = (
         id="cuda-after-fork",
         title="Cannot re-initialize CUDA in forked subprocess",
         patterns=(
-            r"Cannot re-initialize CUDA in forked subprocess",
+            r"Cannot re-initialize (?:CUDA|NPU|XPU|HPU|MUSA) in forked subprocess",
             r"can't create new processes if CUDA is already initialized",
         ),
         cause="the script used CUDA before it forked a process (DataLoader workers, multiprocessing, or ranks of a "

@@ -294,4 +294,16 @@ ENTRIES = (
         fix="pip install --upgrade bitsandbytes, and add the directory of libcudart to LD_LIBRARY_PATH",
         link="https://huggingface.co/docs/bitsandbytes/main/en/errors",
     ),
+    Entry(
+        id="source-directory-imported",
+        title="No module named 'torch_npu._C'; No module named 'mmcv._ext'",
+        patterns=(r"No module named '(?P<package>\w+)[\w.]*\._(?:C|ext)\w*'",),
+        explains=("module-missing",),
+        cause="the compiled part of {package} is not there. Python imported its source directory, from the current directory or "
+        "PYTHONPATH, or {package} was installed without being compiled",
+        probe="python -c 'import importlib.util as u; print(u.find_spec(\"{package}\").origin)'; pwd; echo $PYTHONPATH",
+        fix="start from another directory, or build it there: pip install -v --no-build-isolation . in the directory of its "
+        "setup.py, with this Python and torch. Of mmcv, install the variant with operators: mim install mmcv, or mmcv-full",
+        link="https://github.com/open-mmlab/mmcv/issues/204",
+    ),
 )

@@ -172,10 +172,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "mpi-slots": (("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
-    "mpi-daemon": (
-        ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
-        ("ORTE has lost communication with a remote daemon.", "Open MPI 4.1, source"),
-    ),
+    "mpi-daemon": (("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),),
     "mpi-abort": (
         (
             "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 1 (Hangup).",
@@ -194,6 +191,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "=   PID 123 RUNNING AT node1",
             "MPICH 4.1, source",
+        ),
+        (
+            "prterun has exited due to process rank 2 with PID 1705216 on node nid003032 exiting",
+            "https://github.com/openpmix/prrte/issues/2694",
+        ),
+        (
+            "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to be terminated.",
+            "https://github.com/determined-ai/determined/issues/3275",
         ),
     ),
     "launcher-summary": (
@@ -240,6 +245,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Warning  BackOff  kubelet  Back-off restarting failed container",
             "Kubernetes 1.29, source",
+        ),
+        (
+            "Error: Process completed with exit code 143.",
+            "https://github.com/pmodels/mpich/issues/6612",
         ),
     ),
     "ray-old-handle": (
@@ -432,6 +441,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "/opt/openmpi/bin/orted: error while loading shared libraries: libopen-rte.so.40: cannot "
             "open shared object file: No such file or directory",
             "Open MPI 4.1, documented",
+        ),
+        (
+            "[mpiexec@node1] HYDU_create_process (utils/launch/launch.c:74): execvp error on file hydra_pmi_proxy (No such file or directory)",
+            "https://github.com/pmodels/mpich/issues/1161",
         ),
     ),
     "deepspeed-slots": (
@@ -685,6 +698,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "WARNING: Open MPI accepted a TCP connection from what appears to be a",
             "Open MPI 4.1, source",
+        ),
+        (
+            "  Message:    connect() to 169.254.140.13:1026 failed",
+            "https://github.com/jbornschein/mpi4py-examples/issues/11",
+        ),
+        (
+            "[1653901933.475958] [gpu02:5215 :0]            sock.c:325  UCX  ERROR   connect(fd=40, "
+            "dest_addr=172.17.0.1:40703) failed: Connection refused",
+            "UCX 1.12, run",
         ),
     ),
 }

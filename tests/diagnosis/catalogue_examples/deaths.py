@@ -48,6 +48,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "worker exited with code 137",
             "docker compose 2.24, run",
         ),
+        (
+            "=   EXIT CODE: 9",
+            "https://github.com/openai/jukebox/issues/155",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 9 (Killed)",
+            "Intel MPI 2021, documented",
+        ),
     ),
     "bus-error": (
         ("Bus error (core dumped)", "bash 5.2, documented"),
@@ -93,6 +101,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "zsh: bus error  python train.py",
             "zsh 5.9, source",
+        ),
+        (
+            "=   EXIT CODE: 7",
+            "MPICH 4.1, source",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 7 (Bus error)",
+            "Intel MPI 2021, documented",
         ),
     ),
     "segfault": (
@@ -146,6 +162,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[node1:12345] Signal: Segmentation fault (11)",
             "Open MPI 4.1, source",
         ),
+        (
+            "=   EXIT CODE: 139",
+            "https://github.com/IntelligentSoftwareSystems/Galois/issues/37",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 11 (Segmentation fault)",
+            "Intel MPI 2021, documented",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -185,6 +209,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[node1:12345] Signal: Aborted (6)",
             "Open MPI 4.1, source",
+        ),
+        (
+            "=   EXIT CODE: 134",
+            "https://github.com/ggml-org/llama.cpp/issues/4792",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 6 (Aborted)",
+            "Intel MPI 2021, documented",
         ),
     ),
     "illegal-instruction": (

@@ -227,4 +227,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "transformers 4.45, source",
         ),
     ),
+    "source-directory-imported": (
+        ("ModuleNotFoundError: No module named 'torch_npu._C'", "https://github.com/Ascend/pytorch/issues/24"),
+        ("ModuleNotFoundError: No module named 'mmcv._ext'", "https://github.com/open-mmlab/mmcv/issues/204"),
+    ),
 }
