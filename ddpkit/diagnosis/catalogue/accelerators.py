@@ -431,6 +431,8 @@ ENTRIES = (
         kind="consequence",
         patterns=(
             r"mesh_service\.cc:\d+ : Failed to (?:meet rendezvous|retrieve mesh configuration)",
+            r"mesh_service\.cc:\d+ : Check failed: impl_->channel->WaitForConnected\b",
+            r"Task /job:\w+/replica:\d+/task:(?P<rank>\d+) heartbeat timeout\b",
             r"Failed to connect to client mesh master",
             r"RPC failed with status = \W?U(?:NAVAILABLE|navailable): Socket closed",
         ),
@@ -440,5 +442,74 @@ ENTRIES = (
         fix="read the output of the process that ended first: often the host's memory is full, as each process loads the model. "
         "If none did, restart the TPU, and use one version of torch, torch_xla and libtpu",
         link="https://github.com/pytorch/xla/issues/2119",
+    ),
+    Entry(
+        id="npu-kernels-missing",
+        title="Op Cast does not has any binary; Get path and read binary_info_config.json failed; errno:561000",
+        patterns=(
+            r"\bOp (?P<operator>\w+) does not has any binary\b",
+            r"Get path and read binary_info_config\.json failed",
+            r"Cannot parse json for config file \[(?P<path>\S+/kernel/config/\S+)\]",
+            r"Parse dynamic kernel config fail",
+            r"launch failed for (?P<operator>\w+), errno:(?:561000|561103|561112)\b",
+        ),
+        explains=("npu-error", "own-exception"),
+        context=_NPU_RANK,
+        cause="CANN has no compiled operators for this NPU[ ({path})]. Its kernels package is not installed, or it is of "
+        "another chip (910, 910b, 310p) or another release",
+        probe="npu-smi info; ls /usr/local/Ascend/ascend-toolkit/latest/opp/built-in/op_impl/ai_core/tbe/kernel/config",
+        fix="install the kernels package (Ascend-cann-kernels) of this chip and of the toolkit's own release, then source set_env.sh. "
+        "Frameworks such as vLLM Ascend do not support the first Ascend 910",
+        link="https://github.com/hiyouga/LlamaFactory/issues/3796",
+    ),
+    Entry(
+        id="npu-chip-unsupported",
+        title="Unsupported SOC version: Ascend310B4; Can not support soc_version: 104",
+        patterns=(
+            r"Unsupported (?:SOC|soc)[ _]version: (?:AscendSocVersion\.)?(?P<chip>\w+)",
+            r"Can not support soc_version: (?P<chip>\d+)",
+        ),
+        explains=("npu-error", "npu-not-started", "own-exception"),
+        context=_NPU_RANK,
+        cause="this release of torch_npu, or the program, does not support the NPU of this host (version {chip})",
+        probe="npu-smi info; python -c 'import torch_npu; print(torch_npu.npu.get_soc_version(), torch_npu.__version__)'",
+        fix="use a release of torch_npu, CANN and the program that lists this chip, or a host with another NPU. If the version is "
+        "UNDEFINED, the image is for another chip: take the one of this chip",
+        link="https://github.com/vllm-project/vllm-ascend/issues/6796",
+    ),
+    Entry(
+        id="mps-operator-missing",
+        title="The operator 'aten::...' is not currently implemented for the MPS device",
+        patterns=(r"The operator '(?P<operator>[\w:.]+)' is not current(?:ly)? implemented for the MPS device",),
+        explains=("own-exception",),
+        cause="torch has no {operator} for the GPU of a Mac (MPS)",
+        probe="python -c 'import torch; print(torch.__version__)'",
+        fix="PYTORCH_ENABLE_MPS_FALLBACK=1 before the start of Python: the CPU then runs this operator, which is slower. Newer "
+        "releases of torch have more operators",
+        link="https://github.com/pytorch/pytorch/issues/77764",
+    ),
+    Entry(
+        id="npu-versions-differ",
+        title="libtorch_npu.so: undefined symbol: ...",
+        patterns=(r"(?P<path>/\S*/(?:torch_npu|Ascend)/\S+\.so[\w.]*): undefined symbol: (?P<symbol>\w+)",),
+        explains=("undefined-symbol", "npu-error", "own-exception"),
+        cause="{path} finds no {symbol}: torch_npu, torch, CANN and its NNAL package are not of one release, or not for one "
+        "C++ ABI",
+        probe="pip list | grep -i torch; cat /usr/local/Ascend/ascend-toolkit/latest/version.cfg; ls /usr/local/Ascend/nnal",
+        fix="install torch and torch_npu of one version (torch_npu's README lists the CANN of each). Install the NNAL of that "
+        "CANN, and source both set_env.sh files, of the toolkit and of nnal/atb",
+        link="https://github.com/sgl-project/sglang/issues/28628",
+    ),
+    Entry(
+        id="libtpu-versions-differ",
+        title="tpu_library_init_fns.inc:100] TpuEmbeddingEngine_CollateMemory not available in this library",
+        patterns=(r"tpu_library_init_fns\.inc:\d+\] (?P<symbol>\w+) not available in this library",),
+        explains=("aborted",),
+        cause="the libtpu.so of this host has no {symbol}: it is of another release than torch_xla",
+        probe="pip list | grep -iE 'torch|libtpu'; ls -l /lib/libtpu.so; echo $TPU_LIBRARY_PATH",
+        fix="install torch, torch_xla and libtpu together: pip install 'torch_xla[tpu]' -f "
+        "https://storage.googleapis.com/libtpu-releases/index.html. Create the TPU VM with the runtime of that release, and "
+        "unset TPU_LIBRARY_PATH",
+        link="https://github.com/pytorch/xla/issues/4103",
     ),
 )

@@ -333,11 +333,15 @@ ENTRIES = (
     ),
     Entry(
         id="mpi-slots",
-        title="There are not enough slots available in the system",
-        patterns=(r"There are not enough slots available in the system",),
+        title="There are not enough slots available in the system; requested more processes than the ppr can support",
+        patterns=(
+            r"There are not enough slots available in the system",
+            r"\brequested more processes than the ppr for\b",
+        ),
         cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
-        fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe",
+        fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe. With "
+        "-npernode or --map-by ppr:N:node, N times the hosts must be at least -np",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
     ),
     Entry(
@@ -459,6 +463,8 @@ ENTRIES = (
             r"Open MPI failed to TCP connect to a peer MPI process",
             r"Open MPI accepted a TCP connection from what appears",
             r"Message: +connect\(\) to (?P<address>[\d.]+):\d+ failed",
+            r"mca_btl_tcp_endpoint_\w+\] connect\(\) to (?P<address>[\d.]+) failed",
+            r"mca_btl_tcp_endpoint_\w+\] received unexpected process identifier",
             r"UCX +ERROR +connect\(fd=\d+, dest_addr=(?P<address>[\d.]+):\d+\) failed",
         ),
         explains=("ucx-error", "ucx-unreachable"),

@@ -64,6 +64,7 @@ ENTRIES = (
             r"\ban illegal memory access was encountered\b",
             r"\bcudaErrorIllegalAddress\b",
             r"CUDA error: misaligned address",
+            r"Segmentation fault from GPU at 0x[0-9a-f]+, ctx_id",
             r"CUDA error: unspecified launch failure",
             r"CUDA error: an illegal instruction was encountered",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:13|31)\b",

@@ -81,6 +81,18 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/119932",
     ),
     Entry(
+        id="static-tls",
+        title="libgomp.so.1: cannot allocate memory in static TLS block",
+        patterns=(r"(?P<path>/[^\s:]*\.so[\w.]*): cannot allocate memory in static TLS block",),
+        explains=("own-exception",),
+        cause="the dynamic linker has no place left for the thread data of {path}, as other libraries were loaded before it. "
+        "It is not the memory of the host. It occurs on ARM above all",
+        probe="echo $LD_PRELOAD; ls {path}",
+        fix="export LD_PRELOAD={path} before the start of Python (ddpkit launch --env). Or import torch before cv2, sklearn and "
+        "other packages that contain a libgomp",
+        link="https://github.com/opencv/opencv/issues/14884",
+    ),
+    Entry(
         id="undefined-symbol",
         doubtful=True,
         title="undefined symbol: ...",

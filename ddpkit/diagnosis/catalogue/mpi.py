@@ -305,4 +305,49 @@ ENTRIES = (
         fix="nothing, or UCX_VFS_ENABLE=n",
         link="https://openucx.readthedocs.io/en/master/faq.html",
     ),
+    Entry(
+        id="mpi-binding",
+        title="A request was made to bind to that would result in binding more processes than cpus on a resource",
+        patterns=(r"\bprocesses than cpus (?:on a resource|available in your allocation)\b",),
+        context=r"\bNode: +(?P<host>[\w.-]+)",
+        explains=("mpi-init-failed",),
+        cause="mpirun binds each rank to cores of its own, and there are too few[ on {host}]. The allocation has fewer cores than "
+        "ranks times cores per rank, or a cgroup or container hides the others",
+        probe="nproc; lscpu | grep -E 'Core|Socket'; mpirun --report-bindings",
+        fix="mpirun --bind-to none (an option of Horovod's commands too), or --bind-to core:overload-allowed. Under SLURM, request the "
+        "cores: --ntasks-per-node and --cpus-per-task. For threads: a smaller PE=N in --map-by",
+        link="https://github.com/open-mpi/ompi/issues/626",
+    ),
+    Entry(
+        id="mpi-not-cuda-aware",
+        title="CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+        patterns=(r"CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",),
+        explains=("own-exception",),
+        cause="torch.distributed with backend mpi got a tensor of a GPU, and this MPI was built without CUDA",
+        probe="ompi_info --parsable --all | grep mpi_built_with_cuda_support:value",
+        fix="use backend nccl for tensors of GPUs. If it must be MPI, build UCX and Open MPI with CUDA, and torch with that MPI. "
+        "Or copy the tensors to the CPU",
+        link="https://github.com/pytorch/pytorch/issues/22791",
+    ),
+    Entry(
+        id="no-mpi-in-torch",
+        title="Distributed package doesn't have MPI built in",
+        patterns=(r"Distributed package doesn't have MPI built in",),
+        explains=("own-exception",),
+        cause="this torch was built without MPI, as are all builds of pip and conda",
+        probe="python -c 'import torch.distributed as d; print(d.is_mpi_available())'",
+        fix="use backend nccl (GPUs) or gloo (CPUs): mpirun can still start the ranks, if the script sets RANK, WORLD_SIZE, MASTER_ADDR "
+        "and MASTER_PORT. Only a build from source on a host with MPI has backend mpi",
+        link="https://github.com/open-ce/open-ce/issues/376",
+    ),
+    Entry(
+        id="pmix-lock-warning",
+        title="PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 206",
+        kind="noise",
+        patterns=(r"PMIX ERROR: \w+ in file \S*gds_ds12_lock_pthread\.c\b",),
+        cause="PMIx of Open MPI 4.0 could not remove a lock at the end. The run is not affected",
+        probe="mpirun --version",
+        fix="nothing, or PMIX_MCA_gds=hash, or a newer Open MPI",
+        link="https://github.com/open-mpi/ompi/issues/7516",
+    ),
 )

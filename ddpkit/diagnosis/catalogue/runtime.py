@@ -25,6 +25,7 @@ ENTRIES = (
             r"Call to \w+ (?:from|to) (?P<peer>[^\s<]+)<\d+> failed : (?:Broken pipe|Connection reset)",
             r"\bConnection reset by peer\b",
             r"Connection was likely closed",
+            r"An MPI communication peer process has unexpectedly disconnected",
             r"Connection closed by remote peer (?P<peer>[^\s<]+)<\d+>",
             r"Got completion from peer (?P<peer>[^\s<]+)<\d+> .*(?:error |status=)(?:5|IBV_WC_WR_FLUSH_ERR)\b",
         ),

@@ -494,6 +494,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "xla-mesh-lost": (
         (
+            "RuntimeError: tensorflow/compiler/xla/xla_client/mesh_service.cc:316 : Check failed: impl_->channel->WaitForConnected( std::chrono::system_clock::now() + std::chrono::seconds(connect_wait_seconds)) ",
+            "https://github.com/pytorch/xla/issues/2651",
+        ),
+        (
+            "UNAVAILABLE: Task /job:jax_worker/replica:0/task:37 heartbeat timeout. This indicates that the remote task has failed, got preempted, or crashed unexpectedly.",
+            "https://github.com/EleutherAI/architecture-objective/issues/26",
+        ),
+        (
             "Exception in device=TPU:3: tensorflow/compiler/xla/xla_client/mesh_service.cc:243 : Failed to meet "
             "rendezvous 'init': Socket closed (14)",
             "https://github.com/pytorch/xla/issues/2119",
@@ -506,6 +514,56 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "W    2250 tensorflow/core/distributed_runtime/rpc/grpc_remote_master.cc:160] RPC failed with status = "
             '"Unavailable: Socket closed" and grpc_error_string = "...", maybe retrying the RPC',
             "https://github.com/pytorch/xla/issues/2361",
+        ),
+    ),
+    "npu-kernels-missing": (
+        ("        Op Cast does not has any binary.", "https://github.com/hiyouga/LlamaFactory/issues/3796"),
+        (
+            "RuntimeError: call aclnnSwiGlu failed, detail:EZ1001: [PID: 72153] 2025-03-04-15:41:40.695.851 Get path and read binary_info_config.json failed, please check if the opp_kernel package is installed",
+            "https://github.com/vllm-project/vllm-ascend/issues/237",
+        ),
+        (
+            "EZ9999  Cannot parse json for config file [/usr/local/Ascend/ascend-toolkit/latest/opp/built-in/op_impl/ai_core/tbe//kernel/config/ascend910/cast.json].",
+            "https://github.com/hiyouga/LlamaFactory/issues/3796",
+        ),
+        (
+            "EZ9999: 2025-04-02-00:54:30.240.432  Parse dynamic kernel config fail.",
+            "https://github.com/gpustack/gpustack/issues/1514",
+        ),
+        ("        launch failed for Cast, errno:561000.", "https://github.com/hiyouga/LlamaFactory/issues/3796"),
+    ),
+    "npu-chip-unsupported": (
+        ("Unsupported SOC version: Ascend310B4", "https://github.com/Ascend/pytorch/issues/57"),
+        (
+            "ValueError: Unsupported soc_version: AscendSocVersion.UNDEFINED",
+            "https://github.com/vllm-project/vllm-ascend/issues/2795",
+        ),
+        ("RuntimeError: Can not support soc_version: 104.", "https://github.com/vllm-project/vllm-ascend/issues/6796"),
+    ),
+    "mps-operator-missing": (
+        (
+            "NotImplementedError: The operator 'aten::_slow_conv2d_forward' is not currently implemented for the MPS device. If you want this op to be added",
+            "https://github.com/pytorch/pytorch/issues/86195",
+        ),
+        (
+            "NotImplementedError: The operator 'aten::_index_put_impl_' is not current implemented for the MPS device.",
+            "https://github.com/invoke-ai/InvokeAI/pull/232",
+        ),
+    ),
+    "npu-versions-differ": (
+        (
+            "ImportError: /usr/local/python3.10.14/lib/python3.10/site-packages/torch_npu/lib/libtorch_npu.so: undefined symbol: _ZN3atb15CreateOperationINS_5infer14GroupTopkParamEEEiRKT_PPNS_9OperationE",
+            "https://github.com/vllm-project/vllm-ascend/issues/117",
+        ),
+        (
+            "OSError: /home/mtp/Ascend/nnal/atb/latest/atb/cxx_abi_1/lib/libtbe_adapter.so: undefined symbol: _ZN3Mki2DlC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEb",
+            "https://github.com/Ascend/pytorch/issues/99",
+        ),
+    ),
+    "libtpu-versions-differ": (
+        (
+            "2022-10-18 09:11:20.075933: F ./tensorflow/core/tpu/tpu_library_init_fns.inc:100] TpuEmbeddingEngine_CollateMemory not available in this library.",
+            "https://github.com/pytorch/xla/issues/4103",
         ),
     ),
 }

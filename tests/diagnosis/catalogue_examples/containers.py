@@ -171,7 +171,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "podman 4.9, run",
         ),
     ),
-    "mpi-slots": (("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
+    "mpi-slots": (
+        ("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),
+        ("Your job has requested more processes than the ppr for", "https://github.com/epochpic/epoch/issues/154"),
+    ),
     "mpi-daemon": (("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),),
     "mpi-abort": (
         (
@@ -691,6 +694,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "mpi-tcp-interface": (
+        (
+            "[second-node][[22157,1],4][btl_tcp_endpoint.c:626:mca_btl_tcp_endpoint_recv_connect_ack] received unexpected process identifier [[22157,1],7]",
+            "https://github.com/horovod/horovod/issues/1516",
+        ),
+        (
+            "[centos01][[32355,1],2][btl_tcp_endpoint.c:796:mca_btl_tcp_endpoint_complete_connect] connect() to 192.168.122.1 failed: Connection refused (111)",
+            "https://github.com/horovod/horovod/issues/414",
+        ),
         (
             "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This",
             "Open MPI 4.1, source",

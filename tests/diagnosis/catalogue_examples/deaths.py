@@ -112,6 +112,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "segfault": (
+        (
+            "*** SIGSEGV (@0x7f97c0e8e528), see gl__________25#s15 received by PID 16710 (TID 16710) on cpu 32; stack trace: ***",
+            "https://github.com/pytorch/xla/issues/3028",
+        ),
         ("zsh: segmentation fault  python train.py", "zsh 5.9, documented"),
         (
             "python3[4711]: segfault at 60 ip 00007f24b8cf2616 sp 00007ffc0f212680 error 4 in libc10_cuda.so[7f24b8cc8000+5c000]",
@@ -172,6 +176,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "aborted": (
+        (
+            "*** SIGABRT received by PID 9361 (TID 9361) on cpu 40 from PID 9361; stack trace: ***",
+            "https://github.com/pytorch/xla/issues/7138",
+        ),
         ("Aborted (core dumped)", "bash 5.2, documented"),
         (
             "terminate called after throwing an instance of 'c10::DistBackendError'",
@@ -299,6 +307,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "terminated": (
+        (
+            "*** SIGTERM received by PID 7620 (TID 7620) on cpu 17 from PID 7408; stack trace: ***",
+            "https://github.com/pytorch/xla/issues/3947",
+        ),
         (
             "W1120 17:02:51.123 4711 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 4712 closing signal SIGTERM",
             "torch 2.6, run",

@@ -231,4 +231,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ModuleNotFoundError: No module named 'torch_npu._C'", "https://github.com/Ascend/pytorch/issues/24"),
         ("ModuleNotFoundError: No module named 'mmcv._ext'", "https://github.com/open-mmlab/mmcv/issues/204"),
     ),
+    "static-tls": (
+        (
+            "OSError: /usr/lib/aarch64-linux-gnu/libgomp.so.1: cannot allocate memory in static TLS block",
+            "https://github.com/NVIDIA-AI-IOT/torch2trt/issues/563",
+        ),
+    ),
 }

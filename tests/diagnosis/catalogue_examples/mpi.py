@@ -257,4 +257,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/open-mpi/ompi/issues/10601",
         ),
     ),
+    "mpi-binding": (
+        (
+            "processes than cpus on a resource:",
+            "https://github.com/openai/baselines/issues/325",
+        ),
+    ),
+    "mpi-not-cuda-aware": (
+        (
+            "RuntimeError: CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+            "https://github.com/pytorch/pytorch/issues/22791",
+        ),
+    ),
+    "no-mpi-in-torch": (
+        (
+            "RuntimeError: Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a host that has MPI installed.",
+            "https://github.com/open-ce/open-ce/issues/376",
+        ),
+    ),
+    "pmix-lock-warning": (
+        (
+            "[Mac-802.local:41496] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 206",
+            "https://github.com/open-mpi/ompi/issues/7516",
+        ),
+    ),
 }
