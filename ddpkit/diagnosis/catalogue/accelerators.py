@@ -65,6 +65,7 @@ ENTRIES = (
             r"host device communication \(HDC\) session is disconnected",
             r"\bEL0001\b.*Device not found or invalid",
             r"UR_RESULT_ERROR_DEVICE_LOST",
+            r"Driver must be Open to DMA map",
             r"PI_ERROR_DEVICE_(?:LOST|NOT_AVAILABLE)",
             r"habanalabs (?P<device>\S+): .*Device is NOT usable",
             r"habanalabs (?P<device>\S+): Failed to communicate with Device CPU",
@@ -276,7 +277,10 @@ ENTRIES = (
     Entry(
         id="gaudi-compile",
         title="Graph compile failed. synStatus=synStatus 26 [Generic failure]",
-        patterns=(r"Graph compile failed\. synStatus=",),
+        patterns=(
+            r"Graph compile failed\. synStatus=",
+            r"\bsynNodeCreateWithId failed for node: (?P<operator>\w+) with synStatus",
+        ),
         cause="SynapseAI could not compile the model for Gaudi. An operator, type or shape is not supported, or driver, "
         "SynapseAI and habana packages are of different versions",
         probe="hl-smi; pip list | grep -i habana; repeat with LOG_LEVEL_ALL=3 ENABLE_CONSOLE=true",
@@ -415,7 +419,10 @@ ENTRIES = (
     Entry(
         id="no-backend-for-accelerator",
         title="No backend type associated with device type xpu",
-        patterns=(r"No backend type associated with device type (?P<device>xpu|npu|hpu|mps|musa|mlu|xla)\b",),
+        patterns=(
+            r"No backend type associated with device type (?P<device>xpu|npu|hpu|mps|musa|mlu|xla)\b",
+            r"The operator 'c10d::\w+' is not currently implemented for the (?P<device>XPU|MPS) device",
+        ),
         explains=("no-backend-for-device",),
         cause="the process group has no backend for tensors of type {device}. init_process_group named another backend, or the "
         "library that registers it was not loaded",
@@ -478,13 +485,15 @@ ENTRIES = (
         link="https://github.com/vllm-project/vllm-ascend/issues/6796",
     ),
     Entry(
-        id="mps-operator-missing",
-        title="The operator 'aten::...' is not currently implemented for the MPS device",
-        patterns=(r"The operator '(?P<operator>[\w:.]+)' is not current(?:ly)? implemented for the MPS device",),
+        id="accelerator-operator-missing",
+        title="The operator 'aten::...' is not currently implemented for the MPS device; for the XPU device",
+        patterns=(
+            r"The operator '(?P<operator>(?!c10d::)[\w:.]+)' is not current(?:ly)? implemented for the (?P<device>MPS|XPU) device",
+        ),
         explains=("own-exception",),
-        cause="torch has no {operator} for the GPU of a Mac (MPS)",
+        cause="torch has no {operator} for GPUs of type {device} (MPS: Apple; XPU: Intel)",
         probe="python -c 'import torch; print(torch.__version__)'",
-        fix="PYTORCH_ENABLE_MPS_FALLBACK=1 before the start of Python: the CPU then runs this operator, which is slower. Newer "
+        fix="PYTORCH_ENABLE_{device}_FALLBACK=1 before the start of Python: the CPU then runs this operator, which is slower. Newer "
         "releases of torch have more operators",
         link="https://github.com/pytorch/pytorch/issues/77764",
     ),
@@ -511,5 +520,31 @@ ENTRIES = (
         "https://storage.googleapis.com/libtpu-releases/index.html. Create the TPU VM with the runtime of that release, and "
         "unset TPU_LIBRARY_PATH",
         link="https://github.com/pytorch/xla/issues/4103",
+    ),
+    Entry(
+        id="tpu-halted",
+        title="Core halted unexpectedly: INTERNAL: Accelerator device halted prematurely",
+        patterns=(
+            r"\bCore halted unexpectedly\b",
+            r"\bAccelerator device halted prematurely\b",
+        ),
+        explains=("aborted", "own-exception"),
+        cause="a check in the program of the TPU failed, and the core stopped. Often the hosts of a pod ran different programs, or a "
+        "cached program is of another release. Or the compiler has a bug",
+        probe="grep -n 'halted' LOG, for the HLO that it names; repeat with one host, and with XLA_IR_DEBUG=1 XLA_HLO_DEBUG=1",
+        fix="start the same code with inputs of the same shapes on all hosts, and empty XLA's compilation cache. Then try another "
+        "release of torch_xla and libtpu, and report the HLO to pytorch/xla",
+        link="https://github.com/pytorch/xla/issues/7138",
+    ),
+    Entry(
+        id="xpu-no-fp64",
+        title='invalid_kernel("uses-fp64-math")',
+        patterns=(r"\binvalid_kernel\(\W?uses-fp64-math",),
+        explains=("own-exception",),
+        cause="the script calculates in double precision (float64), which this Intel GPU (Arc, or one of a laptop) does not have",
+        probe="grep -n 'double\\|float64' train.py; clinfo | grep -i 'double-precision'",
+        fix="use float32 for all tensors, and Python numbers in place of float64 arrays. Or let the driver emulate it, slowly: "
+        "OverrideDefaultFP64Settings=1 and IGC_EnableDPEmulation=1",
+        link="https://github.com/intel/intel-extension-for-pytorch/issues/285",
     ),
 )

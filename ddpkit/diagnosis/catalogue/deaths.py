@@ -124,7 +124,7 @@ ENTRIES = (
             r"is killed by signal: Aborted",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Aborted",
             r"Signal 6 \(SIGABRT\) received by PID \d+",
-            r"\*\*\* SIGABRT received by PID \d+ \(TID",
+            r"\*\*\* SIGABRT received (?:by PID \d+ \(TID|at time=\d+)",
             r"terminate called after throwing an instance of",
             r"(?:mpirun|mpiexec|prterun|orterun)(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal 6\b",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: killed by signal 6\b",

@@ -92,6 +92,7 @@ ENTRIES = (
             r"\bOFI [\w() ]{3,40}? (?:failed|failure)",
             r"Open MPI failed an OFI Libfabric library call \((?P<call>\w+)\)",
             r"\bcan't find suitable provider\b",
+            r"\bMPIDI_OFI_mpi_init_hook\(\d+\):",
             r"EXCEPTION: (?:init transport failed|failed to initialize ATL)",
         ),
         context=r"Local host: +(?P<host>\S+)",
@@ -349,5 +350,32 @@ ENTRIES = (
         probe="mpirun --version",
         fix="nothing, or PMIX_MCA_gds=hash, or a newer Open MPI",
         link="https://github.com/open-mpi/ompi/issues/7516",
+    ),
+    Entry(
+        id="ucx-device",
+        title="UCX ERROR Invalid gid[0] on mlx5_6:1; ibv_query_gid() failed: Invalid argument",
+        patterns=(
+            r"UCX +ERROR +Invalid gid\[\d+\] on (?P<device>[\w.]+)",
+            r"UCX +ERROR +ibv_query_gid\(dev=(?P<device>[\w.]+)",
+        ),
+        explains=("ucx-error", "mpi-error", "mpi-init-failed", "mpi-abort"),
+        cause="UCX cannot use the network device {device}: its port has no address (GID) of that index. The port is not "
+        "configured, is not in this container, or is no device for RDMA",
+        probe="show_gids; ibv_devinfo -v | grep -E 'hca_id|GID|state'; ibdev2netdev; env | grep UCX_",
+        fix="name the devices that have an address on all hosts: mpirun -x UCX_NET_DEVICES=mlx5_0:1. On RoCE, also -x "
+        "UCX_IB_GID_INDEX=3. Without RDMA: -x UCX_TLS=tcp,sm,self",
+        link="https://github.com/openucx/ucx/issues/4966",
+    ),
+    Entry(
+        id="horovod-rendezvous",
+        title="http_store.cc: Wait timeout after 30 seconds for key(s): 0",
+        patterns=(r"http_store\.cc:\d+\] Wait timeout after (?P<seconds>\d+) seconds for key",),
+        explains=("aborted", "own-exception"),
+        cause="a process of Horovod (gloo) waited {seconds} s for another one, which did not start or does not reach this host's "
+        "address. With many hosts, the start can just be slower",
+        probe="the first error of each host; ip -br addr; horovodrun --check-build",
+        fix="horovodrun --gloo-timeout-seconds 240, and --network-interface eth0 with the interface that connects the hosts. If a "
+        "process ended first, correct its error",
+        link="https://github.com/horovod/horovod/issues/2015",
     ),
 )

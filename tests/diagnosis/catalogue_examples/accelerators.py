@@ -95,6 +95,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "accelerator-lost": (
+        ("  (0) Failed precondition: Driver must be Open to DMA map.", "https://github.com/pytorch/xla/issues/2875"),
         (
             "        Device[1] lost heartbeat.[FUNC:SyncTask][FILE:direct_hwts_engine.cc][LINE:407]",
             "https://github.com/vllm-project/vllm-ascend/issues/8186",
@@ -369,6 +370,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "gaudi-compile": (
         (
+            "[rank2]: RuntimeError: synNodeCreateWithId failed for node: batch_gemm with synStatus 26 [Generic failure]. .",
+            "https://github.com/hiyouga/LlamaFactory/pull/7275",
+        ),
+        (
             "RuntimeError: Graph compile failed. synStatus=synStatus 26 [Generic failure].",
             "https://github.com/HabanaAI/vllm-fork/issues/484",
         ),
@@ -488,6 +493,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "no-backend-for-accelerator": (
         (
+            "[rank0]: NotImplementedError: The operator 'c10d::broadcast_' is not currently implemented for the XPU device.",
+            "https://github.com/ultralytics/ultralytics/issues/20964",
+        ),
+        (
             "RuntimeError: No backend type associated with device type xpu",
             "https://github.com/intel/torch-xpu-ops/issues/1328",
         ),
@@ -540,7 +549,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("RuntimeError: Can not support soc_version: 104.", "https://github.com/vllm-project/vllm-ascend/issues/6796"),
     ),
-    "mps-operator-missing": (
+    "accelerator-operator-missing": (
         (
             "NotImplementedError: The operator 'aten::_slow_conv2d_forward' is not currently implemented for the MPS device. If you want this op to be added",
             "https://github.com/pytorch/pytorch/issues/86195",
@@ -565,5 +574,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "2022-10-18 09:11:20.075933: F ./tensorflow/core/tpu/tpu_library_init_fns.inc:100] TpuEmbeddingEngine_CollateMemory not available in this library.",
             "https://github.com/pytorch/xla/issues/4103",
         ),
+    ),
+    "tpu-halted": (
+        (
+            "INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failure.",
+            "https://github.com/pytorch/xla/issues/7138",
+        ),
+        (
+            "status: INTERNAL: Core halted unexpectedly: INTERNAL: Accelerator device halted prematurely, perhaps due to an on-device check-failure.",
+            "https://github.com/pytorch/xla/issues/7138",
+        ),
+    ),
+    "xpu-no-fp64": (
+        ('invalid_kernel("uses-fp64-math")', "https://github.com/intel/intel-extension-for-pytorch/issues/285"),
     ),
 }

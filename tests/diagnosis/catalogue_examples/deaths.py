@@ -176,6 +176,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "aborted": (
+        ("*** SIGABRT received at time=1655335369 on cpu 8 ***", "https://github.com/ray-project/ray/issues/25866"),
         (
             "*** SIGABRT received by PID 9361 (TID 9361) on cpu 40 from PID 9361; stack trace: ***",
             "https://github.com/pytorch/xla/issues/7138",

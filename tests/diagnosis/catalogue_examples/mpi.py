@@ -71,6 +71,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "mpi-libfabric": (
+        ("MPIDI_OFI_mpi_init_hook(1554):", "https://github.com/SmileiPIC/Smilei/issues/819"),
         (
             "find_provider(170).........: OFI fi_getinfo() failure",
             "https://github.com/pmodels/mpich/issues/6612",
@@ -279,6 +280,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[Mac-802.local:41496] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 206",
             "https://github.com/open-mpi/ompi/issues/7516",
+        ),
+    ),
+    "ucx-device": (
+        (
+            "[1585882859.110274] [149a368e-ef8d-493a-b46f-2e23bde3f0a1:63427:0]      ib_device.c:918  UCX  ERROR Invalid gid[0] on mlx5_6:1",
+            "https://github.com/openucx/ucx/issues/4966",
+        ),
+        (
+            "[1635931846.182478] [ip-AC125814:62000:0]      ib_device.c:670  UCX  ERROR ibv_query_gid(dev=mlx5_an0 port=1 index=0) failed: Invalid argument",
+            "https://github.com/easybuilders/easybuild/issues/755",
+        ),
+    ),
+    "horovod-rendezvous": (
+        (
+            "  what():  [horovod/common/gloo/http_store.cc:57] Wait timeout after 30 seconds for key(s): 0. You may want to increase the timeout via HOROVOD_GLOO_TIMEOUT_SECONDS",
+            "https://github.com/ray-project/ray/issues/25866",
         ),
     ),
 }
