@@ -45,6 +45,9 @@ NODE: Mapping[str, str] = {
     "ssh-lost": "the SSH connection to the host was lost",
     "gpu-busy": "other processes use the GPUs of the host",
     "gpu-memory-taken": "other processes use the GPU memory of the host",
+    "accelerator-lost": "an accelerator of the host is lost",
+    "npu-not-started": "an NPU of the host does not start",
+    "ucx-retry": "the network adapter of the host gets no answer",
 }
 # The same id for another failure: its line shows a mistake that each host would repeat.
 REQUEST: Mapping[str, str] = {
@@ -97,6 +100,8 @@ RETRY: Mapping[str, str] = {
     "dataloader-timeout": "a DataLoader worker did not answer in time",
     "ray-actor-died": "a Ray actor died without a reason",
     "vllm-memory-changed": "another process freed GPU memory while vLLM started",
+    "accelerator-busy": "an earlier process had not released the accelerator",
+    "mpi-session-directory": "several programs of MPI made one directory at the same time",
 }
 # Ends that a person or a limit caused. A retry would ignore them.
 ENDED: Mapping[str, str] = {

@@ -48,6 +48,7 @@ _LABELS = [
         _LEVEL + r":[\w.]+:(?=\S)",  # logging's own form
         r"\w[\w.]* - " + _LEVEL + r" - ",
         r"- " + _LEVEL + r" - ",
+        _LEVEL + r" (?P<when>" + _TIME + r") \[resource\.labels\.\w+: [\w.-]+\] ?",  # gcloud logging
         r"(?:stdout|stderr): ",  # accelerate test
         r"\[(?:stdout|stderr|" + _LEVEL + r")(?:[:|][^\]]*)?\] ?",
         r"\[?[EWIF](?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?:[\w/.-]+:\d+\] ?)?",  # torch's C++ and torchrun

@@ -273,6 +273,11 @@ class LogReader:
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         values = {**self._context(index, match), **match.values}
+        own = values.pop("speaker", "")
+        if own and speaker.rank is None:
+            speaker = replace(speaker, rank=int(own))
+        if match.entry.kind == "death" and not speaker.host:
+            speaker = replace(speaker, host=values.get("host", ""))
         if match.entry.id == "driver-too-old":
             values |= cuda_of_driver(values.get("version", ""))
         if match.entry.id == "gpu-xid":
@@ -390,7 +395,7 @@ class LogReader:
 
 def _by_sizes(match: Match, line: str) -> Match:
     """Return the entry of the processes that hold a GPU's memory, where the sizes in the line show them."""
-    if match.entry.id != "cuda-out-of-memory":
+    if match.entry.id not in ("cuda-out-of-memory", "accelerator-out-of-memory"):
         return match
     others, contexts = memory_of_others(line), contexts_of_ranks(line)
     known = "gpu-memory-taken" if others else "ranks-on-one-gpu" if contexts else ""

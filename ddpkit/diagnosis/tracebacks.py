@@ -38,6 +38,7 @@ _LIBRARY = re.compile(
 _PACKAGE = re.compile(
     r"(?:site-packages|dist-packages)/(?P<package>\w+)|(?:^|/)(?P<name>torch|deepspeed|accelerate|transformers|datasets|ray|horovod|huggingface_hub|pytorch_lightning|lightning)/"
 )
+_ERRNO = re.compile(r" \(-?\d+\)$")
 _CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
 # Python reports these, and continues.
 IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run_exitfuncs", "--- Logging error ---")
@@ -310,8 +311,9 @@ def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
         error is None
         or not error["name"].endswith(("Error", "Exception"))
         or not re.search("[A-Za-z]{3}", error["text"] or "")
+        or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"])))
     ):
-        return None  # `MeanSquaredError: 0.25` is none
+        return None  # `MeanSquaredError: 0.25` is none, nor is `  Error: Function not implemented (38)` of MPI
     trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)
     trace.raised.append(_raised(error, index, []))
     return trace

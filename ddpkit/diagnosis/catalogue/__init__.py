@@ -4,6 +4,7 @@ The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING
 """
 
 from ddpkit.diagnosis.catalogue import (
+    accelerators,
     clusters,
     containers,
     cuda,
@@ -16,6 +17,7 @@ from ddpkit.diagnosis.catalogue import (
     inputs,
     install,
     jobs,
+    mpi,
     nccl,
     network,
     node,
@@ -31,7 +33,7 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 PARTS = {
     "Rendezvous and start-up": rendezvous.ENTRIES + store.ENTRIES,
     "Names, ports and firewalls": network.ENTRIES,
-    "GPUs": gpu.ENTRIES,
+    "GPUs": gpu.ENTRIES + accelerators.ENTRIES,
     "CUDA": cuda.ENTRIES,
     "NCCL and network cards": nccl.ENTRIES + fabric.ENTRIES,
     "Nodes and resources": node.ENTRIES,
@@ -43,7 +45,8 @@ PARTS = {
     "Models, trackers, containers and other launchers": services.ENTRIES
     + inputs.ENTRIES
     + containers.ENTRIES
-    + clusters.ENTRIES,
+    + clusters.ENTRIES
+    + mpi.ENTRIES,
     "Training frameworks": frameworks.ENTRIES,
     "Hangs and failures during training": runtime.ENTRIES,
     "Signals and exit codes": deaths.ENTRIES,

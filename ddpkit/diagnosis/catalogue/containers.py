@@ -530,7 +530,8 @@ ENTRIES = (
         ),
         cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
-        fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe",
+        fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe. With "
+        "-npernode or --map-by ppr:N:node, N times the hosts must be at least -np",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
     ),
     Entry(
@@ -546,9 +547,10 @@ ENTRIES = (
             r"\b(?P<program>orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy): .*not found",
             r"(?P<program>\S*\b(?:orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)): No such file or directory",
             r"(?P<program>\S*(?:orted|prted)): error while loading shared libraries",
+            r"execvp error on file \S*(?P<program>hydra_pmi_proxy|hydra_bstrap_proxy) \(No such file",
         ),
-        cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: Open "
-        "MPI is not on its PATH or LD_LIBRARY_PATH, or is at another path",
+        cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: MPI "
+        "is not on its PATH or LD_LIBRARY_PATH, or is at another path",
         probe="ssh {host|HOST} 'which orted prted; echo $PATH'",
         fix="mpirun --prefix /path/to/openmpi (or call mpirun by its full path), or set PATH and "
         "LD_LIBRARY_PATH at the top of ~/.bashrc on every host",
@@ -558,32 +560,13 @@ ENTRIES = (
         id="mpi-daemon",
         title="ORTE was unable to reliably start one or more daemons; PMIX ERROR",
         kind="generic",
-        patterns=(
-            r"was unable to reliably start one or more daemons",
-            r"unable to connect to server (?P<host>\S+) at port (?P<port>\d+) \(check for firewalls",
-            r"HYDU_sock_connect .*unable to connect from \"[^\"]+\" to \"(?P<host>[^\"]+)\"",
-            r"unable to run (?:bstrap_)?proxy(?: on (?P<host>\S+))?",
-        ),
+        patterns=(r"was unable to reliably start one or more daemons",),
         cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
         "of the MPI library there, or a firewall",
         probe="from the first host, for each of the others: ssh -o BatchMode=yes HOST which orted prted",
         fix="install the same MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. Intel MPI: mpirun -bootstrap "
         "ssh, or slurm. To choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
-    ),
-    Entry(
-        id="mpi-daemon-lost",
-        title="ORTE has lost communication with a remote daemon",
-        kind="generic",
-        patterns=(r"has lost communication with a remote daemon",),
-        context=r"Remote daemon: .* on node (?P<host>[\w.-]+)",
-        explains=("mpi-daemon", "mpi-abort"),
-        cause="mpirun lost the connection to {host|a host of the job}. The host or pod ended there (full memory, eviction, "
-        "preemption), or the network failed",
-        probe="kubectl describe pod {host|NAME}; on that host: uptime; dmesg -T | grep -i 'killed process'",
-        fix="find out why {host|that host} ended: its memory limit, its events, its time limit. Save checkpoints, and start "
-        "again without it",
-        link="https://github.com/kubeflow/mpi-operator/issues/152",
     ),
     Entry(
         id="mpi-host-unknown",
@@ -614,13 +597,15 @@ ENTRIES = (
         kind="generic",
         patterns=(
             r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
-            r"mpirun(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
+            r"(?:mpirun|mpiexec|prterun|orterun)(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-            r"mpirun detected that one or more processes exited with non-zero status",
+            r"(?:mpirun|mpiexec|prterun|Horovod) detected that one or more processes exited with non-zero status",
+            r"has exited due to process rank (?P<rank>\d+) with PID \d+ on(?:\s+node (?P<host>\S+))?",
             r"Primary job +terminated normally, but \d+ process returned",
-            r"PID \d+ RUNNING AT (?P<host>\S+)",
+            r"PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<host>[^\s@]+)",
         ),
-        cause="[rank {rank}: ]a process failed, and mpirun ended the others. The reason is in the output of that rank",
+        context=r"Process name: (?:\[.*,)?(?P<rank>\d+)\]?\s*$",
+        cause="[rank {rank}: ]a process failed, and its launcher ended the others. The reason is in the output of that rank",
         probe="mpirun --tag-output ..., then read the last lines of that rank",
         fix="run `ddpkit explain LOG` with the output of all ranks",
         link="https://docs.open-mpi.org/en/main/launching-apps/index.html",
@@ -671,6 +656,7 @@ ENTRIES = (
             r"(?:\[rank: (?P<rank>\d+)\] )?Child process with PID \d+ terminated with code (?P<code>[1-9]\d*)",
             r"DeadLock detected from rank: (?P<rank>\d+)",
             r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code (?P<code>[1-9]\d*)",
+            r"Error: Process completed with exit code (?P<code>[1-9]\d*)",
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
@@ -683,13 +669,17 @@ ENTRIES = (
         patterns=(
             r"Open MPI failed to TCP connect to a peer MPI process",
             r"Open MPI accepted a TCP connection from what appears",
-            r"A process or daemon was unable to complete a TCP connection",
+            r"Message: +connect\(\) to (?P<address>[\d.]+):\d+ failed",
+            r"mca_btl_tcp_endpoint_\w+\] connect\(\) to (?P<address>[\d.]+) failed",
+            r"mca_btl_tcp_endpoint_\w+\] received unexpected process identifier",
+            r"UCX +ERROR +connect\(fd=\d+, dest_addr=(?P<address>[\d.]+):\d+\) failed",
         ),
-        cause="Open MPI uses an interface that the other hosts do not reach, or that has the same address on each host "
-        "(docker0, virbr0). Or a firewall drops its ports",
+        explains=("ucx-error", "ucx-unreachable"),
+        cause="Open MPI uses an interface that the other hosts do not reach[ ({address})], or that has the same address on "
+        "each host (docker0, virbr0). Or a firewall drops its ports",
         probe="on each node: ip -br addr; sudo iptables -L -n | head -20",
         fix="mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0, with the interface or the subnet that has the "
-        "route to the other nodes. For NCCL, also -x NCCL_SOCKET_IFNAME=eth0",
+        "route to the other nodes. For NCCL, also -x NCCL_SOCKET_IFNAME=eth0; for UCX, -x UCX_NET_DEVICES=eth0",
         link="https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",
     ),
     Entry(
@@ -809,13 +799,14 @@ ENTRIES = (
         "remainder of ranks",
         kind="generic",
         patterns=(
-            r"\[missing ranks: (?P<rank>\d+(?:, ?\d+)*)",
+            r"\[missing ranks: (?P<missing>(?P<rank>\d+(?:, ?\d+)*))",
             r"submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting",
             r"\bMissing ranks:",
             r"\bStalled ranks:",
             r"Stalled op: \S+ \[(?:missing|ready) ranks",
         ),
-        cause="some ranks called a collective of Horovod, and others[, as rank {rank},] did not come to it. They died, "
+        context=r"^(?:.*<std\w+>:)?\s*(?P<missing>(?P<rank>\d+)): \[\w",
+        cause="some ranks called a collective of Horovod, and others[, as rank {missing},] did not come to it. They died, "
         "hang, are slow, or run other code",
         probe="the lines below it list the missing ranks; on their host: py-spy dump -p PID",
         fix="read the logs of the missing ranks. Call the same collectives on all ranks: nothing under `if "
@@ -1001,21 +992,6 @@ ENTRIES = (
         probe="nothing to check",
         fix="export PMIX_MCA_gds=hash makes it silent",
         link="https://github.com/open-mpi/ompi/issues/7516",
-    ),
-    Entry(
-        id="mpi-init-failed",
-        kind="generic",
-        title="An error occurred in MPI_Init; Fatal error in PMPI_Init_thread; MPI_INIT failed for some reason",
-        patterns=(
-            r"An error occurred in MPI_Init",
-            r"Fatal error in P?MPI_Init",
-            r"looks like MPI_INIT failed for some reason",
-        ),
-        cause="the MPI library could not start: it does not reach its launcher or the other ranks, or is of another version",
-        probe="which -a mpirun mpiexec; mpirun --version; python -c 'import mpi4py; print(mpi4py.get_config())'",
-        fix="start with the mpirun of the same MPI library, or with srun --mpi=pmix or pmi2 (srun --mpi=list). With several "
-        "networks, --mca btl_tcp_if_include IFNAME",
-        link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
     ),
     Entry(
         id="lsf-affinity",

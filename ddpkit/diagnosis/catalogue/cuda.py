@@ -65,6 +65,7 @@ ENTRIES = (
             r"\ban illegal memory access was encountered\b",
             r"\bcudaErrorIllegalAddress\b",
             r"CUDA error: misaligned address",
+            r"Segmentation fault from GPU at 0x[0-9a-f]+, ctx_id",
             r"CUDA error: unspecified launch failure",
             r"CUDA error: an illegal instruction was encountered",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
@@ -295,7 +296,7 @@ ENTRIES = (
         id="cuda-after-fork",
         title="Cannot re-initialize CUDA in forked subprocess",
         patterns=(
-            r"Cannot re-initialize CUDA in forked subprocess",
+            r"Cannot re-initialize (?:CUDA|NPU|XPU|HPU|MUSA) in forked subprocess",
             r"can't create new processes if CUDA is already initialized",
             r"To launch a multi-GPU training from your notebook",
         ),

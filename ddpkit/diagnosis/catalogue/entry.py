@@ -20,7 +20,8 @@ class Entry:
     matcher selects lines by these words. Named groups fill `{host}`, `{port}`, `{rank}` ... in `cause`, `probe` and
     `fix`. `{host|that host}` has words for an unknown value, and a part in brackets, `[ on {host}]`, is left out
     without it. `needs` must occur somewhere in the same log; in it, `(?P=path)` stands for the text of a named group.
-    `context` is looked for in the lines above and in a few lines below, and its named groups fill, too. `hosts` is the
+    `context` is looked for in the lines above and in a few lines below, and its named groups fill, too; its group
+    `speaker` is the rank that prints, where no label of the line has one. `hosts` is the
     least number of hosts that print in the same log. `harmless_with` is a text of the same log: with it, and without a
     failure, a hint means nothing.
     """

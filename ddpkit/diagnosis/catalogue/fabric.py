@@ -14,7 +14,6 @@ ENTRIES = (
             r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?!(?:0|4|5|10|11|IBV_WC_(?:WR_FLUSH|LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b)\w+",
             r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?!(?:[045]|10|11)\b)\d+",
             r"Call to (?:wrap_)?ibv_poll_cq failed",
-            r"[Rr]etry count exceeded on (?P<card>\w+:\d+)/(?:RoCE|IB)",
         ),
         cause="packets over InfiniBand or RoCE[ to {peer}] got no answer, while TCP works. Common reasons are a wrong GID "
         "index, a cable, routing or flow control, at either end. If the peer died first, this is a consequence",

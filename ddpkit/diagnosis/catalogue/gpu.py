@@ -101,8 +101,8 @@ ENTRIES = (
         ),
         cause="other processes use the memory of this GPU[ ({reason})]: a rank of an earlier run, or a process of another "
         "user or in a container. Or other ranks of this job use the same GPU",
-        probe="nvidia-smi; sudo fuser -v /dev/nvidia*",
-        fix="find the process with `nvidia-smi`, and end it if it is yours: `ddpkit stop RUN`, or `kill PID`. Otherwise "
+        probe="nvidia-smi; sudo fuser -v /dev/nvidia*; on Ascend: npu-smi info",
+        fix="find the process with that command, and end it if it is yours: `ddpkit stop RUN`, or `kill PID`. Otherwise "
         "use another GPU. In the script, call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call. vLLM: a lower "
         "--gpu-memory-utilization",
         link="https://github.com/pytorch/pytorch/issues/4293",

@@ -87,6 +87,18 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/119932",
     ),
     Entry(
+        id="static-tls",
+        title="libgomp.so.1: cannot allocate memory in static TLS block",
+        patterns=(r"(?P<path>/[^\s:]*\.so[\w.]*): cannot allocate memory in static TLS block",),
+        explains=("own-exception",),
+        cause="the dynamic linker has no place left for the thread data of {path}, as other libraries were loaded before it. "
+        "It is not the memory of the host. It occurs on ARM above all",
+        probe="echo $LD_PRELOAD; ls {path}",
+        fix="export LD_PRELOAD={path} before the start of Python (ddpkit launch --env). Or import torch before cv2, sklearn and "
+        "other packages that contain a libgomp",
+        link="https://github.com/opencv/opencv/issues/14884",
+    ),
+    Entry(
         id="undefined-symbol",
         doubtful=True,
         title="undefined symbol: ...",
@@ -321,7 +333,7 @@ ENTRIES = (
         title="No module named 'torch._six'; No module named 'transformers.deepspeed'",
         # Python prints the whole name only after it has imported the part before the dot.
         patterns=(
-            r"No module named '(?P<module>(?P<package>[A-Za-z_]\w*)\.[\w.]+)'",
+            r"No module named '(?P<module>(?P<package>[A-Za-z_]\w*)\.(?![\w.]*\b_(?:C|ext))[\w.]+)'",
             r"No module named (?P<module>(?P<package>torch|transformers|torchvision)\.[\w.]+)$",
         ),
         explains=("module-missing",),
@@ -421,15 +433,6 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/949",
     ),
     Entry(
-        id="static-tls",
-        title="cannot allocate memory in static TLS block",
-        patterns=(r"(?P<library>[\w./+-]+\.so[\w.]*): cannot allocate memory in static TLS block",),
-        cause="the loader has no room left for the thread-local data of {library}: it is loaded after many other libraries",
-        probe="ls -l {library}; ldd --version",
-        fix="load it first: --env LD_PRELOAD={library}, or import its package as the first one of the script",
-        link="https://github.com/pytorch/pytorch/issues/2575",
-    ),
-    Entry(
         id="pip-no-version",
         doubtful=True,
         title="No matching distribution found for; ResolutionImpossible",
@@ -474,5 +477,17 @@ ENTRIES = (
         probe="free -g; nproc; dmesg -T | grep -i 'killed process'",
         fix="compile fewer files at once: export MAX_JOBS=2. Or build on a host with more memory, or install a wheel",
         link="https://github.com/deepspeedai/DeepSpeed/issues/5677",
+    ),
+    Entry(
+        id="source-directory-imported",
+        title="No module named 'torch_npu._C'; No module named 'mmcv._ext'",
+        patterns=(r"No module named '(?P<package>\w+)[\w.]*\._(?:C|ext)\w*'",),
+        explains=("module-missing",),
+        cause="the compiled part of {package} is not there. Python imported its source directory, from the current directory or "
+        "PYTHONPATH, or {package} was installed without being compiled",
+        probe="python -c 'import importlib.util as u; print(u.find_spec(\"{package}\").origin)'; pwd; echo $PYTHONPATH",
+        fix="start from another directory, or build it there: pip install -v --no-build-isolation . in the directory of its "
+        "setup.py, with this Python and torch. Of mmcv, install the variant with operators: mim install mmcv, or mmcv-full",
+        link="https://github.com/open-mmlab/mmcv/issues/204",
     ),
 )

@@ -16,6 +16,7 @@ ENTRIES = (
             r"(?P<program>[\w./-]+): not found$",
             r"exec: \"?(?P<program>[\w./-]+)\"?: (?:executable file )?not found",
             r"mpirun was unable to find the specified executable file",
+            r"execvp error on file (?P<program>\S+) \((?:No such file or directory|Permission denied)\)",
             r"(?P<program>\S+): cannot execute: required file not found",
             r"(?P<program>\S+/(?:python[\d.]*|torchrun|accelerate|deepspeed|activate|conda|mpirun|\w+\.sh)): No such file or directory$",
             r"(?P<program>\S+): (?:/\S+: )?bad interpreter: No such file or directory",
@@ -251,7 +252,10 @@ ENTRIES = (
     Entry(
         id="versions-differ",
         title="Nodes differ in Python, torch, CUDA or driver",
-        patterns=(r"Version mismatch: The cluster was started with",),
+        patterns=(
+            r"Version mismatch: The cluster was started with",
+            r"The [\w ]+ versions are inconsistent\. The local .*, while the remote",
+        ),
         cause="the software environments of the nodes differ",
         probe="on each node: python -c 'import sys, torch; print(sys.version, torch.__version__, torch.version.cuda)'",
         fix="install the same versions on all nodes, or use a shared environment or a container image",

@@ -279,7 +279,7 @@ ENTRIES = (
     Entry(
         id="no-nccl-in-torch",
         title="Distributed package doesn't have NCCL built in",
-        patterns=(r"Distributed package doesn't have (?P<backend>\w+) built in",),
+        patterns=(r"Distributed package doesn't have (?P<backend>(?!MPI\b)\w+) built in",),
         cause="this node's torch was built without {backend}. Builds without NCCL are builds without CUDA, or builds "
         "for macOS or Windows",
         probe="python -c 'import torch; print(torch.__version__, torch.version.cuda)'",

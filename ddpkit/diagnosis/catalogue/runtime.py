@@ -25,6 +25,7 @@ ENTRIES = (
             r"Call to \w+ (?:from|to) (?P<peer>[^\s<]+)<\d+> failed : (?:Broken pipe|Connection reset)",
             r"\bConnection reset by peer\b",
             r"Connection was likely closed",
+            r"An MPI communication peer process has unexpectedly disconnected",
             r"Connection closed by remote peer (?P<peer>[^\s<]+)<\d+>",
             r"OFI poll failed .*\bPTLTE_NOT_FOUND\b",
         ),

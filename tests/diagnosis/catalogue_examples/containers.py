@@ -197,25 +197,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/ComputationalRadiationPhysics/picongpu/issues/3048",
         ),
     ),
-    "mpi-daemon": (
-        ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
-        (
-            "[proxy:0:1@node168.local] main (pm/pmiserv/pmip.c:183): unable to connect to server "
-            "node100.local at port 54762 (check for firewalls!)",
-            "https://github.com/pmodels/mpich/issues/4599",
-        ),
-        (
-            "[proxy:0:1@node168.local] HYDU_sock_connect (utils/sock/sock.c:145): unable to connect from "
-            '"node168.local" to "node100.local" (Connection refused)',
-            "https://github.com/pmodels/mpich/issues/4599",
-        ),
-        (
-            "[mpiexec@hb120v3-3] check_exit_codes "
-            "(../../../../../src/pm/i_hydra/libhydra/demux/hydra_demux_poll.c:117): unable to run "
-            "bstrap_proxy on hb120v3-3.internal.cloudapp.net (pid 12608, exit code 256)",
-            "https://github.com/Azure/az-hop/issues/906",
-        ),
-    ),
+    "mpi-daemon": (("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),),
     "mpi-abort": (
         (
             "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 1 (Hangup).",
@@ -234,6 +216,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "=   PID 123 RUNNING AT node1",
             "MPICH 4.1, source",
+        ),
+        (
+            "prterun has exited due to process rank 2 with PID 1705216 on node nid003032 exiting",
+            "https://github.com/openpmix/prrte/issues/2694",
+        ),
+        (
+            "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to be terminated.",
+            "https://github.com/determined-ai/determined/issues/3275",
         ),
     ),
     "launcher-summary": (
@@ -354,6 +344,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR: Job 3 failed with return code list: [137, 1, 137, 137] (A worker failed with return "
             "code 1, SkyPilot cleaned up the processes on other nodes with return code 137)",
             "https://github.com/skypilot-org/skypilot/pull/5838",
+        ),
+        (
+            "Error: Process completed with exit code 143.",
+            "https://github.com/pmodels/mpich/issues/6612",
         ),
     ),
     "ray-old-handle": (
@@ -557,6 +551,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "/opt/openmpi/bin/orted: error while loading shared libraries: libopen-rte.so.40: cannot "
             "open shared object file: No such file or directory",
             "Open MPI 4.1, documented",
+        ),
+        (
+            "[mpiexec@node1] HYDU_create_process (utils/launch/launch.c:74): execvp error on file hydra_pmi_proxy (No such file or directory)",
+            "https://github.com/pmodels/mpich/issues/1161",
         ),
     ),
     "deepspeed-slots": (
@@ -828,6 +826,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "mpi-tcp-interface": (
         (
+            "[second-node][[22157,1],4][btl_tcp_endpoint.c:626:mca_btl_tcp_endpoint_recv_connect_ack] received unexpected process identifier [[22157,1],7]",
+            "https://github.com/horovod/horovod/issues/1516",
+        ),
+        (
+            "[centos01][[32355,1],2][btl_tcp_endpoint.c:796:mca_btl_tcp_endpoint_complete_connect] connect() to 192.168.122.1 failed: Connection refused (111)",
+            "https://github.com/horovod/horovod/issues/414",
+        ),
+        (
             "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This",
             "Open MPI 4.1, source",
         ),
@@ -836,8 +842,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Open MPI 4.1, source",
         ),
         (
-            "A process or daemon was unable to complete a TCP connection",
-            "https://github.com/horovod/horovod/issues/2043",
+            "  Message:    connect() to 169.254.140.13:1026 failed",
+            "https://github.com/jbornschein/mpi4py-examples/issues/11",
+        ),
+        (
+            "[1653901933.475958] [gpu02:5215 :0]            sock.c:325  UCX  ERROR   connect(fd=40, "
+            "dest_addr=172.17.0.1:40703) failed: Connection refused",
+            "UCX 1.12, run",
         ),
     ),
     "container-gpu-refused": (
@@ -879,20 +890,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "active_resources = parse_inclusion_exclusion(resource_pool,\n"
             "ValueError: invalid literal for int() with base 10: ''",
             "https://github.com/deepspeedai/DeepSpeed/issues/2601",
-        ),
-    ),
-    "mpi-init-failed": (
-        (
-            "*** An error occurred in MPI_Init_thread",
-            "https://github.com/deepspeedai/DeepSpeed/issues/935",
-        ),
-        (
-            "Fatal error in PMPI_Init_thread: Other MPI error, error stack:",
-            "MPICH 3.3, source",
-        ),
-        (
-            "It looks like MPI_INIT failed for some reason; your parallel process is",
-            "https://github.com/open-mpi/ompi/issues/7949",
         ),
     ),
     "registry-without-tls": (
@@ -986,12 +983,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Error: OCI runtime error: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)",
             "https://github.com/podman-container-tools/podman/issues/16094",
-        ),
-    ),
-    "mpi-daemon-lost": (
-        (
-            "ORTE has lost communication with a remote daemon.",
-            "https://github.com/kubeflow/mpi-operator/issues/152",
         ),
     ),
     "docker-name-used": (

@@ -55,6 +55,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "illegal-memory-access": (
+        (
+            "Segmentation fault from GPU at 0xff00ffffffe00000, ctx_id: 1 (CCS) type: 0 (NotPresent), level: 1 (PDE), access: 0 (Read), banned: 1, aborting.",
+            "https://github.com/intel/torch-xpu-ops/issues/1956",
+        ),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA 12.9, source"),
         ("torch.AcceleratorError: CUDA error: unspecified launch failure", "CUDA 12.9, source"),
         (

@@ -64,6 +64,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "x3006c0s13b0n0: rank 3 died from signal 9",
             "ezpz, patterns of PALS, source",
         ),
+        (
+            "=   EXIT CODE: 9",
+            "https://github.com/openai/jukebox/issues/155",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 9 (Killed)",
+            "Intel MPI 2021, documented",
+        ),
     ),
     "bus-error": (
         ("Bus error (core dumped)", "bash 5.2, documented"),
@@ -126,8 +134,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "x3006c0s13b0n0: rank 3 died from signal 7",
             "ezpz, patterns of PALS, source",
         ),
+        (
+            "=   EXIT CODE: 7",
+            "MPICH 4.1, source",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 7 (Bus error)",
+            "Intel MPI 2021, documented",
+        ),
     ),
     "segfault": (
+        (
+            "*** SIGSEGV (@0x7f97c0e8e528), see gl__________25#s15 received by PID 16710 (TID 16710) on cpu 32; stack trace: ***",
+            "https://github.com/pytorch/xla/issues/3028",
+        ),
         ("zsh: segmentation fault  python train.py", "zsh 5.9, documented"),
         (
             "python3[4711]: segfault at 60 ip 00007f24b8cf2616 sp 00007ffc0f212680 error 4 in libc10_cuda.so[7f24b8cc8000+5c000]",
@@ -198,8 +218,21 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "x3006c0s13b0n0: rank 3 died from signal 11",
             "ezpz, patterns of PALS, source",
         ),
+        (
+            "=   EXIT CODE: 139",
+            "https://github.com/IntelligentSoftwareSystems/Galois/issues/37",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 11 (Segmentation fault)",
+            "Intel MPI 2021, documented",
+        ),
     ),
     "aborted": (
+        ("*** SIGABRT received at time=1655335369 on cpu 8 ***", "https://github.com/ray-project/ray/issues/25866"),
+        (
+            "*** SIGABRT received by PID 9361 (TID 9361) on cpu 40 from PID 9361; stack trace: ***",
+            "https://github.com/pytorch/xla/issues/7138",
+        ),
         ("Aborted (core dumped)", "bash 5.2, documented"),
         (
             "terminate called after throwing an instance of 'c10::DistBackendError'",
@@ -253,6 +286,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "x3006c0s13b0n0: rank 3 died from signal 6",
             "ezpz, patterns of PALS, source",
+        ),
+        (
+            "=   EXIT CODE: 134",
+            "https://github.com/ggml-org/llama.cpp/issues/4792",
+        ),
+        (
+            "=   KILLED BY SIGNAL: 6 (Aborted)",
+            "Intel MPI 2021, documented",
         ),
     ),
     "illegal-instruction": (
@@ -357,6 +398,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "terminated": (
+        (
+            "*** SIGTERM received by PID 7620 (TID 7620) on cpu 17 from PID 7408; stack trace: ***",
+            "https://github.com/pytorch/xla/issues/3947",
+        ),
         (
             "W1120 17:02:51.123 4711 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 4712 closing signal SIGTERM",
             "torch 2.6, run",

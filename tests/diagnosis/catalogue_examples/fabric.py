@@ -16,10 +16,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.10, source",
         ),
         (
-            "[1608237182.123456] [compute001:31212:0] ib_mlx5_log.c:143  UCX  ERROR Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)",
-            "https://github.com/openucx/ucx/issues/6000",
-        ),
-        (
             "node1:522:622 [2] transport/net_ib.cc:1238 NCCL WARN NET/IB : Got completion from peer node48<37948> with error 12, opcode 2, len 1, vendor err 129",
             "https://github.com/Lightning-AI/lit-llama/issues/380",
         ),

@@ -451,4 +451,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "nvcc 11.8, documented",
         ),
     ),
+    "source-directory-imported": (
+        ("ModuleNotFoundError: No module named 'torch_npu._C'", "https://github.com/Ascend/pytorch/issues/24"),
+        ("ModuleNotFoundError: No module named 'mmcv._ext'", "https://github.com/open-mmlab/mmcv/issues/204"),
+    ),
 }

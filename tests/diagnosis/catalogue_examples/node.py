@@ -33,6 +33,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "file python (No such file or directory)",
             "https://github.com/pmodels/mpich/issues/1106",
         ),
+        (
+            "[proxy:0:2@gpu-2-4] HYDU_create_process (./utils/launch/launch.c:69): execvp error on file ./train.sh (No such file or directory)",
+            "https://github.com/cBio/cbio-cluster/issues/274",
+        ),
     ),
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
@@ -167,6 +171,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Version mismatch: The cluster was started with:",
             "Ray 2.9, source",
+        ),
+        (
+            "EI0008: [PID: 4711] 2026-01-11-15:09:34.713.335 The Toolkit versions are inconsistent. The local 8.5.0, while the remote 8.3.0.",
+            "CANN hcomm, source",
         ),
     ),
     "modules-not-loaded": (

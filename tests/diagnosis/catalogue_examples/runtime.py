@@ -6,6 +6,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "peer-died": (
         (
+            "An MPI communication peer process has unexpectedly disconnected.  This",
+            "https://github.com/horovod/horovod/issues/1950",
+        ),
+        (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
             "[10.0.0.2]:4711. This is typically caused by a remote worker crashing.",
             "torch 2.13, run",

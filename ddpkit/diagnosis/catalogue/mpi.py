@@ -1,0 +1,361 @@
+"""Programs of MPI: Open MPI, PRRTE, MPICH, Intel MPI, UCX, Horovod, mpi4py."""
+
+from __future__ import annotations
+
+from ddpkit.diagnosis.catalogue.entry import Entry
+
+ENTRIES = (
+    Entry(
+        id="mpi-daemon-lost",
+        title="ORTE has lost communication with a remote daemon; An ORTE daemon has unexpectedly failed after launch",
+        kind="generic",
+        patterns=(
+            r"has lost communication with a remote daemon",
+            r"(?:ORTE|PRTE) daemon has unexpectedly failed after launch",
+        ),
+        context=r"Remote daemon ?: \S+ on node (?P<host>\S+)",
+        cause="mpirun lost its daemon on {host|another host}. The host or its network failed, the daemon or its container was "
+        "killed (memory), or the daemon cannot connect back",
+        probe="on {host|each host}: dmesg -T | grep -i 'killed process'; uptime; ip -br addr",
+        fix="look for an end of the container or of the node there. If it fails at the start: open the ports between the "
+        "hosts, and choose the network with --mca oob_tcp_if_include INTERFACE (Open MPI 5: --prtemca oob_tcp_if_include)",
+        link="https://github.com/open-mpi/ompi/issues/6618",
+    ),
+    Entry(
+        id="mpi-connect-back",
+        title="A process or daemon was unable to complete a TCP connection to another process; HYDU_sock_connect: unable to connect",
+        patterns=(
+            r"A process or daemon was unable to complete a TCP connection",
+            r"HYDU_sock_connect .*unable to connect from \"(?P<host>[^\"]+)\" to \"(?P<peer>[^\"]+)\" \((?P<reason>[^)]+)\)",
+            r"unable to connect to server (?P<peer>\S+) at port (?P<port>\d+) \(check for firewalls",
+            r"No OOB path to target",
+        ),
+        context=r"Remote host: +(?P<peer>\S+)",
+        explains=("mpi-daemon", "mpi-daemon-lost", "launcher-summary"),
+        cause="{host|a host} cannot connect to {peer|the host of mpirun}[: {reason}]. A firewall rejects the port, or the name "
+        "leads to an address of another network",
+        probe="on {host|that host}: getent hosts {peer|NAME}; ip route get $(getent hosts {peer|NAME} | cut -d' ' -f1)",
+        fix="open all TCP ports between the hosts. Choose the interface that both share: mpirun --mca oob_tcp_if_include eth0 "
+        "--mca btl_tcp_if_include eth0; MPICH and Intel MPI: -iface eth0",
+        link="https://github.com/open-mpi/ompi/issues/12103",
+    ),
+    Entry(
+        id="mpi-proxy-failed",
+        title="unable to run bstrap_proxy on HOST; error setting up the bootstrap proxies",
+        patterns=(
+            r"unable to run (?:bstrap_)?proxy on (?P<host>[\w.-]+)",
+            r"error setting up the boot?strap proxies",
+        ),
+        explains=("mpi-abort",),
+        cause="Intel MPI or MPICH could not start its proxy on {host|a host}: no SSH without a password, hydra_bstrap_proxy not "
+        "found there, or a scheduler's starter that fails",
+        probe="ssh -o BatchMode=yes {host|HOST} 'which hydra_bstrap_proxy; echo $I_MPI_ROOT'",
+        fix="source the setvars.sh or load the module of MPI on all hosts, at one path. Test with -bootstrap ssh, or inside of "
+        "SLURM -bootstrap slurm. More: I_MPI_HYDRA_DEBUG=1",
+        link="https://github.com/Azure/az-hop/issues/906",
+    ),
+    Entry(
+        id="mpi-component-missing",
+        title="A requested component was not found, or was unable to be opened",
+        needs=r"requested component was not found",
+        patterns=(r"\bComponent: +(?P<component>\w+)",),
+        context=r"\bHost: +(?P<host>\S+)",
+        explains=("mpi-init-failed", "mpi-abort"),
+        cause="Open MPI on {host|this host} has no component {component}. A variable or option requests it, or mpirun and the "
+        "program are of different installations of Open MPI",
+        probe="on {host|that host}: which mpirun; ompi_info | grep -i {component}; env | grep OMPI_MCA",
+        fix="use one Open MPI at one path on all hosts, for mpirun and for the program (ldd). Or unset the OMPI_MCA_ variable "
+        "that requests {component}",
+        link="https://github.com/open-mpi/ompi/issues/6293",
+    ),
+    Entry(
+        id="mpi-no-transport",
+        title="PML add procs failed; No components were able to be opened in the pml framework; PML ob1 cannot be selected",
+        patterns=(
+            r"PML add procs failed",
+            r"No components were able to be opened in the pml framework",
+            r"\bPML \w+ cannot be selected",
+            r"unable to reach each other for MPI communications",
+        ),
+        explains=("mpi-init-failed", "mpi-abort"),
+        cause="Open MPI found no transport to the other ranks. The hosts select different ones (UCX here, TCP there), or a library of "
+        "one is missing. Or /tmp has no place for shared memory",
+        probe="on each host: ompi_info | grep -E 'pml|btl'; ibv_devinfo | grep state; df /tmp /dev/shm",
+        fix="select one transport for all: mpirun --mca pml ob1 --mca btl tcp,self,vader (Open MPI 5: sm), or --mca pml ucx. "
+        "To see the choice: --mca pml_base_verbose 10 --mca btl_base_verbose 10",
+        link="https://github.com/3dem/relion/issues/344",
+    ),
+    Entry(
+        id="mpi-libfabric",
+        title="OFI fi_getinfo() failure; OFI fi_open domain failed; Open MPI failed an OFI Libfabric library call",
+        patterns=(
+            r"(?<!NET/)(?<!NET/OFI )\bOFI (?!poll)[\w() ]{3,40}? (?:failed|failure)",
+            r"Open MPI failed an OFI Libfabric library call \((?P<call>\w+)\)",
+            r"\bcan't find suitable provider\b",
+            r"\bMPIDI_OFI_mpi_init_hook\(\d+\):",
+            r"EXCEPTION: (?:init transport failed|failed to initialize ATL)",
+        ),
+        context=r"Local host: +(?P<host>\S+)",
+        explains=("mpi-error", "mpi-init-failed", "mpi-abort", "oneccl-error"),
+        cause="MPI or oneCCL found no network by libfabric[ ({call})][ on {host}]. The provider is missing, or it is another libfabric than "
+        "the MPI was built for. Or the job has no access to the network card",
+        probe="fi_info; env | grep -E 'FI_|I_MPI|MPIR_CVAR'; ldd $(which python) | grep -i fabric",
+        fix="test with FI_PROVIDER=tcp (Intel MPI: also I_MPI_OFI_PROVIDER=tcp; Open MPI: --mca mtl ^ofi). Use the libfabric of "
+        "the system or of the MPI; for oneCCL, source its setvars.sh. On Slingshot, start the ranks with srun, which gives the access",
+        link="https://github.com/pmodels/mpich/issues/6612",
+    ),
+    Entry(
+        id="mpi-session-directory",
+        title="A call to mkdir was unable to create the desired directory: /tmp/ompi.HOST.1000",
+        patterns=(
+            r"A call to mkdir was unable to create the desired directory",
+            r"opal_os_dirpath_create: Error: Unable to create the sub-directory \((?P<path>[^)]+)\)",
+            r"ORTE_ERROR_LOG: Error in file util/session_dir\.c",
+        ),
+        context=r"\bDirectory: +(?P<path>/\S+)",
+        explains=("mpi-init-failed", "mpi-daemon", "mpi-abort", "mpi-error"),
+        cause="Open MPI could not make its session directory[ {path}]. Several jobs of a host create and remove it at the same time. Or "
+        "the place is full, read-only or another user's",
+        probe="ls -ld /tmp /tmp/ompi.*; df -h /tmp; df -i /tmp; echo $TMPDIR",
+        fix="give each job a directory of its own: export TMPDIR=$(mktemp -d), or OMPI_MCA_orte_tmpdir_base (Open MPI 5: "
+        "PRTE_MCA_prte_tmpdir_base). Remove old /tmp/ompi.* and free the disk",
+        link="https://github.com/open-mpi/ompi/issues/8510",
+    ),
+    Entry(
+        id="mpi-init-failed",
+        title="It looks like MPI_INIT failed for some reason; your parallel process is likely to abort",
+        kind="generic",
+        patterns=(
+            r"An error occurred in MPI_Init",
+            r"It looks like (?:MPI_INIT|orte_init|prte_init|opal_init|MPI runtime init) failed for some reason",
+            r"Local abort before MPI_INIT completed",
+            r"\w+_rte_init failed",
+        ),
+        cause="MPI did not start in this process. Often the process was not started by the mpirun of its own MPI library, or "
+        "hosts have different versions",
+        probe="on each host: which mpirun; mpirun --version; python -c 'from mpi4py import MPI; "
+        "print(MPI.Get_library_version())'; env | grep -E 'OMPI|PMIX|SLURM_MPI'",
+        fix="read the lines above it: they name the part that failed. Use one Open MPI for mpirun, mpi4py and Horovod on all "
+        "hosts. Under srun: --mpi=pmix, or mpirun instead",
+        link="https://github.com/open-mpi/ompi/issues/3144",
+    ),
+    Entry(
+        id="mpi-truncated",
+        title="MPI_ERR_TRUNCATE: message truncated",
+        patterns=(
+            r"MPI_ERR_TRUNCATE: message truncated",
+            r"Message truncated; \d+ bytes received but buffer size is \d+",
+        ),
+        explains=("mpi-error", "mpi-abort"),
+        cause="a rank received more than its buffer holds. The ranks call collectives in another order, or with tensors of "
+        "different sizes: other models, data or versions",
+        probe="print rank, name and shape before each collective",
+        fix="call the same collectives with the same sizes on all ranks, nothing under `if rank == 0`. Use the same script and "
+        "arguments on all hosts",
+        link="https://github.com/helmholtz-analytics/heat/issues/1892",
+    ),
+    Entry(
+        id="mpi-error",
+        title="*** An error occurred in MPI_Send; Fatal error in PMPI_Init: Other MPI error, error stack",
+        kind="generic",
+        patterns=(
+            r"\*\*\* An error occurred in (?P<call>MPI_\w+)",
+            r"Fatal error in (?P<call>\w+): (?P<error>[^,]+), error stack",
+            r"\bMPI_ERRORS_ARE_FATAL\b",
+        ),
+        context=r"\(rank (?P<speaker>\d+) in comm",
+        cause="MPI failed[ in {call}], and ended the job. The reason is in the lines around this one",
+        probe="the lines above and below it, of all ranks",
+        fix="read the first error above it. With the output of all ranks: mpirun --tag-output (MPICH: -l)",
+        link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
+    ),
+    Entry(
+        id="mpi-library-missing",
+        title="RuntimeError: cannot load MPI library; libmpi.so.12: cannot open shared object file",
+        patterns=(
+            r"(?P<library>libmpi\w*\.so[\w.]*): cannot open shared object file",
+            r"RuntimeError: cannot load MPI library",
+            r"undefined symbol: (?P<symbol>(?:ompi_|opal_|mca_|MPI_|MPIR_)\w+)",
+        ),
+        explains=("library-missing", "undefined-symbol"),
+        cause="mpi4py or another library finds no MPI of its kind[: {library}][: {symbol}]. libmpi.so.12 is of MPICH or Intel MPI, "
+        "libmpi.so.40 of Open MPI",
+        probe="which mpirun; mpirun --version; ldconfig -p | grep libmpi; echo $LD_LIBRARY_PATH",
+        fix="load that MPI (module load, or conda install -c conda-forge mpi4py openmpi). Or build for the one that is here: "
+        "MPICC=mpicc pip install --force-reinstall --no-cache-dir --no-binary=mpi4py mpi4py",
+        link="https://github.com/mcdc-project/mcdc/issues/346",
+    ),
+    Entry(
+        id="horovod-not-built",
+        title="Extension horovod.torch has not been built",
+        patterns=(r"Extension horovod\.(?P<framework>\w+) has not been built",),
+        cause="Horovod was installed without its part for {framework}. It was built where {framework} was not yet installed, or "
+        "for another version of it",
+        probe="horovodrun --check-build; python -c 'import torch; print(torch.__version__)'",
+        fix="with torch installed: pip uninstall -y horovod; HOROVOD_WITH_PYTORCH=1 HOROVOD_GPU_OPERATIONS=NCCL pip install "
+        "--no-cache-dir --no-binary=horovod horovod. Read its first compiler error",
+        link="https://github.com/horovod/horovod/issues/2589",
+    ),
+    Entry(
+        id="ucx-retry",
+        title="UCX: Transport retry count exceeded on mlx5_0:1/IB",
+        patterns=(
+            r"(?:\[(?P<host>[\w.-]+):\d+:\d+:\d+\] .*)?\bTransport retry count exceeded on (?P<card>\w+):\d+/",
+            r"(?:\[(?P<host>[\w.-]+):\d+:\d+:\d+\] .*)?ib_mlx5_log\.c:\d+ +(?P<error>[A-Z][\w ]+?) on (?P<card>\w+):\d+/",
+        ),
+        cause="{host|this host} sent by its card {card}, and the other side did not answer[: {error}]. A cable, a switch or the "
+        "routing is bad, or the other process ended first",
+        probe="on each host: ibstat; ibdiagnet --pc -P all=1; for RoCE: show_gids; which rank ended first",
+        fix="look at the rank that ended first. If none did, test the fabric between the hosts (ib_write_bw), and exclude the bad "
+        "one. RoCE: UCX_IB_GID_INDEX and a lossless network. To run without InfiniBand: UCX_TLS=tcp,sm,self",
+        link="https://github.com/openucx/ucx/issues/5199",
+    ),
+    Entry(
+        id="ucx-shared-memory",
+        title="mm_posix.c UCX ERROR open(file_name=/proc/25599/fd/35) failed; mm ep failed to connect to remote FIFO",
+        patterns=(
+            r"UCX +ERROR +open\(file_name=/proc/\d+/fd/\d+ flags=\w+\) failed: (?P<reason>[\w ]+)",
+            r"mm ep failed to connect to remote FIFO",
+        ),
+        explains=("ucx-error", "ucx-unreachable", "mpi-error", "mpi-abort"),
+        cause="two ranks of this host cannot open each other's shared memory[: {reason}]. Each is in a container or namespace of "
+        "its own",
+        probe="ls -l /proc/self/ns/pid /proc/self/ns/user, in two ranks of the host",
+        fix="set UCX_POSIX_USE_PROC_LINK=n, or UCX_TLS without posix: UCX_TLS=sysv,cma,ib (without InfiniBand: tcp,self). Or "
+        "start all ranks of a host in one container, or with --pid=host --ipc=host",
+        link="https://github.com/openucx/ucx/issues/4224",
+    ),
+    Entry(
+        id="ucx-unreachable",
+        title="ucp_ep_create(proc=1) failed: Destination is unreachable; Failed to resolve UCX endpoint for rank 1",
+        patterns=(
+            r"ucp_ep_create\(proc=(?P<peer>\d+)\) failed: (?P<reason>[\w ]+)",
+            r"Failed to resolve UCX endpoint for rank (?P<peer>\d+)",
+            r"Failed to receive UCX worker address: (?P<reason>\w[\w ]*\w)",
+            r"UCX +ERROR +no (?:\w+ ){1,5}transport to",
+        ),
+        explains=("ucx-error", "mpi-error", "mpi-abort"),
+        cause="UCX found no way to another rank[, number {peer}][: {reason}]. The hosts have no common network "
+        "device in UCX_NET_DEVICES and UCX_TLS, or use different versions of UCX",
+        probe="on each host: ucx_info -d | grep -E 'Transport|Device'; ucx_info -v; env | grep UCX_; ibv_devinfo | grep state",
+        fix="select a device that is active on all hosts: mpirun -x UCX_NET_DEVICES=mlx5_0:1, and unset UCX_TLS. Use one UCX on "
+        "all hosts. To test: -x UCX_TLS=tcp,sm,self, or --mca pml ob1 without UCX",
+        link="https://github.com/openucx/ucx/issues/3027",
+    ),
+    Entry(
+        id="ucx-error",
+        doubtful=True,
+        title="UCX ERROR",
+        kind="generic",
+        patterns=(r"\bUCX +(?:ERROR|FATAL) +(?P<error>(?!inotify_add_watch)\S.*)",),
+        explains=("io-error",),
+        cause="UCX, the network library of MPI, reported: {error}",
+        probe="ucx_info -d; repeat with UCX_LOG_LEVEL=info",
+        fix="select the transport: UCX_TLS=tcp,sm,self to test, UCX_NET_DEVICES for the card. Search for the text in the issues of "
+        "openucx/ucx",
+        link="https://openucx.readthedocs.io/en/master/faq.html",
+    ),
+    Entry(
+        id="mpi-versions-differ",
+        title="PRTE detected a mismatch in versions between two processes; Data unpack would read past end of buffer",
+        patterns=(
+            r"detected a mismatch in versions between two processes",
+            r"Data unpack would read past end of buffer",
+        ),
+        explains=("mpi-daemon-lost", "mpi-daemon", "mpi-init-failed"),
+        cause="the hosts run different versions of Open MPI, PMIx or hwloc: mpirun of one, and daemons or programs of another",
+        probe="on each host: which -a mpirun orted prted; mpirun --version; ompi_info | grep -iE 'pmix|hwloc'",
+        fix="install one Open MPI at one path on all hosts, and pass it: mpirun --prefix /path/to/openmpi. With Open MPI 3 or 4.0 "
+        "on Debian and Ubuntu, remove the hwloc packages of the system",
+        link="https://github.com/horovod/horovod/issues/1040",
+    ),
+    Entry(
+        id="mpi-hostfile",
+        title="Open RTE was unable to open the hostfile",
+        patterns=(r"was unable to open the hostfile",),
+        context=r"^\s+(?P<path>/\S+)$",
+        cause="mpirun cannot read its host file[ {path}]. The path is wrong, or the file is not on the host or in the container "
+        "where mpirun runs",
+        probe="ls -l {path|HOSTFILE}; env | grep -E 'hostfile|OMPI_MCA'",
+        fix="pass the full path of a file that exists: mpirun --hostfile /path/hosts, with one line `node1 slots=8` a host",
+        link="https://github.com/open-mpi/ompi/issues/172",
+    ),
+    Entry(
+        id="psm-endpoint",
+        doubtful=True,
+        title="PSM2 was unable to open an endpoint; PSM2 no hfi units are active; PSM3 can't open nic unit",
+        patterns=(
+            r"PSM[23] can't open (?:hfi|nic) unit",
+            r"PSM[23] no (?:hfi|nic) units are active",
+            r"PSM[23] was unable to open an endpoint",
+        ),
+        explains=("mpi-libfabric", "mpi-error", "mpi-init-failed"),
+        cause="MPI cannot open an Omni-Path or PSM3 network card. It has no link, or this user may not open it. Or other ranks use all of "
+        "its contexts",
+        probe="opainfo; ls -l /dev/hfi1*; fi_info -p psm3",
+        fix="start fewer ranks per host, or let ranks share contexts: PSM2_MAX_CONTEXTS_PER_JOB. To run without it: mpirun --mca mtl "
+        "^psm2,ofi --mca pml ob1; FI_PROVIDER=tcp; on one host PSM3_DEVICES=self,shm",
+        link="https://github.com/open-mpi/ompi/issues/10601",
+    ),
+    Entry(
+        id="ucx-vfs-warning",
+        title="vfs_fuse.c UCX ERROR inotify_add_watch(/tmp) failed: No space left on device",
+        kind="noise",
+        patterns=(r"\bvfs_fuse\.c:\d+ +UCX +(?:ERROR|WARN)\b",),
+        cause="UCX could not start its file system for monitoring, as this host has no inotify watches left. It is not needed",
+        probe="sysctl fs.inotify.max_user_watches",
+        fix="nothing, or UCX_VFS_ENABLE=n",
+        link="https://openucx.readthedocs.io/en/master/faq.html",
+    ),
+    Entry(
+        id="mpi-binding",
+        title="A request was made to bind to that would result in binding more processes than cpus on a resource",
+        patterns=(r"\bprocesses than cpus (?:on a resource|available in your allocation)\b",),
+        context=r"\bNode: +(?P<host>[\w.-]+)",
+        explains=("mpi-init-failed",),
+        cause="mpirun binds each rank to cores of its own, and there are too few[ on {host}]. The allocation has fewer cores than "
+        "ranks times cores per rank, or a cgroup or container hides the others",
+        probe="nproc; lscpu | grep -E 'Core|Socket'; mpirun --report-bindings",
+        fix="mpirun --bind-to none (an option of Horovod's commands too), or --bind-to core:overload-allowed. Under SLURM, request the "
+        "cores: --ntasks-per-node and --cpus-per-task. For threads: a smaller PE=N in --map-by",
+        link="https://github.com/open-mpi/ompi/issues/626",
+    ),
+    Entry(
+        id="no-mpi-in-torch",
+        title="Distributed package doesn't have MPI built in",
+        patterns=(r"Distributed package doesn't have MPI built in",),
+        explains=("own-exception",),
+        cause="this torch was built without MPI, as are all builds of pip and conda",
+        probe="python -c 'import torch.distributed as d; print(d.is_mpi_available())'",
+        fix="use backend nccl (GPUs) or gloo (CPUs): mpirun can still start the ranks, if the script sets RANK, WORLD_SIZE, MASTER_ADDR "
+        "and MASTER_PORT. Only a build from source on a host with MPI has backend mpi",
+        link="https://github.com/open-ce/open-ce/issues/376",
+    ),
+    Entry(
+        id="ucx-device",
+        title="UCX ERROR Invalid gid[0] on mlx5_6:1; ibv_query_gid() failed: Invalid argument",
+        patterns=(
+            r"UCX +ERROR +Invalid gid\[\d+\] on (?P<device>[\w.]+)",
+            r"UCX +ERROR +ibv_query_gid\(dev=(?P<device>[\w.]+)",
+        ),
+        explains=("ucx-error", "mpi-error", "mpi-init-failed", "mpi-abort"),
+        cause="UCX cannot use the network device {device}: its port has no address (GID) of that index. The port is not "
+        "configured, is not in this container, or is no device for RDMA",
+        probe="show_gids; ibv_devinfo -v | grep -E 'hca_id|GID|state'; ibdev2netdev; env | grep UCX_",
+        fix="name the devices that have an address on all hosts: mpirun -x UCX_NET_DEVICES=mlx5_0:1. On RoCE, also -x "
+        "UCX_IB_GID_INDEX=3. Without RDMA: -x UCX_TLS=tcp,sm,self",
+        link="https://github.com/openucx/ucx/issues/4966",
+    ),
+    Entry(
+        id="horovod-rendezvous",
+        title="http_store.cc: Wait timeout after 30 seconds for key(s): 0",
+        patterns=(r"http_store\.cc:\d+\] Wait timeout after (?P<seconds>\d+) seconds for key",),
+        explains=("aborted", "own-exception"),
+        cause="a process of Horovod (gloo) waited {seconds} s for another one, which did not start or does not reach this host's "
+        "address. With many hosts, the start can just be slower",
+        probe="the first error of each host; ip -br addr; horovodrun --check-build",
+        fix="horovodrun --gloo-timeout-seconds 240, and --network-interface eth0 with the interface that connects the hosts. If a "
+        "process ended first, correct its error",
+        link="https://github.com/horovod/horovod/issues/2015",
+    ),
+)

@@ -1,0 +1,297 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/mpi.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "mpi-daemon-lost": (
+        (
+            "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[10092,0],0] on node r537\n  Remote "
+            "daemon: [[10092,0],2] on node r712",
+            "https://github.com/radical-cybertools/radical.pilot/issues/1756",
+        ),
+        (
+            "An PRTE daemon has unexpectedly failed after launch and before",
+            "https://github.com/open-mpi/ompi/issues/10153",
+        ),
+    ),
+    "mpi-connect-back": (
+        (
+            "A process or daemon was unable to complete a TCP connection\nto another process:\n  Local host:    "
+            "3eed81735a60\n  Remote host:   0cdbe1810ec3",
+            "https://github.com/open-mpi/ompi/issues/12103",
+        ),
+        (
+            '[proxy:0:23@quartz2664] HYDU_sock_connect (lib/utils/sock.c:140): unable to connect from "quartz2664" to '
+            '"quartz79" (No route to host)',
+            "https://github.com/mcdc-project/mcdc/issues/148",
+        ),
+        (
+            "[proxy:0:23@quartz2664] main (proxy/pmip.c:105): unable to connect to server quartz79 at port 43377 (check "
+            "for firewalls!)",
+            "https://github.com/mcdc-project/mcdc/issues/148",
+        ),
+        (
+            "ORTE: UNABLE TO SEND MESSAGE: No OOB path to target",
+            "https://github.com/open-mpi/ompi/issues/12359",
+        ),
+    ),
+    "mpi-proxy-failed": (
+        (
+            "[mpiexec@hb120v3-3] check_exit_codes (../../../../../src/pm/i_hydra/libhydra/demux/hydra_demux_poll.c:117): "
+            "unable to run bstrap_proxy on hb120v3-3.internal.cloudapp.net (pid 12608, exit code 256)",
+            "https://github.com/Azure/az-hop/issues/906",
+        ),
+        (
+            "[mpiexec@machine1] main (../../../../../src/pm/i_hydra/mpiexec/mpiexec.c:1881): error setting up the "
+            "boostrap proxies",
+            "https://github.com/firemodels/fds/issues/8508",
+        ),
+    ),
+    "mpi-component-missing": (
+        (
+            "A requested component was not found, or was unable to be opened.  This\nmeans that this component is either "
+            "not installed or is unable to be\n\nHost:      slave1\nFramework: ess\nComponent: pmi",
+            "https://github.com/open-mpi/ompi/issues/6293",
+        ),
+    ),
+    "mpi-no-transport": (
+        (
+            "No components were able to be opened in the pml framework.",
+            "https://github.com/3dem/relion/issues/344",
+        ),
+        (
+            "  PML add procs failed",
+            "https://github.com/Azrael3000/tmpi/issues/17",
+        ),
+        (
+            "[node1:232067] PML ob1 cannot be selected",
+            "https://github.com/3dem/relion/issues/344",
+        ),
+        (
+            "At least one pair of MPI processes are unable to reach each other for MPI communications.",
+            "Open MPI 4.1, source",
+        ),
+    ),
+    "mpi-libfabric": (
+        ("MPIDI_OFI_mpi_init_hook(1554):", "https://github.com/SmileiPIC/Smilei/issues/819"),
+        (
+            "find_provider(170).........: OFI fi_getinfo() failure",
+            "https://github.com/pmodels/mpich/issues/6612",
+        ),
+        (
+            "MPIDI_OFI_mpi_init_hook(599): OFI fi_open domain failed (ofi_init.c:599:MPIDI_OFI_mpi_init_hook:Invalid "
+            "argument)",
+            "https://github.com/flux-framework/flux-core/issues/5976",
+        ),
+        (
+            "2024:08:21-10:24:26:( 4456) |CCL_ERROR| atl_ofi.cpp:243 init: can't find suitable provider",
+            "https://github.com/intel/ipex-llm/issues/11877",
+        ),
+        (
+            "RuntimeError: oneCCL: atl_ofi_comm.cpp:79 atl_ofi_comm: EXCEPTION: init transport failed",
+            "https://github.com/intel/llm-on-ray/issues/242",
+        ),
+        (
+            "Open MPI failed an OFI Libfabric library call (fi_domain).  This is highly\nunusual; your job may behave "
+            "unpredictably (and/or abort) after this.\n\n  Local host: crusher051",
+            "https://github.com/open-mpi/ompi/issues/12038",
+        ),
+    ),
+    "mpi-session-directory": (
+        (
+            "A call to mkdir was unable to create the desired directory:\n\n  Directory: /tmp/ompi.node1.0/pid.2284793\n  "
+            "Error: No such file or directory",
+            "https://github.com/NVIDIA-NeMo/NeMo/issues/11724",
+        ),
+        (
+            "[node1:15862] opal_os_dirpath_create: Error: Unable to create the sub-directory (/tmp) of "
+            "(/tmp/openmpi-sessions-2848@node1_0/37652/0/0), mkdir failed [-1]",
+            "https://github.com/open-mpi/ompi/pull/601",
+        ),
+        (
+            "[node1:29758] [[0,1],0] ORTE_ERROR_LOG: Error in file util/session_dir.c at line 106",
+            "https://github.com/open-mpi/ompi/issues/3818",
+        ),
+    ),
+    "mpi-init-failed": (
+        (
+            "*** An error occurred in MPI_Init_thread",
+            "https://github.com/deepspeedai/DeepSpeed/issues/935",
+        ),
+        (
+            "It looks like MPI_INIT failed for some reason; your parallel process is",
+            "https://github.com/open-ce/open-ce/issues/412",
+        ),
+        (
+            "[iq218:27487] Local abort before MPI_INIT completed completed successfully, but am not able to aggregate "
+            "error messages",
+            "https://github.com/open-mpi/ompi/issues/3144",
+        ),
+        (
+            "  ompi_mpi_init: ompi_rte_init failed",
+            "https://github.com/open-ce/open-ce/issues/412",
+        ),
+    ),
+    "mpi-truncated": (
+        (
+            "mpi4py.MPI.Exception: MPI_ERR_TRUNCATE: message truncated",
+            "https://github.com/helmholtz-analytics/heat/issues/1892",
+        ),
+        (
+            "MPIDI_CH3U_Request_unpack_uebuf(599): Message truncated; 1536 bytes received but buffer size is 1024",
+            "https://github.com/matex-org/matex/issues/8",
+        ),
+    ),
+    "mpi-error": (
+        (
+            "[node1:18089] *** An error occurred in MPI_Send",
+            "https://github.com/openucx/ucx/issues/3027",
+        ),
+        (
+            "Abort(1091983) (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:",
+            "https://github.com/flux-framework/flux-core/issues/5976",
+        ),
+        (
+            "*** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,",
+            "https://github.com/mpi4py/mpi4py/issues/141",
+        ),
+    ),
+    "mpi-library-missing": (
+        (
+            "ImportError: libmpi.so.12: cannot open shared object file: No such file or directory",
+            "https://github.com/mcdc-project/mcdc/issues/346",
+        ),
+        (
+            "RuntimeError: cannot load MPI library",
+            "https://github.com/gprMax/gprMax/issues/482",
+        ),
+        (
+            "ImportError: /opt/env/lib/python3.10/site-packages/mpi4py/MPI.cpython-310-x86_64-linux-gnu.so: undefined "
+            "symbol: ompi_mpi_logical8",
+            "mpi4py 3.1, source",
+        ),
+    ),
+    "horovod-not-built": (
+        (
+            "ImportError: Extension horovod.torch has not been built.  If this is not expected, reinstall Horovod with "
+            "HOROVOD_WITH_PYTORCH=1 to debug the build error.",
+            "https://github.com/horovod/horovod/issues/2589",
+        ),
+    ),
+    "ucx-retry": (
+        (
+            "[1608237182.123456] [compute001:31212:0] ib_mlx5_log.c:143  UCX  ERROR Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)",
+            "https://github.com/openucx/ucx/issues/6000",
+        ),
+        (
+            "[master:19546:0:19546] ib_mlx5_log.c:139  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend "
+            "0x81 hw_synd 0/0)",
+            "https://github.com/openucx/ucx/issues/5199",
+        ),
+        (
+            "[node1:19546:0:19546] ib_mlx5_log.c:177  Remote access error on mlx5_0:1/RoCE (synd 0x13 vend 0x88 hw_synd 0/0)",
+            "UCX 1.15, source",
+        ),
+    ),
+    "ucx-shared-memory": (
+        (
+            "[1665612809.408366] [node1:20358:0]       mm_posix.c:194  UCX  ERROR open(file_name=/proc/20353/fd/18 "
+            "flags=0x0) failed: No such file or directory",
+            "https://github.com/apptainer/apptainer/issues/769",
+        ),
+        (
+            "[1665612809.408388] [node1:20358:0]          mm_ep.c:154  UCX  ERROR mm ep failed to connect to remote FIFO "
+            "id 0xc000000480004f81: Shared memory error",
+            "https://github.com/apptainer/apptainer/issues/769",
+        ),
+    ),
+    "ucx-unreachable": (
+        (
+            "[node1:18089] pml_ucx.c:323 Error: ucp_ep_create(proc=1) failed: Destination is unreachable",
+            "https://github.com/openucx/ucx/issues/3027",
+        ),
+        (
+            "[node1:18089] pml_ucx.c:389 Error: Failed to resolve UCX endpoint for rank 1",
+            "https://github.com/openucx/ucx/issues/3027",
+        ),
+        (
+            "[node1:36457] pml_ucx.c:175  Error: Failed to receive UCX worker address: Not found (-13)",
+            "https://github.com/openucx/ucx/issues/4505",
+        ),
+        (
+            "[1581060992.288391] [daishan:9817 :0]         select.c:438  UCX  ERROR no active messages transport to <no "
+            "debug data>: posix/memory - Destination is unreachable, sysv/memory - Destination is unreachable",
+            "https://github.com/openucx/ucx/issues/4742",
+        ),
+    ),
+    "ucx-error": (
+        (
+            "[node1:996  :0]      ucp_worker.c:1415 UCX  ERROR uct_iface_open(tcp/net0) failed: Input/output error",
+            "UCX 1.12, run",
+        ),
+    ),
+    "ucx-vfs-warning": (
+        (
+            "[1695631433.421841] [c2050935a676:31108:f]        vfs_fuse.c:281  UCX  ERROR inotify_add_watch(/tmp) "
+            "failed: No space left on device",
+            "UCX 1.14, run",
+        ),
+    ),
+    "mpi-versions-differ": (
+        (
+            "PRTE detected a mismatch in versions between two processes.  This",
+            "https://github.com/open-mpi/ompi/issues/13093",
+        ),
+        (
+            "[node1:12345] [[5217,0],0] FORCE-TERMINATE AT Data unpack would read past end of buffer:-26 - error "
+            "grpcomm_direct.c(359)",
+            "https://github.com/horovod/horovod/issues/2127",
+        ),
+    ),
+    "mpi-hostfile": (
+        (
+            "Open RTE was unable to open the hostfile:\n    /usr/lib64/mpi/gcc/openmpi/etc/openmpi-default-hostfile",
+            "https://github.com/open-mpi/ompi/issues/172",
+        ),
+    ),
+    "psm-endpoint": (
+        (
+            "bdw-0214.30734PSM2 can't open hfi unit: -1 (err=23)",
+            "https://github.com/open-mpi/ompi/issues/10601",
+        ),
+        (
+            "e001.53882PSM2 no hfi units are active (err=23)",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/216",
+        ),
+        (
+            "PSM2 was unable to open an endpoint. Please make sure that the network link is",
+            "https://github.com/open-mpi/ompi/issues/10601",
+        ),
+    ),
+    "mpi-binding": (
+        (
+            "processes than cpus on a resource:",
+            "https://github.com/openai/baselines/issues/325",
+        ),
+    ),
+    "no-mpi-in-torch": (
+        (
+            "RuntimeError: Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a host that has MPI installed.",
+            "https://github.com/open-ce/open-ce/issues/376",
+        ),
+    ),
+    "ucx-device": (
+        (
+            "[1585882859.110274] [149a368e-ef8d-493a-b46f-2e23bde3f0a1:63427:0]      ib_device.c:918  UCX  ERROR Invalid gid[0] on mlx5_6:1",
+            "https://github.com/openucx/ucx/issues/4966",
+        ),
+        (
+            "[1635931846.182478] [ip-AC125814:62000:0]      ib_device.c:670  UCX  ERROR ibv_query_gid(dev=mlx5_an0 port=1 index=0) failed: Invalid argument",
+            "https://github.com/easybuilders/easybuild/issues/755",
+        ),
+    ),
+    "horovod-rendezvous": (
+        (
+            "  what():  [horovod/common/gloo/http_store.cc:57] Wait timeout after 30 seconds for key(s): 0. You may want to increase the timeout via HOROVOD_GLOO_TIMEOUT_SECONDS",
+            "https://github.com/ray-project/ray/issues/25866",
+        ),
+    ),
+}
