@@ -74,6 +74,7 @@ RETRY: Mapping[str, str] = {
     "pod-gpus-gone": "the node did not have the GPUs",
     "pod-preempted": "the pod was preempted",
     "shared-cache": "ranks used one cache at the same time",
+    "compile-cache-shared": "ranks compiled into one cache at the same time",
     "rendezvous-host-gone": "the host of the rendezvous ended",
     "ranks-missing": "a rank did not join in time",
     "store-wait": "a rank did not answer in time",

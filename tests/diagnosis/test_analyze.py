@@ -527,9 +527,12 @@ OSError: {error}
         ("site-packages/triton/runtime/cache.py", "[Errno 28] No space left on device", "triton-cache-full"),
         ("shutil.py", "[Errno 28] No space left on device", "disk-full"),
         ("shutil.py", "[Errno 122] Disk quota exceeded", "quota"),
+        ("torch/distributed/_shard/sharding_spec/api.py", "CUDA error: invalid device ordinal", "global-rank-as-gpu"),
+        ("torch/distributed/distributed_c10d.py", "CUDA error: invalid device ordinal", "global-rank-as-gpu"),
+        ("torch/cuda/__init__.py", "CUDA error: invalid device ordinal", "invalid-device-ordinal"),
     ],
 )
-def test_the_place_of_an_error_shows_what_is_full(file: str, error: str, known: str) -> None:
+def test_the_place_of_an_error_shows_its_cause(file: str, error: str, known: str) -> None:
     first = of(FULL.format(file=file, error=error, call="start()")).first
     assert first is not None
     assert first.id == known

@@ -8,7 +8,10 @@ ENTRIES = (
     Entry(
         id="device-map-auto",
         title="You can't train a model that has been loaded with `device_map='auto'` in any distributed mode",
-        patterns=(r"been loaded with `device_map='auto'` in any distributed mode",),
+        patterns=(
+            r"been loaded with `device_map='auto'` in any distributed mode",
+            r"loaded in \S+ precision on a different device than the one you're training on",
+        ),
         cause="device_map='auto' spreads one model over all GPUs, and each rank needs a whole model of its own",
         probe="grep -n device_map in the script and its configuration",
         fix="remove device_map, or set device_map={'': int(os.environ['LOCAL_RANK'])}. A model too large for one GPU: "
@@ -20,10 +23,12 @@ ENTRIES = (
         title="Expected to have finished reduction in the prior iteration before starting a new one",
         patterns=(
             r"Expected to have finished reduction in the prior iteration",
-            r"Parameter (?:indices|names) which did not receive grad for rank (?P<rank>\d+)",
+            r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
             r"It looks like your LightningModule has parameters that were not used in producing the loss",
         ),
-        cause="some parameters of the model did not contribute to the loss on a rank. DDP waits for their gradients",
+        context=r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
+        cause="some parameters of the model[ ({reason})] did not contribute to the loss on a rank. DDP waits for their "
+        "gradients",
         probe="repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameters",
         fix="freeze unused layers (requires_grad_(False)), or use DistributedDataParallel(..., "
         "find_unused_parameters=True)",
@@ -81,6 +86,7 @@ ENTRIES = (
             r"Mismatched root ranks: One rank",
             r"Cannot apply desired operation due to shape mismatches",
             r"Impossible to apply the desired operation due to inadequate shapes",
+            r"Forward order differs across ranks",
         ),
         cause="[rank {rank} called {call}, and rank {other} {othercall}: ][they differ in {aspects}: ]the ranks called "
         "different collectives, or the same collective with different shapes or types. "
@@ -133,6 +139,8 @@ ENTRIES = (
         patterns=(
             r"Global rank \d+ is not part of group",
             r"world[ _]size \(?(?P<world>\d+)\)? is not divisible by",
+            r"Mesh should not be bigger than default world size",
+            r"new group's rank should be within the (?:the )?world_size",
         ),
         cause="the number of ranks does not match the parallel layout, or a rank calls a collective of a group to "
         "which it does not belong",
@@ -147,20 +155,28 @@ ENTRIES = (
             r"Must flatten tensors with uniform (?P<what>dtype|requires_grad)",
             r"FlatParameter`? requires uniform (?P<what>dtype|requires_grad)",
             r"Cannot flatten integer dtype tensors",
+            r"FSDP expects uniform original parameter (?P<what>dtype)",
+            r"Only Tensors of floating point and complex dtype can require gradients",
         ),
         cause="FSDP combines parameters of different types (bf16 and fp32, quantised, frozen) in one flat parameter",
         probe="print({p.dtype for p in model.parameters()}) before FSDP",
-        fix="FSDP(..., use_orig_params=True), with the whole model in one dtype",
+        fix="FSDP(..., use_orig_params=True), with the whole model in one dtype. A model in 4 bits: "
+        "bnb_4bit_quant_storage=torch.bfloat16, the dtype of the rest; 8 bits do not work with FSDP",
         link="https://github.com/huggingface/peft/issues/484",
     ),
     Entry(
         id="inplace-modified",
         title="one of the variables needed for gradient computation has been modified by an inplace operation",
-        patterns=(r"variables needed for gradient computation has been modified by an inplace operation",),
-        cause="a tensor was modified in place before backward used it. Under DDP, a second forward pass also "
+        patterns=(
+            r"variables needed for gradient computation has been modified by an inplace operation",
+            r"leaf Variable that requires grad is being used in an in-place operation",
+            r"is a view and is being modified inplace",
+        ),
+        cause="a tensor was modified in place, and backward needs it as it was. Under DDP, a second forward pass also "
         "broadcasts buffers (BatchNorm) again",
         probe="with torch.autograd.set_detect_anomaly(True), the traceback shows the line",
-        fix="x = x + y instead of x += y. Under DDP: DistributedDataParallel(..., broadcast_buffers=False)",
+        fix="x = x + y instead of x += y, ReLU(inplace=False), and torch.no_grad() around changes of a parameter. Under "
+        "DDP: DistributedDataParallel(..., broadcast_buffers=False)",
         link="https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",
     ),
     Entry(
@@ -244,6 +260,7 @@ ENTRIES = (
         patterns=(
             r"Recomputed values for the following tensors have different metadata",
             r"A different number of tensors was saved during the original forward and recomputation",
+            r"trying to save more tensors during recomputation",
         ),
         cause="activation checkpointing computed a part of the model again in backward, and got other tensors than in "
         "forward. Parameters are split (ZeRO-3), autocast is on in one of both only, or the code depends on a state that "
@@ -325,7 +342,12 @@ ENTRIES = (
         title="Expected all tensors to be on the same device",
         patterns=(
             r"Expected all tensors to be on the same device",
-            r"Input type \(\S+\) and weight type \(\S+\) should be the same",
+            r"Input type \(torch\.cuda\.\w+\) and (?:weight|bias) type \(torch\.[A-Z]\w+\) should be the same",
+            r"Input type \((?:torch\.)?[A-Z]\w+\) and (?:weight|bias) type \(torch\.cuda\.\w+\) should be the same",
+            r"indices should be either on .* or on the same device as the indexed tensor",
+            r"Pointer argument \(at \d+\) cannot be accessed from Triton",
+            r"invalid gradient at index \d+ - expected device ",
+            r"attempting to assign a gradient with device type ",
             r"module must have its parameters and buffers on device cuda:0",
             r"Tensor on device \S+ is not on the expected device",
         ),
@@ -344,6 +366,14 @@ ENTRIES = (
             r"stack expects each tensor to be equal size",
             r"Expected input batch_size \(\d+\) to match target batch_size",
             r"Sizes of tensors must match except in dimension",
+            r"The expanded size of the tensor \(\d+\) must match the existing size",
+            r"output with shape \[.*\] doesn't match the broadcast shape",
+            r"shape '\[.*\]' is invalid for input of size",
+            r"shape mismatch: value tensor of shape",
+            r"weight of size .* to have \d+ channels, but got \d+ channels instead",
+            r"Gather got an input of invalid size",
+            r"invalid gradient at index \d+ - got \[",
+            r"Trying to resize storage that is not resizable",
         ),
         cause="the shapes of two tensors do not match. The size of a layer is wrong, or the samples of a batch differ "
         "in length",
@@ -358,9 +388,15 @@ ENTRIES = (
             r"mat1 and mat2 must have the same dtype",
             r"expected scalar type (?P<one>\w+) but found (?P<other>\w+)",
             r"expected m1 and m2 to have the same dtype",
+            r"\bto have the same dtype, but got",
+            r"Input type \((?P<one>[\w.:]+)\) and (?:weight|bias) type \((?P<other>[\w.:]+)\) should be the same",
+            r"Found dtype (?P<one>\w+) but expected (?P<other>\w+)",
+            r"requires the source and destination dtypes match, got",
+            r"attempting to assign a gradient with dtype ",
+            r"Expected attn_mask dtype to be bool or ",
         ),
-        cause="two tensors have different types. A part of the model or the input does not have the type of the mixed "
-        "precision",
+        cause="two tensors have different types[, {one} and {other}]. A part of the model or the input does not have the "
+        "type of the mixed precision",
         probe="print({p.dtype for p in model.parameters()}) and the input's dtype",
         fix="run the forward pass under torch.autocast, or cast the input to the model's dtype",
         link="https://docs.pytorch.org/docs/stable/amp.html",
@@ -556,5 +592,292 @@ ENTRIES = (
         fix="use the checkpoint before it. Write to a temporary name on rank 0 only, then rename the file. For a "
         "pointer: git lfs pull",
         link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
+    ),
+    Entry(
+        id="dtensor-mixed",
+        title="aten.mm.default: got mixed torch.Tensor and DTensor; All operands must have the same mesh",
+        patterns=(
+            r"(?P<operation>\w+\.\w+)\.\w+: got mixed torch\.Tensor and DTensor",
+            r"operands in (?P<operation>\w+\.\w+)\.\w+ must have the same mesh",
+            r"\bgot mixed torch\.Tensor and DTensor",
+        ),
+        cause="an operation[ ({operation})] gets a parameter that is split over the ranks (DTensor), and one that is a "
+        "plain tensor or of another device mesh. A part of the model was not split, or is called alone",
+        probe="print({n: type(p).__name__ for n, p in model.named_parameters()}); the traceback shows the module",
+        fix="call the root model that fully_shard or parallelize_module got, and no part of it. Split all modules, or use "
+        "x.to_local() or x.full_tensor(). Clip the gradients of each mesh apart. Update torch for nested FSDP2 with "
+        "checkpointing",
+        link="https://github.com/pytorch/pytorch/issues/153354",
+    ),
+    Entry(
+        id="dtensor-operation-missing",
+        title="Operator aten.select.int does not have a sharding strategy registered",
+        patterns=(
+            r"Operator (?P<operation>[\w.]+) does not have a sharding strategy registered",
+            r"Sharding propagation failed (?:for|on)",
+        ),
+        cause="this torch cannot compute an operation[ ({operation})] on a tensor that is split over ranks (DTensor)",
+        probe="python -c 'import torch; print(torch.__version__)'; the traceback shows the line",
+        fix="compute it on the local part or the whole: x.to_local(), x.full_tensor(), and DTensor.from_local for the "
+        "result. Use torch.no_grad in place of inference_mode. Or update torch, which learns more operations",
+        link="https://github.com/pytorch/pytorch/issues/152249",
+    ),
+    Entry(
+        id="dcp-key-missing",
+        title="Missing key in checkpoint state_dict: optimizer.state.0.step",
+        patterns=(r"Missing key in checkpoint state_dict: (?P<key>\S*\w)",),
+        cause="the sharded checkpoint has no {key}, which the model or the optimizer of this run expects. It was saved by "
+        "another version, with other layers or names, or without the optimizer",
+        probe="python -c 'import sys; from torch.distributed.checkpoint import FileSystemReader as R; "
+        'print(*list(R(sys.argv[1]).read_metadata().state_dict_metadata)[:20], sep="\\n")\' CHECKPOINT',
+        fix="build the model and the optimizer as they were at the save, with the same versions. To load what is there: "
+        "DefaultLoadPlanner(allow_partial_load=True), or the model alone. Megatron: --dist-ckpt-strictness log_all",
+        link="https://github.com/pytorch/pytorch/issues/148252",
+    ),
+    Entry(
+        id="dcp-size-differs",
+        title="Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824])",
+        patterns=(
+            r"Size mismatch between saved (?P<saved>torch\.Size\(\[[\d, ]*\]\)) and current: "
+            r"(?P<now>torch\.Size\(\[[\d, ]*\]\)) for (?P<key>\S+)",
+        ),
+        cause="the sharded checkpoint has {key} as {saved}, and this run passes {now}[: {reason}]. The model's "
+        "configuration or the kind of its state dict differs from that of the save",
+        probe="print({k: v.shape for k, v in state_dict.items()}) before torch.distributed.checkpoint.load",
+        fix="pass the state dict in the form of the save: get_model_state_dict(model), or FSDP.state_dict_type(model, "
+        "StateDictType.SHARDED_STATE_DICT), never LOCAL_STATE_DICT. Otherwise build the model of the checkpoint",
+        link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+    ),
+    Entry(
+        id="shard-empty",
+        title="size mismatch: copying a param with shape torch.Size([0, 17]), the shape in current model is torch.Size([1, 17])",
+        explains=("checkpoint-mismatch",),
+        patterns=(
+            r"size mismatch for (?P<key>\S+): copying a param with shape torch\.Size\(\[0(?:, \d+)*\]\) from checkpoint",
+            r"size mismatch for (?P<key>\S+): .*current model is torch\.Size\(\[0, ",
+        ),
+        cause="a rank has no part of {key}: the first size of this tensor is less than the number of ranks, or does not "
+        "divide by it. The checkpoint itself is the right one",
+        probe="print({n: p.shape for n, p in model.named_parameters()}) before the model is split",
+        fix="update torch, as older releases cannot load such parts. Or use fewer ranks for this dimension, and do not split "
+        "small modules (fully_shard on larger ones)",
+        link="https://github.com/pytorch/pytorch/issues/136228",
+    ),
+    Entry(
+        id="scaler-without-gradients",
+        title="AssertionError: No inf checks were recorded for this optimizer",
+        patterns=(r"No inf checks were recorded",),
+        cause="the gradient scaler of fp16 found no gradient in the parameters of this optimizer. They are frozen, not used "
+        "in the loss, or replaced after the optimizer was made",
+        probe="after backward: print([(p.requires_grad, p.grad is None) for g in optimizer.param_groups for p in "
+        "g['params']])",
+        fix="make the optimizer after model.to(device), after DDP or FSDP and after adapters (LoRA). Call "
+        "scaler.scale(loss).backward() before scaler.step. With accelerate, use accelerator.backward alone",
+        link="https://github.com/huggingface/accelerate/issues/328",
+    ),
+    Entry(
+        id="scaler-order",
+        title="unscale_() has already been called on this optimizer since the last update()",
+        patterns=(
+            r"unscale_\(\) has already been called on this optimizer",
+            r"unscale_\(\) is being called after step\(\)",
+            r"\bstep\(\) has already been called since the last update",
+        ),
+        cause="the gradient scaler of fp16 was called twice in one step: unscale_ or step once more before update. Often "
+        "gradients are clipped in each part of an accumulated step",
+        probe="grep -rn 'unscale_\\|clip_grad_norm_\\|scaler\\.' of the script",
+        fix="once for each step of the optimizer: unscale_, clip, scaler.step, scaler.update. transformers 4.30 does it "
+        "wrong: pip install -U transformers accelerate. bf16 needs no scaler",
+        link="https://github.com/huggingface/transformers/issues/23935",
+    ),
+    Entry(
+        id="scaler-with-bf16",
+        title="\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'",
+        explains=("dtype-not-implemented",),
+        patterns=(r"_amp_(?:foreach_)?non_finite_check_and_unscale_(?:cuda|)_?\"? not implemented for 'BFloat16'",),
+        cause="the gradients are bf16, and a gradient scaler is on, which is for fp16 alone",
+        probe="print({p.dtype for p in model.parameters()}); grep -rn 'fp16\\|GradScaler' of the script and its configuration",
+        fix="choose one of both: bf16 without a scaler (--bf16 without --fp16, GradScaler(enabled=False), "
+        "precision='bf16-mixed'), or fp16 with parameters in fp32",
+        link="https://github.com/pytorch/pytorch/issues/127176",
+    ),
+    Entry(
+        id="fp16-constant",
+        title="value cannot be converted to type at::Half without overflow",
+        patterns=(r"value cannot be converted to type (?P<dtype>[\w:]+) without overflow",),
+        cause="a constant of the code is too large for {dtype}. Mostly it is the value of an attention mask, such as -1e9 or "
+        "the minimum of fp32",
+        probe="the traceback shows the line; grep -rn 'masked_fill\\|finfo\\|-1e' of that file",
+        fix="use torch.finfo(x.dtype).min in that line, or update the model's code. Or use bf16, which has the range of fp32",
+        link="https://github.com/facebookresearch/fairseq/issues/3575",
+    ),
+    Entry(
+        id="meta-tensor",
+        title="NotImplementedError: Cannot copy out of meta tensor; no data!",
+        explains=("devices-differ",),
+        patterns=(
+            r"Cannot copy out of meta tensor",
+            r"should be materialized from meta device",
+            r"\bTensor on device meta is not on the expected device",
+            r"Tensor\.item\(\) cannot be called on meta tensors",
+        ),
+        cause="a parameter is still without data (on the device `meta`). The model was built empty on this rank, and its "
+        "weights were not loaded or sent before this line",
+        probe="print([n for n, p in model.named_parameters() if p.is_meta]); env | grep -E 'FSDP_|ACCELERATE_'",
+        fix="FSDP with accelerate: fsdp_sync_module_states true, or fsdp_cpu_ram_efficient_loading false. Otherwise "
+        "low_cpu_mem_usage=False, without device_map, or model.to_empty(device=...) and then load the weights. Update "
+        "transformers and accelerate",
+        link="https://github.com/huggingface/accelerate/issues/2031",
+    ),
+    Entry(
+        id="fsdp-device",
+        title="The module has CPU parameters or buffers when `sync_module_states=True`; FSDP parameters should be materialized on CPU",
+        patterns=(
+            r"module has CPU parameters.*sync_module_states=True",
+            r"FSDP parameters should be materialized on CPU when enabling CPU offloading",
+            r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+)",
+            r"Expects the parameter to already be moved to device",
+        ),
+        cause="FSDP finds parameters on another device than it expects: on the CPU without device_id, or on the GPU with "
+        "offloading to the CPU, or on the GPU of another rank",
+        probe="print({p.device for p in model.parameters()}) before FSDP",
+        fix="torch.cuda.set_device(LOCAL_RANK) first, and FSDP(..., device_id=torch.cuda.current_device()). With offloading, "
+        "load the weights on the CPU (FSDP2: CPUOffloadPolicy, model.to_empty(device='cpu')); accelerate: pip install -U "
+        "accelerate",
+        link="https://docs.pytorch.org/docs/stable/fsdp.html",
+    ),
+    Entry(
+        id="fsdp-root",
+        title="Non-root FSDP instance's `_is_root` should not have been set yet",
+        patterns=(
+            r"Non-root FSDP instance's `_is_root` should not have been set",
+            r"state has already been lazily initialized for",
+            r"requires running forward through the root module first",
+        ),
+        cause="a part of an FSDP model was called, or its state dict was taken, before the whole model. That part took "
+        "itself for the root",
+        probe="the traceback shows the call; grep -n 'module\\.\\|state_dict\\|generate' in the script",
+        fix="call the outermost FSDP model first, and never a part of it. Wrap the model once (no second prepare), and keep "
+        "a reference model in an FSDP of its own",
+        link="https://github.com/pytorch/pytorch/issues/113496",
+    ),
+    Entry(
+        id="fsdp-layer-class",
+        title="Could not find the transformer layer class to wrap in the model",
+        patterns=(r"Could not find the transformer layer class",),
+        cause="FSDP shall wrap the layers of a class, and the model has no module of that class. The name is misspelt or of "
+        "another model, or none was given",
+        probe="python -c 'from transformers import AutoModelForCausalLM as M; print({type(m).__name__ for m in "
+        'M.from_pretrained("MODEL").modules()})\'; cat ~/.cache/huggingface/accelerate/default_config.yaml',
+        fix="set fsdp_transformer_layer_cls_to_wrap to the class of this model's blocks (LlamaDecoderLayer, GPT2Block). "
+        "Or choose SIZE_BASED_WRAP. If FSDP is not wanted, remove it from accelerate's default_config.yaml",
+        link="https://github.com/huggingface/accelerate/issues/1943",
+    ),
+    Entry(
+        id="ddp-compile",
+        title="DDPOptimizer backend: Found a higher order op in the graph; Dynamo cannot trace DDP's Logger",
+        explains=("compile-failed",),
+        patterns=(
+            r"DDPOptimizer backend: Found a higher order op",
+            r"does not know how to trace method `set_runtime_stats_and_log`",
+        ),
+        cause="torch.compile cannot compile this model together with DDP: DDP splits the graph, or the wrapper of DDP itself "
+        "is compiled",
+        probe="grep -rn 'torch.compile\\|torch_compile\\|dynamo' of the script and its configuration",
+        fix="set torch._dynamo.config.optimize_ddp = False, and compile the model before DDP wraps it. Or run without it: "
+        "`--env TORCHDYNAMO_DISABLE=1`",
+        link="https://github.com/huggingface/nanoVLM/issues/61",
+    ),
+    Entry(
+        id="optimizer-state-device",
+        title="If capturable=False, state_steps should not be CUDA tensors; params, grads, exp_avgs must have same dtype, device",
+        patterns=(
+            r"If capturable=(?:False|True), (?:params and )?state_steps (?:should not|must) be",
+            r"params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device",
+            r"Tensors of the same index must be on the same device and the same dtype except `step`",
+            r"`fused=True` requires all the params to be floating point Tensors of supported devices",
+        ),
+        cause="the states of the optimizer are not where its parameters are, or not of their type. They were loaded to "
+        "another device, or the model moved after the optimizer was made. torch 1.12.0 does this, too",
+        probe="print({(k, v.device) for s in optimizer.state.values() for k, v in s.items() if hasattr(v, 'device')}); "
+        "python -c 'import torch; print(torch.__version__)'",
+        fix="make the optimizer after model.to(device), then load its state with map_location='cpu': load_state_dict moves "
+        "it. Update torch from 1.12.0",
+        link="https://github.com/pytorch/pytorch/issues/80809",
+    ),
+    Entry(
+        id="checkpoint-device",
+        title="Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1",
+        patterns=(
+            r"Attempting to deserialize object on CUDA device (?P<device>\d+) but torch\.cuda\.device_count\(\) is (?P<count>\d+)",
+        ),
+        cause="the checkpoint was saved from GPU {device}, and this rank sees {count} GPU(s). torch.load puts each tensor "
+        "where it was saved",
+        probe="python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
+        fix="torch.load(path, map_location='cpu'), then load_state_dict copies it to the rank's GPU",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.load.html",
+    ),
+    Entry(
+        id="checkpoint-without-optimizer",
+        title="KeyError: 'optimizer', or 'param_groups', in optimizer.load_state_dict",
+        patterns=(r"KeyError: '(?P<key>optimizer\w*|param_groups)'",),
+        needs=r"load_state_dict\(|saved_groups = |state_dict\[['\"]param_groups",
+        cause="the checkpoint has no `{key}`. It holds weights alone, for inference, or the state was saved in another "
+        "form (DeepSpeed, a scheduler's)",
+        probe="python -c 'import torch,sys; print(torch.load(sys.argv[1], map_location=\"cpu\").keys())' CHECKPOINT",
+        fix="load the weights alone and begin with a new optimizer, or resume from a checkpoint that the training saved",
+        link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
+    ),
+    Entry(
+        id="generator-device",
+        title="Expected a 'cuda' device type for generator but found 'cpu'",
+        patterns=(
+            r"[Ee]xpected a '(?P<one>[\w:]+)' device type for generator but found '(?P<other>[\w:]+)'",
+            r"[Ee]xpected a '(?P<one>[\w:]+)' generator device but found '(?P<other>[\w:]+)'",
+        ),
+        cause="random numbers are requested on {one} with a generator of {other}. Mostly the default device is the GPU, and "
+        "a sampler or DataLoader has a generator of the CPU",
+        probe="grep -rn 'set_default_tensor_type\\|set_default_device\\|Generator(' of the script",
+        fix="do not set the default device or tensor type to CUDA. Otherwise pass "
+        "DataLoader(..., generator=torch.Generator(device='cuda'))",
+        link="https://github.com/pytorch/pytorch/issues/61457",
+    ),
+    Entry(
+        id="loss-not-scalar",
+        title="grad can be implicitly created only for scalar outputs",
+        patterns=(r"grad can be implicitly created only for scalar outputs",),
+        cause="the loss has more than one number. With nn.DataParallel, it has one for each GPU",
+        probe="print(loss.shape)",
+        fix="loss.mean().backward(), or reduction='mean' in the loss. Use DDP in place of DataParallel",
+        link="https://github.com/huixiancheng/CENet/issues/8",
+    ),
+    Entry(
+        id="inference-tensor",
+        title="Inference tensors cannot be saved for backward",
+        patterns=(
+            r"Inference tensors cannot be saved for backward",
+            r"Inplace update to inference tensor outside InferenceMode",
+            r"Cannot set version_counter for inference tensor",
+        ),
+        cause="a tensor from torch.inference_mode() is used in training. Evaluation or generation made it, or a model was "
+        "built or gathered in that mode",
+        probe="grep -rn 'inference_mode' of the script",
+        fix="use torch.no_grad() in place of torch.inference_mode() (Lightning: Trainer(inference_mode=False)), or clone the "
+        "tensor",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html",
+    ),
+    Entry(
+        id="loss-scale-falls",
+        title="OVERFLOW! Skipping step. Attempted loss scale: 4, reducing to 2, after 16, reducing to 8",
+        kind="hint",
+        patterns=(r"OVERFLOW! .*Attempted loss scale: (?P<scale>[248](?:\.0)?), reducing to [124]",),
+        needs=r"Attempted loss scale: (?:16|32)(?:\.0)?, reducing to (?:8|16)(?![\d.]*[1-9])",
+        explains=("loss-is-nan",),
+        cause="fp16 overflows in step after step, and the loss scale has fallen to {scale}. Each such step is skipped, and at "
+        "1 DeepSpeed ends the run",
+        probe="the lines with OVERFLOW: how many of the steps are skipped; grad_norm and the loss of the steps before",
+        fix="use bf16 (DeepSpeed: bf16.enabled; Trainer: --bf16), or fp32 on GPUs without bf16. Otherwise a lower learning "
+        "rate, with a warm-up and gradient clipping",
+        link="https://github.com/ymcui/Chinese-LLaMA-Alpaca/issues/534",
     ),
 )

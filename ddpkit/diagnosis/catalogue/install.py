@@ -207,7 +207,10 @@ ENTRIES = (
             r"libcuda\.so cannot found",
             r"Failed to find C compiler",
             r"torch\._dynamo\.exc\.(?P<error>\w+)",
-            r"OutOfResources: out of resource: (?P<resource>[\w ]+)",
+            r"torch\._inductor\.exc\.(?P<error>\w+)",
+            r"\bPTXASError\b",
+            r"Triton Error \[CUDA\]: (?P<error>(?!out of memory).+)",
+            r"PassManager::run failed",
         ),
         cause="torch.compile could not compile a graph on this host. A C compiler, Python.h or libcuda.so is missing, "
         "triton has another version, or the compiler has a bug",
@@ -232,7 +235,9 @@ ENTRIES = (
             r"FlashAttention2 has been toggled on, but it cannot be used",
             r"FlashAttention only supports Ampere GPUs or newer",
             r"flash_attn seems to be not installed",
+            r"No module named '(?P<module>flash_attn\w*(?:\.\w+)*)'",
         ),
+        explains=("module-missing",),
         cause="flash-attention is requested, but is not installed or does not support this GPU",
         probe="pip list | grep flash; nvidia-smi -L",
         fix="use attn_implementation='sdpa', which needs no package, or pip install flash-attn --no-build-isolation",
@@ -288,10 +293,78 @@ ENTRIES = (
         patterns=(
             r"CUDA Setup failed despite (?:GPU|CUDA) being available",
             r"The installed version of bitsandbytes was compiled without GPU support",
+            r"name 'str2optimizer\w+' is not defined",
+            r"'NoneType' object has no attribute 'c(?:get|quantize|dequantize|gemm|adam)\w+'",
+            r"\blibbitsandbytes\w*\.so: undefined symbol",
         ),
-        cause="bitsandbytes finds no CUDA libraries, or was built without them",
+        explains=("undefined-symbol",),
+        cause="bitsandbytes finds no CUDA libraries, or was built without them or for another CUDA than torch's",
         probe="python -m bitsandbytes",
         fix="pip install --upgrade bitsandbytes, and add the directory of libcudart to LD_LIBRARY_PATH",
         link="https://huggingface.co/docs/bitsandbytes/main/en/errors",
+    ),
+    Entry(
+        id="extension-for-other-torch",
+        title="flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorC2E...",
+        explains=("undefined-symbol",),
+        patterns=(
+            r"(?:-packages/(?P<package>[A-Za-z]\w*?)(?:_\d)?(?:_cuda)?(?:_lib)?(?:[/.]\S*)?: )?"
+            r"undefined symbol: (?P<symbol>_Z[A-Z]{0,4}(?:3c10|2at|5torch|6caffe2)\w+)",
+        ),
+        cause="{package|an extension} was built for another torch: it looks for a function of torch's C++ library that the "
+        "installed torch does not have",
+        probe="pip list | grep -iE 'torch|flash|xformers|{package|apex}'; python -c 'import torch; print(torch.__version__, "
+        "torch.version.cuda, torch.compiled_with_cxx11_abi())'",
+        fix="install {package|the extension} again for this torch: `pip install --force-reinstall --no-deps "
+        "--no-build-isolation --no-cache-dir {package|PACKAGE}`. With a wheel from a release page, choose torch, CUDA, "
+        "Python and cxx11abi as they are here",
+        link="https://github.com/Dao-AILab/flash-attention/issues/919",
+    ),
+    Entry(
+        id="apex-not-built",
+        title="No module named 'fused_layer_norm_cuda', 'amp_C'; APEX and CUDA required for fused optimizers",
+        explains=("module-missing", "import-name"),
+        patterns=(
+            r"No module named '(?P<module>amp_C|apex|apex\.[\w.]+|syncbn|fused_\w+_cuda|scaled_\w+softmax_cuda)'",
+            r"APEX and CUDA required for fused optimizers",
+            r"apex\.optimizers\.\w+ requires cuda extensions",
+            r"cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid\.session'",
+        ),
+        cause="NVIDIA's apex is not installed, or it was installed without its CUDA extensions. `pip install apex` is no "
+        "help: on PyPI, that name is another package",
+        probe="pip show apex; python -c 'import amp_C, fused_layer_norm_cuda'; nvcc --version",
+        fix="use torch's own: optim='adamw_torch', torch.nn.LayerNorm, torch.amp. Or uninstall apex, and build it from "
+        "https://github.com/NVIDIA/apex with --cpp_ext and --cuda_ext, with the CUDA toolkit of torch's version",
+        link="https://github.com/NVIDIA/apex#installation",
+    ),
+    Entry(
+        id="transformer-engine-not-built",
+        title="Could not find shared object file for Transformer Engine torch lib; No module named 'transformer_engine_torch'",
+        explains=("module-missing",),
+        patterns=(
+            r"Could not find shared object file.*Transformer Engine",
+            r"No module named '(?P<module>transformer_engine(?:_torch|_cu12|_extensions)?(?:\.\w+)*)'",
+        ),
+        cause="Transformer Engine is not installed, or its part for torch is missing or was not built",
+        probe="pip list | grep -i transformer; python -c 'import transformer_engine.pytorch'",
+        fix="`pip install --no-build-isolation 'transformer_engine[pytorch]'`, with torch, cuDNN and the CUDA toolkit "
+        "installed. Or run without it: Megatron has --transformer-impl local",
+        link="https://github.com/NVIDIA/TransformerEngine/issues/2505",
+    ),
+    Entry(
+        id="compile-python",
+        title="Dynamo is not supported on Python 3.12+; torch.compile is not supported on Python 3.14+",
+        explains=("compile-failed",),
+        patterns=(
+            r"Dynamo is not supported on Python (?P<python>[\d.]+)",
+            r"torch\.compile is not supported on Python (?P<python>[\d.]+)",
+            r"Python (?P<python>[\d.]+)\+ not yet supported for torch\.compile",
+        ),
+        cause="this torch cannot compile under this Python: torch.compile needs a Python older than {python}, or a newer "
+        "torch",
+        probe="python -c 'import sys, torch; print(sys.version, torch.__version__)'",
+        fix="update torch, start the ranks with an older Python (--python PATH), or run without it: `--env "
+        "TORCHDYNAMO_DISABLE=1`",
+        link="https://github.com/pytorch/pytorch/issues/120233",
     ),
 )

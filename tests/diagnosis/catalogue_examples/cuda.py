@@ -38,6 +38,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
             "torch 2.4, source",
         ),
+        (
+            "RuntimeError: XPU out of memory. Tried to allocate 1.00 GiB (GPU 0; 47.95 GiB total capacity",
+            "torch 2.5, source",
+        ),
+        (
+            "RuntimeError: MPS backend out of memory (MPS allocated: 18.04 GB, other allocations: 100.00 MB, max allowed: 18.13 GB).",
+            "torch 2.5, source",
+        ),
+        (
+            "RuntimeError: CUDA driver error: out of memory",
+            "torch 2.5, source",
+        ),
+        (
+            "RuntimeError: HIP error: out of memory",
+            "torch ROCm, source",
+        ),
+        (
+            "torch.OutOfMemoryError: Allocation on device",
+            "torch 2.5, source",
+        ),
+        (
+            "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+            "cuDNN, documented",
+        ),
+        (
+            "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES) -5 (PI_ERROR_OUT_OF_RESOURCES)",
+            "Intel extension for PyTorch, documented",
+        ),
     ),
     "device-assert": (
         (
@@ -81,6 +109,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
             "ROCm 5.4, source",
+        ),
+        (
+            "'sm_120' is not a recognized processor for this target (ignoring processor)",
+            "https://github.com/pytorch/pytorch/issues/148551",
+        ),
+        (
+            "ptxas fatal   : Value 'sm_120' is not defined for option 'gpu-name'",
+            "ptxas of CUDA 12, documented",
         ),
     ),
     "no-cuda-gpus": (
@@ -142,6 +178,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices.",
             "transformers 4.30, source",
+        ),
+        (
+            "RuntimeError: 0 active drivers ([]). There should only be one.",
+            "torch 2.13, source",
         ),
     ),
     "cuda-compat-refused": (
@@ -212,6 +252,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Unable to find an engine to execute this computation",
             "torch 1.13, source",
         ),
+        (
+            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph.",
+            "torch 2.5, source",
+        ),
     ),
     "cublas-error": (
         (
@@ -229,6 +273,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`",
             "torch 2.1, source",
+        ),
+        (
+            "Exception: cublasLt ran into an error!",
+            "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/538",
+        ),
+        (
+            "RuntimeError: /TransformerEngine/transformer_engine/common/gemm/cublaslt_gemm.cu:282 in function cublas_gemm: cuBLAS Error: the requested functionality is not supported",
+            "https://github.com/ArcInstitute/evo2/issues/114",
+        ),
+        (
+            "RuntimeError: /tmp/transformer_engine/common/util/logging.h:39 in function check_cublas_: CUBLAS Error: the requested functionality is not supported",
+            "https://github.com/NVIDIA/TransformerEngine/issues/225",
         ),
     ),
     "cuda-after-fork": (
@@ -267,6 +323,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: HIP error: unspecified launch failure",
             "torch 2.3 ROCm, source",
+        ),
+        (
+            "RuntimeError: CUDA driver error: invalid argument",
+            "https://github.com/hiyouga/LlamaFactory/issues/7832",
         ),
     ),
     "nvlink-error": (
@@ -329,6 +389,86 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "UserWarning: Failed to clone() tensor with name model.layers.3.mlp.up_proj.weight on rank 1. This may mean that this state_dict entry could point to invalid memory regions after returning from state_dict() call if this parameter is managed by FSDP. Please check clone implementation of model.layers.3.mlp.up_proj.weight. Error: CUDA out of memory. Tried to allocate 172.00 MiB",
             "torch 2.4, source",
+        ),
+    ),
+    "gpu-launch-timeout": (
+        (
+            "RuntimeError: CUDA error: the launch timed out and was terminated",
+            "https://github.com/ultralytics/yolov5/issues/3736",
+        ),
+        (
+            "cudaErrorLaunchTimeout",
+            "CUDA, documented",
+        ),
+    ),
+    "kernel-launch-refused": (
+        (
+            "RuntimeError: CUDA error: invalid configuration argument",
+            "https://github.com/airsplay/lxmert/issues/28",
+        ),
+        (
+            "RuntimeError: CUDA error: too many resources requested for launch",
+            "CUDA, documented",
+        ),
+    ),
+    "gpu-without-fp8": (
+        (
+            "ValueError(\"type fp8e4nv not supported in this architecture. The supported fp8 dtypes are ('fp8e4b15', 'fp8e5')\")",
+            "https://github.com/kijai/ComfyUI-WanVideoWrapper/issues/1030",
+        ),
+        (
+            "AssertionError: CublasLt version 12.1.3.x or higher required for FP8 execution on Ada.",
+            "https://github.com/NVIDIA/TransformerEngine/issues/2538",
+        ),
+        (
+            "RuntimeError: torch._scaled_mm is only supported on CUDA devices with compute capability >= 9.0 or 8.9, or ROCm MI300+",
+            "torch 2.5, source",
+        ),
+    ),
+    "attention-kernel": (
+        (
+            "NotImplementedError: No operator found for `memory_efficient_attention_forward` with inputs:",
+            "https://github.com/facebookresearch/xformers/issues/1263",
+        ),
+        (
+            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
+            "https://github.com/SWivid/F5-TTS/issues/1201",
+        ),
+        (
+            "RuntimeError: FlashAttention backward for head dim > 192 requires A100/A800 or H100/H800",
+            "flash-attention 2.5, source",
+        ),
+        (
+            "RuntimeError: No available kernel. Aborting execution.",
+            "https://github.com/pytorch/torchtitan/issues/2065",
+        ),
+        (
+            "ValueError: No dot product attention support for the provided inputs!",
+            "https://github.com/flagos-ai/FlagScale/issues/312",
+        ),
+        (
+            "RuntimeError: Expected is_sm80 || is_sm90 to be true, but got false.",
+            "torch 2.0, https://github.com/pytorch/pytorch/issues/98771",
+        ),
+    ),
+    "triton-resources": (
+        (
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376.",
+            "triton, documented",
+        ),
+        (
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 163840, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
+            "https://github.com/pytorch/helion/issues/470",
+        ),
+        (
+            "torch._inductor.exc.InductorError: RuntimeError: No valid triton configs. OutOfMemoryError: out of resource: triton_mm Required: 262144 Hardware limit:232448 Reducing block sizes or `num_stages` may help.",
+            "torch 2.13, source",
+        ),
+    ),
+    "cudagraph-overwritten": (
+        (
+            'RuntimeError: Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run. Stack trace: File "model.py", line 7, in forward',
+            "https://github.com/pytorch/pytorch/issues/148439",
         ),
     ),
 }

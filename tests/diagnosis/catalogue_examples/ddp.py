@@ -6,6 +6,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: You can't train a model that has been loaded with `device_map='auto'` in any distributed mode.",
             "https://github.com/huggingface/accelerate/issues/2682",
         ),
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit precision on a different device than the one you're training on. Make sure you loaded the model on the correct device using for example `device_map={'':torch.cuda.current_device()}",
+            "accelerate 0.30, source",
+        ),
     ),
     "ddp-unused-parameters": (
         (
@@ -20,6 +24,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: It looks like your LightningModule has parameters that were not used in "
             "producing the loss returned by training_step.",
             "Lightning 2.4, source",
+        ),
+        (
+            "Parameters which did not receive grad for rank 0: model.encoder.layers.22.final_layer_norm.bias, model.encoder.layers.22.final_layer_norm.weight, model.encoder",
+            "https://github.com/speechbrain/speechbrain/issues/2340",
         ),
     ),
     "ddp-marked-twice": (
@@ -74,6 +82,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "operation due to inadequate shapes.",
             "accelerate 0.20, source",
         ),
+        (
+            "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 1 is all-gathering 2 parameters",
+            "torch 2.13, source",
+        ),
     ),
     "no-process-group": (
         (
@@ -97,6 +109,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "invalid-group-rank": (
         ("ValueError: Global rank 3 is not part of group <torch.distributed.ProcessGroup>", "torch 2.6, source"),
         ("AssertionError: world size (8) is not divisible by total_model_size (3)", "Megatron-LM, source"),
+        (
+            "RuntimeError: Mesh should not be bigger than default world size, but found 9 ranks!",
+            "https://github.com/pytorch/pytorch/issues/111452",
+        ),
+        (
+            "RuntimeError: The new group's rank should be within the the world_size set by init_process_group",
+            "https://github.com/hpcaitech/ColossalAI/issues/2910",
+        ),
     ),
     "fsdp-mixed-dtypes": (
         (
@@ -111,10 +131,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Cannot flatten integer dtype tensors",
             "https://github.com/meta-llama/llama-cookbook/issues/240",
         ),
+        (
+            "AssertionError: FSDP expects uniform original parameter dtype but got {torch.bfloat16, torch.float32}",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Only Tensors of floating point and complex dtype can require gradients",
+            "https://github.com/hiyouga/LlamaFactory/issues/3206",
+        ),
     ),
     "inplace-modified": (
         (
             "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: [torch.cuda.FloatTensor [64]] is at version 3; expected version 2 instead.",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: a leaf Variable that requires grad is being used in an in-place operation.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Output 0 of BackwardHookFunctionBackward is a view and is being modified inplace. This view was created inside a custom Function",
             "torch 2.2, source",
         ),
     ),
@@ -148,6 +184,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Tensor on device cpu is not on the expected device meta!",
             "torch 2.13, run",
         ),
+        (
+            "RuntimeError: Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cuda:1)",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)",
+            "Triton 3.2, source",
+        ),
+        (
+            "RuntimeError: Function ToCopyBackward0 returned an invalid gradient at index 0 - expected device cuda:1 but got cuda:0",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'. Please ensure that the gradient and the tensor are on the same device",
+            "https://github.com/pytorch/pytorch/pull/135156",
+        ),
     ),
     "shapes-differ": (
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
@@ -165,6 +225,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "size 5 for tensor number 1 in the list.",
             "torch 2.13, run",
         ),
+        (
+            "RuntimeError: The expanded size of the tensor (64) must match the existing size (96) at non-singleton dimension 1.  Target sizes: [96, 64].  Tensor sizes: [96]",
+            "https://github.com/rxtan2/Learning-Similarity-Conditions/issues/12",
+        ),
+        (
+            "RuntimeError: output with shape [1, 256] doesn't match the broadcast shape [8, 256]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: shape '[2, 2048, 32, 128]' is invalid for input of size 8388608",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: shape mismatch: value tensor of shape [3] cannot be broadcast to indexing result of shape [4]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Given groups=1, weight of size [64, 3, 7, 7], expected input[8, 1, 224, 224] to have 3 channels, but got 1 channels instead",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Gather got an input of invalid size: got [1, 230], but expected [1, 231]",
+            "https://github.com/pytorch/pytorch/issues/44141",
+        ),
+        (
+            "RuntimeError: Function MulBackward0 returned an invalid gradient at index 0 - got [8, 5] but expected shape compatible with [8, 4]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Trying to resize storage that is not resizable",
+            "https://github.com/autonomousvision/carla_garage/issues/12",
+        ),
     ),
     "dtypes-differ": (
         (
@@ -175,6 +267,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::BFloat16",
             "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: expected mat1 and mat2 to have the same dtype, but got: float != c10::BFloat16",
+            "https://github.com/InternLM/xtuner/issues/772",
+        ),
+        (
+            "RuntimeError: Input type (float) and bias type (c10::BFloat16) should be the same",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Found dtype Float but expected Half",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Index put requires the source and destination dtypes match, got Float for the destination and BFloat16 for the source.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: attempting to assign a gradient with dtype 'c10::BFloat16' to a tensor with dtype 'float'. Please ensure that the gradient and the tensor have the same dtype",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: long int and  query.dtype: c10::BFloat16 instead.",
+            "torch 2.13, source",
         ),
     ),
     "loss-is-nan": (
@@ -370,6 +486,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.",
             "torch 2.13, source",
         ),
+        (
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.",
+            "torch 2.13, source",
+        ),
     ),
     "ddp-graph-changed": (
         (
@@ -409,6 +529,212 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
             "torch 2.13, source",
+        ),
+    ),
+    "dtensor-mixed": (
+        (
+            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
+            "https://github.com/ecmwf/WeatherGenerator/issues/1811",
+        ),
+        (
+            "ValueError: All operands in aten.stack.default must have the same mesh, but got DeviceMesh('cuda', [1, 3], mesh_dim_names=('dp_shard_cp',)) and DeviceMesh('cuda', [[0, 1], [2, 3]], mesh_dim_names=('dp_shard_cp', 'tp')).",
+            "https://github.com/pytorch/torchtitan/issues/1325",
+        ),
+    ),
+    "dtensor-operation-missing": (
+        (
+            "NotImplementedError: Operator aten.select.int does not have a sharding strategy registered.",
+            "https://github.com/pytorch/pytorch/issues/147724",
+        ),
+        (
+            "RuntimeError: Sharding propagation failed for Op(op=aten.view.default, args_schema=Spec(f32[8, 4](S(0))))",
+            "torch 2.13, source",
+        ),
+    ),
+    "dcp-key-missing": (
+        (
+            "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
+            "https://github.com/huggingface/accelerate/issues/3971",
+        ),
+    ),
+    "dcp-size-differs": (
+        (
+            "ValueError: Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824]) for model.embed_tokens.weight",
+            "https://github.com/RLinf/RLinf/issues/655",
+        ),
+    ),
+    "shard-empty": (
+        (
+            "size mismatch for weight: copying a param with shape torch.Size([0, 17]) from checkpoint, the shape in current model is torch.Size([1, 17]).",
+            "https://github.com/pytorch/pytorch/issues/136228",
+        ),
+        (
+            "size mismatch for weight: copying a param with shape torch.Size([1, 17]) from checkpoint, the shape in current model is torch.Size([0, 17]).",
+            "torch 2.13, source",
+        ),
+    ),
+    "scaler-without-gradients": (
+        (
+            "AssertionError: No inf checks were recorded for this optimizer.",
+            "https://github.com/SheldonTsui/GOF_NeurIPS2021/issues/2",
+        ),
+    ),
+    "scaler-order": (
+        (
+            "RuntimeError: unscale_() has already been called on this optimizer since the last update().",
+            "https://github.com/pengxiao-song/LaWGPT/issues/124",
+        ),
+        (
+            "RuntimeError: unscale_() is being called after step().",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: step() has already been called since the last update().",
+            "torch 2.13, source",
+        ),
+    ),
+    "scaler-with-bf16": (
+        (
+            "NotImplementedError: \"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'",
+            "https://github.com/huggingface/trl/issues/4901",
+        ),
+    ),
+    "fp16-constant": (
+        (
+            "RuntimeError: value cannot be converted to type at::Half without overflow: -1e+08",
+            "https://github.com/facebookresearch/fairseq/issues/3575",
+        ),
+    ),
+    "meta-tensor": (
+        (
+            "NotImplementedError: Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module from meta to a different device.",
+            "https://github.com/pytorch/pytorch/issues/164554",
+        ),
+        (
+            "RuntimeError: FSDP parameters should be materialized from meta device before training, but the following were still on meta device: ['layers.0.weight']",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Tensor on device meta is not on the expected device cuda:0!",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Tensor.item() cannot be called on meta tensors",
+            "torch 2.6, source",
+        ),
+    ),
+    "fsdp-device": (
+        (
+            "ValueError: The module has CPU parameters or buffers when `sync_module_states=True`, which requires them to be on GPU. Please specify the `device_id` argument or move the module to GPU before passing it to FSDP.",
+            "torch 2.13, source",
+        ),
+        (
+            'RuntimeError: FSDP parameters should be materialized on CPU when enabling CPU offloading. For example, load a CPU state dict or call module.to_empty(device="cpu").',
+            "https://github.com/huggingface/accelerate/pull/3910",
+        ),
+        (
+            "ValueError: Inconsistent compute device and `device_id` on rank 1: cuda:0 vs cuda:1",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: Expects the parameter to already be moved to device cuda:0 but got cpu",
+            "torch 2.13, source",
+        ),
+    ),
+    "fsdp-root": (
+        (
+            "AssertionError: Non-root FSDP instance's `_is_root` should not have been set yet or should have been set to `False`",
+            "https://github.com/huggingface/trl/issues/1704",
+        ),
+        (
+            "RuntimeError: FSDP state has already been lazily initialized for layers.0",
+            "torch 2.13, source",
+        ),
+        (
+            "FSDP requires running forward through the root module first",
+            "torch 2.13, source",
+        ),
+    ),
+    "fsdp-layer-class": (
+        (
+            "Exception: Could not find the transformer layer class to wrap in the model.",
+            "https://github.com/huggingface/accelerate/issues/1943",
+        ),
+    ),
+    "ddp-compile": (
+        (
+            "NotImplementedError: DDPOptimizer backend: Found a higher order op in the graph. This is not supported.",
+            "https://github.com/huggingface/nanoVLM/issues/61",
+        ),
+        (
+            "  Explanation: Dynamo does not know how to trace method `set_runtime_stats_and_log` of class `Logger`",
+            "https://github.com/huggingface/accelerate/pull/4017",
+        ),
+    ),
+    "optimizer-state-device": (
+        (
+            "AssertionError: If capturable=False, state_steps should not be CUDA tensors.",
+            "https://github.com/open-mmlab/mmagic/issues/1988",
+        ),
+        (
+            "RuntimeError: params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: Tensors of the same index must be on the same device and the same dtype except `step` tensors that can be CPU and float32/64 notwithstanding",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: `fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but torch.float32 and meta",
+            "torch 2.13, source",
+        ),
+    ),
+    "checkpoint-device": (
+        (
+            "RuntimeError: Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1. Please use torch.load with map_location to map your storages to an existing device.",
+            "https://github.com/Juyong/CaricatureFace/issues/2",
+        ),
+    ),
+    "checkpoint-without-optimizer": (
+        (
+            "    optimizer.load_state_dict(checkpoint['optimizer'])\nKeyError: 'optimizer'",
+            "https://github.com/maudzung/SFA3D/issues/48",
+        ),
+    ),
+    "generator-device": (
+        (
+            "RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",
+            "https://github.com/ziangcao0312/DiffTF/issues/3",
+        ),
+        (
+            "RuntimeError: Expected a 'cuda:0' generator device but found 'cpu'",
+            "https://github.com/pytorch/pytorch/issues/61457",
+        ),
+    ),
+    "loss-not-scalar": (
+        (
+            "RuntimeError: grad can be implicitly created only for scalar outputs",
+            "torch 2.13, source",
+        ),
+    ),
+    "inference-tensor": (
+        (
+            "RuntimeError: Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.",
+            "https://github.com/huggingface/trl/issues/2983",
+        ),
+        (
+            "RuntimeError: Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing inplace update.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Cannot set version_counter for inference tensor",
+            "torch 2.2, source",
+        ),
+    ),
+    "loss-scale-falls": (
+        (
+            "[loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8\n[loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4, reducing to 2",
+            "https://github.com/ymcui/Chinese-LLaMA-Alpaca/issues/534",
         ),
     ),
 }
