@@ -65,6 +65,7 @@ _GATHERING = re.compile(
     r"_state_dict_utils\.py\""
     r"|in (?:_\w*post_state_dict_hook|get_(?:model_|optimizer_)?state_dict|_zero3_consolidated\w+)\b"
 )
+_PINNING = re.compile(r"in _?pin_memory\w*$")  # copies to memory of the host alone
 _LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
 
 
@@ -207,10 +208,12 @@ class LogReader:
         return Match(entry=BY_ID[known], values=match.values) if known else match
 
     def _by_frames(self, match: Match, trace: Traceback) -> Match:
-        """Return the entry of a full GPU while a state dict was gathered, where frames of its traceback show that."""
+        """Return the entry of a full GPU while a state dict was gathered, or of host memory, where frames show that."""
         if match.entry.id != "cuda-out-of-memory":
             return match
         frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
+        if any(map(_PINNING.search, frames)):
+            return Match(entry=BY_ID["pinned-memory"], values=match.values)
         gathered = any(map(_GATHERING.search, frames)) and not any(map(_LOADING.search, frames))
         return Match(entry=BY_ID["state-dict-memory"], values=match.values) if gathered else match
 

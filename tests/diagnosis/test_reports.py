@@ -201,7 +201,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/Zielon/metrical-tracker/issues/13": (
-        "undefined-symbol",
+        "extension-for-other-torch",
         (
             (
                 "ImportError: /env/lib/python3.7/site-packages/pytorch3d/_C.cpython-37m-x86_64-linux-gnu.so: "

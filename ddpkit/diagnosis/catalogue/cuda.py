@@ -391,6 +391,7 @@ ENTRIES = (
     ),
     Entry(
         id="gpu-without-fp8",
+        doubtful=True,
         title="type fp8e4nv not supported in this architecture; compute capability 8.9 or higher required for FP8 execution",
         explains=("compile-failed",),
         patterns=(
@@ -462,5 +463,15 @@ ENTRIES = (
         fix="compile without CUDA graphs: torch.compile(model) or mode='max-autotune-no-cudagraphs'. Or call "
         "torch.compiler.cudagraph_mark_step_begin() before each step, and clone outputs that are kept",
         link="https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html",
+    ),
+    Entry(
+        id="autotune-choice",
+        title="Exception out of resource: shared memory ... for benchmark choice TritonTemplateCaller",
+        kind="noise",
+        patterns=(r"for benchmark choice \w+Caller",),
+        cause="torch.compile tried a kernel that does not fit this GPU, and takes another one. This is harmless",
+        probe="nothing to check",
+        fix="nothing to do",
+        link="https://github.com/pytorch/ao/issues/1065",
     ),
 )

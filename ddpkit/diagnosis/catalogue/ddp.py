@@ -157,6 +157,7 @@ ENTRIES = (
             r"Cannot flatten integer dtype tensors",
             r"FSDP expects uniform original parameter (?P<what>dtype)",
             r"Only Tensors of floating point and complex dtype can require gradients",
+            r"Requires uniform (?P<what>dtype) across all gradients",
         ),
         cause="FSDP combines parameters of different types (bf16 and fp32, quantised, frozen) in one flat parameter",
         probe="print({p.dtype for p in model.parameters()}) before FSDP",
@@ -203,6 +204,7 @@ ENTRIES = (
         id="ddp-model-device",
         title="device_ids and output_device arguments only work with single-device/multiple-device GPU modules, but got module parameters {device(type='cpu')}",
         patterns=(
+            r"DistributedDataParallel's input module must be on the same type of devices.*locate in (?P<devices>\{.*\})",
             r"\boutput_device arguments only work with single-device/multiple-device GPU modules.*module parameters (?P<devices>\{.*\}|on device \S+)",
             r"SyncBatchNorm expected input tensor to be on GPU",
         ),
@@ -245,6 +247,11 @@ ENTRIES = (
             r"'weight' must be 2-D",
             r"has a non-zero number of elements, but its data is not allocated yet",
             r"\bsetStorage: .*are out of bounds for storage of size 0",
+            r"returned an invalid gradient at index \d+ - got .* but expected shape compatible with \[0\]",
+            r"assigned grad has data of a different size",
+            r"Expects storage to be allocated",
+            r"Expects tensor to be unsharded with size",
+            r"Cannot writeback when the (?:parameter|gradient) shape changes",
         ),
         cause="a parameter is used while it is empty: FSDP or ZeRO-3 has split it over the ranks. Its module is called "
         "outside of the wrapped model's forward, its weight is read directly, or two modules share it",
@@ -273,10 +280,15 @@ ENTRIES = (
     Entry(
         id="ddp-graph-changed",
         title="Your training graph has changed in this iteration: not compatible with static_graph set to True",
-        patterns=(r"Your training graph has changed in this iteration",),
-        cause="with static_graph=True, DDP expects that each step uses the same parameters, and a step used others",
+        patterns=(
+            r"Your training graph has changed in this iteration",
+            r"\bexpect_autograd_hooks_ INTERNAL ASSERT FAILED",
+        ),
+        cause="with static_graph=True, DDP expects the same parameters and one backward in each step. A step used others, or "
+        "called backward a second time on one forward",
         probe="grep -rn static_graph in the script and its configuration",
-        fix="remove static_graph=True, and use find_unused_parameters=True if some parameters are not used in each step",
+        fix="remove static_graph=True, and use find_unused_parameters=True if some parameters are not used in each step. "
+        "Add several losses up, and call backward once",
         link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
     ),
     Entry(
@@ -318,6 +330,7 @@ ENTRIES = (
         patterns=(
             r"IndexError: index out of range in self",
             r"IndexError: Target (?P<label>-?\d+) is out of bounds",
+            r"IndexError: index -?\d+ is out of bounds for dimension \d+ with size \d+",
         ),
         cause="[the label {label} is not below the number of classes. Or ]a token id is not below the size of an "
         "embedding: the tokenizer, the vocabulary or the longest position does not match the model",
@@ -348,7 +361,12 @@ ENTRIES = (
             r"Pointer argument \(at \d+\) cannot be accessed from Triton",
             r"invalid gradient at index \d+ - expected device ",
             r"attempting to assign a gradient with device type ",
-            r"module must have its parameters and buffers on device cuda:0",
+            r"module must have its parameters and buffers on device cuda:\d",
+            r"Tensor for (?:argument #\d+ )?'\w+' is on (?:CPU|GPU|cuda|cpu)",
+            r"argument should be a 1D CPU int64 tensor, but got 1D cuda",
+            r"Expected object of (?:device type|backend) \w+ but got (?:device type|backend) \w+",
+            r"arguments are located on different GPUs",
+            r"expected both inputs to be on same device",
             r"Tensor on device \S+ is not on the expected device",
         ),
         cause="a tensor and the model are on different devices. A batch was not moved, or the script uses cuda:0 "
@@ -374,6 +392,13 @@ ENTRIES = (
             r"Gather got an input of invalid size",
             r"invalid gradient at index \d+ - got \[",
             r"Trying to resize storage that is not resizable",
+            r"running_mean should contain \d+ elements not \d+",
+            r"The shape of the mask \[.*\] at index \d+ does not match the shape of the indexed tensor",
+            r"Calculated padded input size per channel: .*greater than actual input size",
+            r"Expected \d-dimensional input for \d-dimensional weight",
+            r"Expected \dD .* input to \w+, but got input of size",
+            r"which does not broadcast with previously seen size",
+            r"split_with_sizes expects split_sizes to sum exactly",
         ),
         cause="the shapes of two tensors do not match. The size of a layer is wrong, or the samples of a batch differ "
         "in length",
@@ -391,6 +416,8 @@ ENTRIES = (
             r"\bto have the same dtype, but got",
             r"Input type \((?P<one>[\w.:]+)\) and (?:weight|bias) type \((?P<other>[\w.:]+)\) should be the same",
             r"Found dtype (?P<one>\w+) but expected (?P<other>\w+)",
+            r"Expected object of scalar type (?P<one>\w+) but got scalar type (?P<other>\w+)",
+            r"to have one of the following scalar types: .*; but got (?P<one>[\w.]+) instead",
             r"requires the source and destination dtypes match, got",
             r"attempting to assign a gradient with dtype ",
             r"Expected attn_mask dtype to be bool or ",
@@ -409,8 +436,12 @@ ENTRIES = (
             r"(?i)\bloss is nan\b(?!.*skip)",
             r"Function '(?P<function>\w+)' returned nan values",
             r"Current loss scale already at minimum",
+            r"probability tensor contains either `inf`, `nan` or element < 0",
+            r"to satisfy the constraint .*, but found invalid values",
+            r"for gradients from `parameters` is non-finite",
+            r"all elements of (?:input|target) should be between 0 and 1",
         ),
-        cause="the loss became NaN or infinite. The learning rate is too large, fp16 overflows, or a sample is invalid",
+        cause="the loss or an output became NaN or infinite. The learning rate is too large, fp16 overflows, or a sample is invalid",
         probe="torch.autograd.set_detect_anomaly(True) reports the operation",
         fix="use bf16 instead of fp16, a lower learning rate, or gradient clipping. Check the batch at which it began",
         link="https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
@@ -581,6 +612,8 @@ ENTRIES = (
         title="failed finding central directory; Ran out of input; the checkpoint is cut off",
         patterns=(
             r"PytorchStreamReader failed (?:finding|reading|locating)",
+            r"storage has wrong (?:byte )?size: expected",
+            r"Invalid magic number; corrupt file",
             r"EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes",
             r"Error while deserializing header: (?P<error>\w+)",
@@ -879,5 +912,66 @@ ENTRIES = (
         fix="use bf16 (DeepSpeed: bf16.enabled; Trainer: --bf16), or fp32 on GPUs without bf16. Otherwise a lower learning "
         "rate, with a warm-up and gradient clipping",
         link="https://github.com/ymcui/Chinese-LLaMA-Alpaca/issues/534",
+    ),
+    Entry(
+        id="cudagraph-capture",
+        title="CUDA error: operation not permitted when stream is capturing",
+        explains=("cuda-unknown-error",),
+        patterns=(
+            r"operation not permitted when stream is capturing",
+            r"operation failed due to a previous error during capture",
+        ),
+        cause="a CUDA graph was recorded, and a call in between is not allowed in a graph: a synchronization, a copy to the "
+        "CPU, or a call of another thread",
+        probe="the first traceback shows the call; grep -rn 'cuda.graph\\|cuda_graph\\|reduce-overhead' of the script",
+        fix="run without CUDA graphs: vLLM --enforce-eager, torch.compile without mode='reduce-overhead', Megatron without "
+        "--enable-cuda-graph. In code of your own, move .item(), print and .cpu() out of the graph",
+        link="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+    ),
+    Entry(
+        id="scheduler-too-long",
+        title="Tried to step 1002 times. The specified number of total steps is 1000",
+        patterns=(
+            r"Tried to step (?P<steps>\d+) times\. The (?:specified|total) number of (?:total )?steps is (?P<total>\d+)",
+        ),
+        cause="the schedule of the learning rate has {total} steps, and the run makes more. Its length was computed for "
+        "another number of ranks, batches or epochs, or a resumed run begins at its end",
+        probe="print(len(loader) * epochs // accumulation) in a rank",
+        fix="total_steps = len(loader) * epochs of this rank, divided by the accumulation. accelerate steps a prepared "
+        "scheduler once for each rank: multiply by accelerator.num_processes",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.OneCycleLR.html",
+    ),
+    Entry(
+        id="scheduler-resume",
+        title="param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer",
+        patterns=(r"param 'initial_lr' is not specified in param_groups",),
+        cause="the scheduler was made with last_epoch, for a resumed run, and the optimizer's state was not loaded before",
+        probe="grep -n 'last_epoch' of the script",
+        fix="load the optimizer's state before the scheduler is made. Or make the scheduler without last_epoch, and call "
+        "scheduler.load_state_dict",
+        link="https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
+    ),
+    Entry(
+        id="sampler-and-shuffle",
+        title="sampler option is mutually exclusive with shuffle",
+        patterns=(
+            r"sampler option is mutually exclusive with shuffle",
+            r"DataLoader with IterableDataset: expected unspecified (?:shuffle|sampler|batch_sampler) option",
+        ),
+        cause="the DataLoader got a sampler, or a data set without a length, together with shuffle=True. In a distributed "
+        "run, DistributedSampler does the shuffling",
+        probe="grep -n 'DataLoader(' of the script",
+        fix="DataLoader(..., sampler=DistributedSampler(dataset), shuffle=False), and sampler.set_epoch(epoch). Shuffle an "
+        "IterableDataset in the data set",
+        link="https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",
+    ),
+    Entry(
+        id="sample-is-none",
+        title="batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
+        patterns=(r"batch must contain tensors, .* found <class 'NoneType'>",),
+        cause="a sample of the data set is None. The data set could not read a file, and returned nothing",
+        probe="print([i for i in range(len(dataset)) if dataset[i] is None][:5])",
+        fix="repair or remove that sample, or drop None in a collate_fn. Each rank still needs the same number of batches",
+        link="https://docs.pytorch.org/docs/stable/data.html",
     ),
 )

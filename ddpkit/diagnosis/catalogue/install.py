@@ -58,7 +58,10 @@ ENTRIES = (
         doubtful=True,
         title="cannot open shared object file: No such file or directory",
         # NCCL looks for plugins of these names, and continues without them.
-        patterns=(r"(?<![\w.+-])(?P<library>(?!libnccl-)[\w.+-]+\.so[\w.]*): cannot open shared object file",),
+        patterns=(
+            r"(?<![\w.+-])(?P<library>(?!libnccl-)[\w.+-]+\.so[\w.]*): cannot open shared object file",
+            r"nvrtc: error: failed to open (?P<library>libnvrtc-builtins\.so[\w.]*\d)",
+        ),
         cause="the dynamic linker cannot find {library} on this host. The library is not installed, is for another "
         "CUDA, or is not on LD_LIBRARY_PATH",
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",
@@ -222,7 +225,11 @@ ENTRIES = (
     Entry(
         id="torchvision-mismatch",
         title="operator torchvision::nms does not exist",
-        patterns=(r"operator torchvision::nms does not exist", r"Couldn't load custom C\+\+ ops"),
+        patterns=(
+            r"operator torchvision::nms does not exist",
+            r"Couldn't load custom C\+\+ ops",
+            r"Detected that PyTorch and \w+ were compiled with different CUDA",
+        ),
         cause="the releases of torchvision (or torchaudio) and torch do not match",
         probe="pip list | grep -i torch",
         fix="pip install --upgrade torch torchvision torchaudio, in one command from one index",
@@ -230,6 +237,7 @@ ENTRIES = (
     ),
     Entry(
         id="flash-attention-missing",
+        doubtful=True,
         title="FlashAttention2 has been toggled on, but it cannot be used; only supports Ampere GPUs or newer",
         patterns=(
             r"FlashAttention2 has been toggled on, but it cannot be used",
@@ -289,6 +297,7 @@ ENTRIES = (
     ),
     Entry(
         id="bitsandbytes",
+        doubtful=True,
         title="bitsandbytes: CUDA Setup failed; not compiled with GPU support",
         patterns=(
             r"CUDA Setup failed despite (?:GPU|CUDA) being available",
@@ -322,6 +331,7 @@ ENTRIES = (
     ),
     Entry(
         id="apex-not-built",
+        doubtful=True,
         title="No module named 'fused_layer_norm_cuda', 'amp_C'; APEX and CUDA required for fused optimizers",
         explains=("module-missing", "import-name"),
         patterns=(
@@ -339,6 +349,7 @@ ENTRIES = (
     ),
     Entry(
         id="transformer-engine-not-built",
+        doubtful=True,
         title="Could not find shared object file for Transformer Engine torch lib; No module named 'transformer_engine_torch'",
         explains=("module-missing",),
         patterns=(

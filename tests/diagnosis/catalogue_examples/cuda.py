@@ -471,4 +471,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/148439",
         ),
     ),
+    "autotune-choice": (
+        (
+            "E1012 00:28:45.382967 507 site-packages/torch/_inductor/select_algorithm.py:1322] [0/0] Exception out of resource: shared memory, Required: 163840, Hardware limit: 101376. Reducing block sizes or `num_stages` may help. for benchmark choice TritonTemplateCaller(/tmp/torchinductor_root/ba/cbav.py, num_stages=5)",
+            "https://github.com/pytorch/ao/issues/1065",
+        ),
+    ),
 }

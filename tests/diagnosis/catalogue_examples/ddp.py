@@ -139,6 +139,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Only Tensors of floating point and complex dtype can require gradients",
             "https://github.com/hiyouga/LlamaFactory/issues/3206",
         ),
+        (
+            "ValueError: Requires uniform dtype across all gradients but got {torch.float32, torch.bfloat16}",
+            "torch 2.13, source",
+        ),
     ),
     "inplace-modified": (
         (
@@ -208,6 +212,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'. Please ensure that the gradient and the tensor are on the same device",
             "https://github.com/pytorch/pytorch/pull/135156",
         ),
+        (
+            "RuntimeError: Tensor for 'out' is on CPU, Tensor for argument #1 'self' is on CPU, but expected them to be on GPU (while checking arguments for addmm)",
+            "torch 1.7, source",
+        ),
+        (
+            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected object of device type cuda but got device type cpu for argument #1 'self' in call to _th_index_select",
+            "torch 1.5, source",
+        ),
+        (
+            "RuntimeError: arguments are located on different GPUs at /pytorch/aten/src/THC/generic/THCTensorIndex.cu:400",
+            "torch 1.5, source",
+        ),
+        (
+            "RuntimeError: binary_op(): expected both inputs to be on same device, but input a is on cuda:1 and input b is on cuda:0",
+            "torch 1.6, source",
+        ),
     ),
     "shapes-differ": (
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
@@ -257,6 +281,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Trying to resize storage that is not resizable",
             "https://github.com/autonomousvision/carla_garage/issues/12",
         ),
+        (
+            "RuntimeError: running_mean should contain 256 elements not 128",
+            "torch 2.13, source",
+        ),
+        (
+            "IndexError: The shape of the mask [16] at index 0 does not match the shape of the indexed tensor [15] at index 0",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size can't be greater than actual input size",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected 4-dimensional input for 4-dimensional weight [64, 3, 7, 7], but got 3-dimensional input of size [3, 224, 224] instead",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [1, 2, 3, 4, 5]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: einsum(): subscript i has size 4 for operand 1 which does not broadcast with previously seen size 8",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: split_with_sizes expects split_sizes to sum exactly to 12 (input tensor's size at dimension -1), but got split_sizes=[4, 4]",
+            "torch 2.13, source",
+        ),
     ),
     "dtypes-differ": (
         (
@@ -292,6 +344,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: long int and  query.dtype: c10::BFloat16 instead.",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: Expected object of scalar type Half but got scalar type Float for argument #2 'mat2' in call to _th_mm",
+            "torch 1.5, source",
+        ),
+        (
+            "RuntimeError: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.cuda.FloatTensor instead (while checking arguments for embedding)",
+            "torch 2.13, source",
+        ),
     ),
     "loss-is-nan": (
         ("Loss is nan, stopping training", "MAE, source"),
@@ -299,6 +359,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
             "DeepSpeed, source",
+        ),
+        (
+            "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Expected parameter loc (Tensor of shape (2, 4)) of distribution Normal(loc: torch.Size([2, 4])) to satisfy the constraint Real(), but found invalid values:",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot be clipped.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: all elements of input should be between 0 and 1",
+            "torch 2.13, source",
         ),
     ),
     "zero3-not-gathered": (
@@ -339,6 +415,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "_pickle.UnpicklingError: invalid load key, '\\x00'.",
             "Python 3.11, run",
+        ),
+        (
+            "RuntimeError: storage has wrong byte size: expected 4 got 1024",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Invalid magic number; corrupt file?",
+            "torch 2.13, source",
         ),
     ),
     "checkpoint-world-size": (
@@ -446,6 +530,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: SyncBatchNorm expected input tensor to be on GPU",
             "torch 2.13, source",
         ),
+        (
+            "ValueError: DistributedDataParallel's input module must be on the same type of devices, but input module parameters locate in {'cpu', 'cuda'}.",
+            "torch 2.13, source",
+        ),
     ),
     "nothing-to-train": (
         (
@@ -476,6 +564,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: setStorage: sizes [4096, 4096], strides [1, 4096], storage offset 0, and itemsize 2 requiring a storage size of 33554432 are out of bounds for storage of size 0",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: Function ViewBackward0 returned an invalid gradient at index 0 - got [2360064] but expected shape compatible with [0]",
+            "https://github.com/huggingface/accelerate/issues/1700",
+        ),
+        (
+            "RuntimeError: assigned grad has data of a different size",
+            "https://github.com/pytorch/pytorch/issues/93288",
+        ),
+        (
+            "AssertionError: Expects storage to be allocated",
+            "https://github.com/NCAR/miles-credit/issues/75",
+        ),
+        (
+            "RuntimeError: Expects tensor to be unsharded with size torch.Size([1024]) but got torch.Size([256])",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Cannot writeback when the parameter shape changes",
+            "torch 2.13, source",
+        ),
     ),
     "checkpoint-recompute-differs": (
         (
@@ -495,6 +603,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but then got unused in the second iteration. this is not compatible with static_graph set to True.",
             "torch 2.13, source",
+        ),
+        (
+            'RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at "../torch/csrc/distributed/c10d/reducer.cpp":1504, please report a bug to PyTorch.',
+            "https://github.com/pytorch/pytorch/issues/106953",
         ),
     ),
     "batch-of-one": (
@@ -522,6 +634,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "IndexError: Target 10 is out of bounds.",
+            "torch 2.13, source",
+        ),
+        (
+            "IndexError: index 4 is out of bounds for dimension 0 with size 4",
             "torch 2.13, source",
         ),
     ),
@@ -735,6 +851,44 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8\n[loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4, reducing to 2",
             "https://github.com/ymcui/Chinese-LLaMA-Alpaca/issues/534",
+        ),
+    ),
+    "cudagraph-capture": (
+        (
+            "RuntimeError: CUDA error: operation not permitted when stream is capturing",
+            "CUDA, documented",
+        ),
+        (
+            "RuntimeError: CUDA error: operation failed due to a previous error during capture",
+            "CUDA, documented",
+        ),
+    ),
+    "scheduler-too-long": (
+        (
+            "ValueError: Tried to step 1002 times. The specified number of total steps is 1000",
+            "torch 2.13, source",
+        ),
+    ),
+    "scheduler-resume": (
+        (
+            "KeyError: \"param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer\"",
+            "torch 2.13, source",
+        ),
+    ),
+    "sampler-and-shuffle": (
+        (
+            "ValueError: sampler option is mutually exclusive with shuffle",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle=True",
+            "torch 2.13, source",
+        ),
+    ),
+    "sample-is-none": (
+        (
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
+            "torch 2.13, source",
         ),
     ),
 }

@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
             "https://github.com/CannyLab/tsne-cuda/issues/126",
         ),
+        (
+            "RuntimeError: nvrtc: error: failed to open libnvrtc-builtins.so.11.1.",
+            "CUDA 11, documented",
+        ),
     ),
     "undefined-symbol": (
         (
@@ -147,6 +151,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Couldn't load custom C++ ops. This can happen if your PyTorch and torchvision "
             "versions are incompatible",
             "torchvision 0.17, source",
+        ),
+        (
+            "RuntimeError: Detected that PyTorch and torchvision were compiled with different CUDA major versions. PyTorch has CUDA Version=12.1 and torchvision has CUDA Version=11.8.",
+            "torchvision 0.19, source",
         ),
     ),
     "flash-attention-missing": (
