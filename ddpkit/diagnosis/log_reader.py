@@ -55,7 +55,20 @@ _FULL_PLACES = {
 _NUMBERED_PLACES = {
     "global-rank-as-gpu": re.compile(r"/torch/distributed/(?:_shard/|checkpoint/|distributed_c10d\.py)")
 }
-_PLACES = {"disk-full": _FULL_PLACES, "quota": _FULL_PLACES, "invalid-device-ordinal": _NUMBERED_PLACES}
+# Code that gets tensors of the optimizer's state, and objects that other ranks sent.
+_SIZED_PLACES = {"optimizer-step-sizes": re.compile(r"/torch/optim/\w+\.py")}
+_LOADED_PLACES = {
+    "object-collective": re.compile(
+        r"/torch/distributed/distributed_c10d\.py|/fairseq/(?:distributed_utils|distributed/utils)\.py"
+    )
+}
+_PLACES = {
+    "disk-full": _FULL_PLACES,
+    "quota": _FULL_PLACES,
+    "invalid-device-ordinal": _NUMBERED_PLACES,
+    "shapes-differ": _SIZED_PLACES,
+    "checkpoint-broken": _LOADED_PLACES,
+}
 
 
 # torchrun reports its own end at the level WARNING.

@@ -516,6 +516,7 @@ Traceback (most recent call last):
     {call}
 OSError: {error}
 """
+SIZES = "The size of tensor a (8192384) must match the size of tensor b (262156288) at non-singleton dimension 0"
 
 
 @pytest.mark.parametrize(
@@ -530,6 +531,10 @@ OSError: {error}
         ("torch/distributed/_shard/sharding_spec/api.py", "CUDA error: invalid device ordinal", "global-rank-as-gpu"),
         ("torch/distributed/distributed_c10d.py", "CUDA error: invalid device ordinal", "global-rank-as-gpu"),
         ("torch/cuda/__init__.py", "CUDA error: invalid device ordinal", "invalid-device-ordinal"),
+        ("torch/optim/adamw.py", SIZES, "optimizer-step-sizes"),
+        ("torch/nn/functional.py", SIZES, "shapes-differ"),
+        ("torch/distributed/distributed_c10d.py", "EOFError: Ran out of input", "object-collective"),
+        ("torch/serialization.py", "EOFError: Ran out of input", "checkpoint-broken"),
     ],
 )
 def test_the_place_of_an_error_shows_its_cause(file: str, error: str, known: str) -> None:

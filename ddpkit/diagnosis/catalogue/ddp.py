@@ -827,7 +827,6 @@ ENTRIES = (
         patterns=(
             r"If capturable=(?:False|True), (?:params and )?state_steps (?:should not|must) be",
             r"params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device",
-            r"Tensors of the same index must be on the same device and the same dtype except `step`",
             r"`fused=True` requires all the params to be floating point Tensors of supported devices",
         ),
         cause="the states of the optimizer are not where its parameters are, or not of their type. They were loaded to "
@@ -973,5 +972,32 @@ ENTRIES = (
         probe="print([i for i in range(len(dataset)) if dataset[i] is None][:5])",
         fix="repair or remove that sample, or drop None in a collate_fn. Each rank still needs the same number of batches",
         link="https://docs.pytorch.org/docs/stable/data.html",
+    ),
+    Entry(
+        id="optimizer-step-sizes",
+        # Of `shapes-differ`, the frame above it decides: see ddpkit.diagnosis.log_reader.
+        title="The size of tensor a must match, in the optimizer's step; Tensors of the same index must be on the same device",
+        patterns=(r"Tensors of the same index must be on the same device and the same dtype except `step`",),
+        cause="in the optimizer's step, a gradient or a loaded state has another size or type than this rank's part of the parameter. "
+        "The state is of another number of ranks or another wrapper. Or FSDP did not reduce the gradients of an incomplete "
+        "accumulation at the end of the data",
+        probe="does the run resume? If not: (batches of a rank) modulo gradient_accumulation_steps",
+        fix="resume with the ranks and the wrapper of the run that saved, or with a new optimizer. Without a resume: a "
+        "gradient_accumulation_steps that divides the batches of a rank, and newer transformers and accelerate",
+        link="https://github.com/huggingface/transformers/issues/33413",
+    ),
+    Entry(
+        id="object-collective",
+        # Of `Ran out of input` and the like, the frame above it decides: see ddpkit.diagnosis.log_reader.
+        title="EOFError: Ran out of input, in all_gather_object; Unable to unpickle data from other workers",
+        explains=("checkpoint-broken",),
+        patterns=(r"Unable to unpickle data from other workers",),
+        cause="the bytes that arrived from another rank are no object. The ranks do not call the same collectives in the same "
+        "order, or two ranks use one GPU",
+        probe="py-spy dump --pid PID of each rank; grep -n 'set_device\\|_object' of the script",
+        fix="call object collectives on every rank, in the same order, with batches of the same number. Call "
+        "torch.cuda.set_device(LOCAL_RANK) before them. Or send them through gloo: "
+        "init_process_group(backend='cpu:gloo,cuda:nccl')",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object",
     ),
 )

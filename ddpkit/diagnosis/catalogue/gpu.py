@@ -121,6 +121,7 @@ ENTRIES = (
             "gpu-without-bf16",
             "cuda-init-failed",
             "nccl-cuda-failure",
+            "compile-failed",
         ),
         patterns=(
             r"API call is not supported in the installed CUDA driver",

@@ -797,10 +797,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.2, source",
         ),
         (
-            "RuntimeError: Tensors of the same index must be on the same device and the same dtype except `step` tensors that can be CPU and float32/64 notwithstanding",
-            "torch 2.2, source",
-        ),
-        (
             "RuntimeError: `fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but torch.float32 and meta",
             "torch 2.13, source",
         ),
@@ -889,6 +885,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
             "torch 2.13, source",
+        ),
+    ),
+    "optimizer-step-sizes": (
+        (
+            "RuntimeError: Tensors of the same index must be on the same device and the same dtype except `step` tensors that can be CPU and float32/64 notwithstanding",
+            "https://github.com/huggingface/transformers/pull/34645",
+        ),
+    ),
+    "object-collective": (
+        (
+            "Exception: Unable to unpickle data from other workers. all_gather_list requires all workers to enter the function together, so this error usually indicates that the workers have fallen out of sync somehow.",
+            "https://github.com/wxjiao/Data-Rejuvenation/issues/1",
         ),
     ),
 }
