@@ -1000,4 +1000,18 @@ ENTRIES = (
         "init_process_group(backend='cpu:gloo,cuda:nccl')",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object",
     ),
+    Entry(
+        id="fsdp-not-sharded",
+        title="sharded_state_dict can only be used when parameters are flatten and sharded; Expects sharded strategy",
+        patterns=(
+            r"_state_dict`` can only be used when parameters are flatten and sharded",
+            r"\bExpects sharded strategy\b",
+        ),
+        cause="FSDP does not split the parameters of this run: it has one GPU, or the strategy NO_SHARD. So they cannot be "
+        "saved or gathered in parts",
+        probe="echo $WORLD_SIZE; grep -rn 'state_dict_type\\|NO_SHARD\\|sharding_strategy' of the script and its configuration",
+        fix="use two or more GPUs, or StateDictType.FULL_STATE_DICT (accelerate: fsdp_state_dict_type: FULL_STATE_DICT). On "
+        "one GPU, run without FSDP",
+        link="https://github.com/pytorch/pytorch/pull/100208",
+    ),
 )

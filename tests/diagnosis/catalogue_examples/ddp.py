@@ -899,4 +899,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/wxjiao/Data-Rejuvenation/issues/1",
         ),
     ),
+    "fsdp-not-sharded": (
+        (
+            "RuntimeError: ``local_state_dict`` can only be used when parameters are flatten and sharded.",
+            "https://github.com/facebookresearch/dinov2/issues/273",
+        ),
+        (
+            "AssertionError: Expects sharded strategy",
+            "https://github.com/rllm-org/rllm/issues/53",
+        ),
+    ),
 }
