@@ -90,6 +90,7 @@ RETRY: Mapping[str, str] = {
     "cloud-no-capacity": "the cloud had no free machines",
     "shared-cache": "ranks used one cache at the same time",
     "checkpoint-directory-race": "ranks renamed one checkpoint at the same time",
+    "compile-cache-shared": "ranks compiled into one cache at the same time",
     "rendezvous-host-gone": "the host of the rendezvous ended",
     "ranks-missing": "a rank did not join in time",
     "store-wait": "a rank did not answer in time",

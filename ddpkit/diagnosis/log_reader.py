@@ -31,6 +31,7 @@ from ddpkit.diagnosis.line_prefixes import (
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
+from ddpkit.diagnosis.tensor_shapes import part_of_tensor
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 from ddpkit.diagnosis.xid import meaning_of_xid
@@ -53,6 +54,24 @@ _FULL_PLACES = {
     "shm-full": re.compile(r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py|/pandarallel/core\.py"),
     "triton-cache-full": re.compile(r"/triton/runtime/cache\.py"),
 }
+# Code of torch that got its GPU's number from a library or as an argument.
+_NUMBERED_PLACES = {
+    "global-rank-as-gpu": re.compile(r"/torch/distributed/(?:_shard/|checkpoint/|distributed_c10d\.py)")
+}
+# Code that gets tensors of the optimizer's state, and objects that other ranks sent.
+_SIZED_PLACES = {"optimizer-step-sizes": re.compile(r"/torch/optim/\w+\.py")}
+_LOADED_PLACES = {
+    "object-collective-broken": re.compile(
+        r"/torch/distributed/distributed_c10d\.py|/fairseq/(?:distributed_utils|distributed/utils)\.py"
+    )
+}
+_PLACES = {
+    "disk-full": _FULL_PLACES,
+    "quota": _FULL_PLACES,
+    "invalid-device-ordinal": _NUMBERED_PLACES,
+    "shapes-differ": _SIZED_PLACES,
+    "checkpoint-broken": _LOADED_PLACES,
+}
 
 
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
@@ -67,6 +86,7 @@ _GATHERING = re.compile(
     r"_state_dict_utils\.py\""
     r"|in (?:_\w*post_state_dict_hook|get_(?:model_|optimizer_)?state_dict|_zero3_consolidated\w+)\b"
 )
+_PINNING = re.compile(r"in _?pin_memory\w*$")  # copies to memory of the host alone
 _LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
 
 # A sentence of a message that says what to do.
@@ -219,19 +239,22 @@ class LogReader:
                 self._add_entry(index, self._by_place(match, index))
 
     def _by_place(self, match: Match, index: int) -> Match:
-        """Return the entry of the file system that is full, where the frame above the error shows it."""
-        if match.entry.id not in ("disk-full", "quota"):
+        """Return the entry of the place that the frame above an error shows, for example a file system that is full."""
+        places = _PLACES.get(match.entry.id)
+        if places is None:
             return match
         above = reversed(self.lines[max(0, index - FRAME_LINES) : index])
         frame = next((line for line in above if tracebacks.is_frame(line)), "")
-        known = next((name for name, place in _FULL_PLACES.items() if place.search(frame)), "")
+        known = next((name for name, place in places.items() if place.search(frame)), "")
         return Match(entry=BY_ID[known], values=match.values) if known else match
 
     def _by_frames(self, match: Match, trace: Traceback) -> Match:
-        """Return the entry of a full GPU while a state dict was gathered, where frames of its traceback show that."""
+        """Return the entry of a full GPU while a state dict was gathered, or of host memory, where frames show that."""
         if match.entry.id != "cuda-out-of-memory":
             return match
         frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
+        if any(map(_PINNING.search, frames)):
+            return Match(entry=BY_ID["pinned-memory"], values=match.values)
         gathered = any(map(_GATHERING.search, frames)) and not any(map(_LOADING.search, frames))
         return Match(entry=BY_ID["state-dict-memory"], values=match.values) if gathered else match
 
@@ -272,12 +295,17 @@ class LogReader:
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
-        values = {**self._context(index, match), **match.values}
+        context = self._context(index, match)
+        if speaker.rank is not None:
+            context.pop("rank", None)  # another rank can have printed the context
+        values = {**context, **(_failed_rank(trace, speaker) if trace else {}), **match.values}
         own = values.pop("speaker", "")
         if own and speaker.rank is None:
             speaker = replace(speaker, rank=int(own))
         if match.entry.kind == "death" and not speaker.host:
             speaker = replace(speaker, host=values.get("host", ""))
+        if match.entry.id == "dcp-size-differs":
+            values["reason"] = part_of_tensor(values["saved"], values["now"])
         if match.entry.id == "driver-too-old":
             values |= cuda_of_driver(values.get("version", ""))
         if match.entry.id == "gpu-xid":
@@ -324,6 +352,9 @@ class LogReader:
 
     def _add_exception(self, trace: Traceback, origin: RaisedException, kind: str = "cause") -> None:
         speaker, when = self._speaker(origin.number, trace.speaker)
+        failed = _failed_rank(trace, speaker)
+        if failed:
+            speaker = Speaker(rank=int(failed["rank"]))
         place = origin.place or origin.last
         where = f" at {place[0]}:{place[1]}" + (f" in {place[2]}" if place[2] else "") if place else ""
         last = trace.raised[-1]
@@ -400,6 +431,13 @@ def _by_sizes(match: Match, line: str) -> Match:
     others, contexts = memory_of_others(line), contexts_of_ranks(line)
     known = "gpu-memory-taken" if others else "ranks-on-one-gpu" if contexts else ""
     return Match(entry=BY_ID[known], values={**match.values, "reason": others or contexts}) if known else match
+
+
+def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
+    """Return the one rank that a traceback names as the failed one, where another rank prints it."""
+    if len(trace.failed) != 1 or speaker.rank in trace.failed:
+        return {}
+    return {"rank": str(next(iter(trace.failed))), "host": ""}
 
 
 def _where_to_look(origin: RaisedException) -> str:

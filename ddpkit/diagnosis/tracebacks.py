@@ -23,6 +23,7 @@ _LINK = {
 }
 _SPAWNED = re.compile(r"-- Process (\d+) terminated")
 _NESTED = ("Original Traceback", "-- Process ", "Remote traceback", "ray::")
+_OF_RANK = re.compile(r"Traceback \(most recent call last\): \(RANK (\d+)\)")  # that torch's checkpoints collected
 # Files of Python and of packages. Their names also stand in checkouts and in excerpts without `site-packages`.
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|/lib/python3[\d.]*/|/lib64/python3|<frozen|^<|importlib"
@@ -84,6 +85,7 @@ class Traceback:
     links: list[str] = field(default_factory=list)  # what stands between them: direct, during, nested, group
     own: set[int] = field(default_factory=set)  # lines of code in it, which are no message
     headers: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)  # ranks that the text names, where another rank can print it
 
     def origin(self) -> RaisedException:
         """Return the first exception; of one raised while another was handled, the later one, which was not handled."""
@@ -124,6 +126,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     others = taken = 0
     adjacent = False  # the line before was one of this traceback
     grouped = HEADER in lines[start] and "Exception Group" in lines[start]
+    trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
     index = start + 1
     while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES:
         text = text_of(index)
@@ -255,7 +258,10 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
         process = _SPAWNED.match(text)
         if process and not trace.speaker.known:
             trace.speaker = Speaker(rank=int(process[1]))
-        if text.startswith(_NESTED) or (_FRAME.match(text) and not in_group):
+        collected = _OF_RANK.match(text)
+        if collected:
+            trace.failed.add(int(collected[1]))
+        if collected or text.startswith(_NESTED) or (_FRAME.match(text) and not in_group):
             trace.end = at
             return "nested", at
         if not text.strip():

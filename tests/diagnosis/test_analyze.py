@@ -526,6 +526,7 @@ Traceback (most recent call last):
     {call}
 OSError: {error}
 """
+SIZES = "The size of tensor a (8192384) must match the size of tensor b (262156288) at non-singleton dimension 0"
 
 
 @pytest.mark.parametrize(
@@ -537,9 +538,16 @@ OSError: {error}
         ("site-packages/triton/runtime/cache.py", "[Errno 28] No space left on device", "triton-cache-full"),
         ("shutil.py", "[Errno 28] No space left on device", "disk-full"),
         ("shutil.py", "[Errno 122] Disk quota exceeded", "quota"),
+        ("torch/distributed/_shard/sharding_spec/api.py", "CUDA error: invalid device ordinal", "global-rank-as-gpu"),
+        ("torch/distributed/distributed_c10d.py", "CUDA error: invalid device ordinal", "global-rank-as-gpu"),
+        ("torch/cuda/__init__.py", "CUDA error: invalid device ordinal", "invalid-device-ordinal"),
+        ("torch/optim/adamw.py", SIZES, "optimizer-step-sizes"),
+        ("torch/nn/functional.py", SIZES, "shapes-differ"),
+        ("torch/distributed/distributed_c10d.py", "EOFError: Ran out of input", "object-collective-broken"),
+        ("torch/serialization.py", "EOFError: Ran out of input", "checkpoint-broken"),
     ],
 )
-def test_the_place_of_an_error_shows_what_is_full(file: str, error: str, known: str) -> None:
+def test_the_place_of_an_error_shows_its_cause(file: str, error: str, known: str) -> None:
     first = of(FULL.format(file=file, error=error, call="start()")).first
     assert first is not None
     assert first.id == known

@@ -21,6 +21,10 @@ ENTRIES = (
             r"HIP out of memory\. Tried to allocate",
             r"Cuda failure (?:\d+ )?'out of memory'",
             r"cuda runtime error \(2\) : out of memory",
+            r"CUDA driver error: out of memory",
+            r"\bHIP error: out of memory",
+            r"OutOfMemoryError: Allocation on device",
+            r"CUDNN_STATUS_ALLOC_FAILED",
         ),
         cause="the GPU's memory is full. The model, batch or sequence is too large, or another process uses a part of "
         "it. At the very start, that is usually a rank of an earlier run",
@@ -122,8 +126,10 @@ ENTRIES = (
             r"HIP error: invalid device function",
             r"hipErrorNoBinaryForGpu",
             r"NCCL WARN Cuda failure (?:\d+ )?'named symbol not found'",
+            r"'(?P<capability>sm_\w+)' is not a recognized processor for this target",
+            r"Value '(?P<capability>sm_\w+)' is not defined for option 'gpu-name'",
         ),
-        explains=("nccl-cuda-failure", "nccl-warning", "nccl-error"),
+        explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "compile-failed"),
         cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "
         "build supports",
         probe="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
@@ -154,6 +160,7 @@ ENTRIES = (
             r"mixed precision requires a GPU \(not 'cpu'\)",
             r"cuda is not available\. Please check your installation",
             r"ValueError: Type fp16 is not supported",
+            r"\b0 active drivers \(\[\]\)",
         ),
         explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "
@@ -271,6 +278,7 @@ ENTRIES = (
             r"Unable to find a valid cuDNN algorithm",
             r"Could not load library libcudnn\w*\.so",
             r"cuDNN version incompatibility",
+            r"\[cudnn_frontend\] Error: ",
         ),
         cause="cuDNN failed. The GPU's memory is nearly full, an earlier GPU error occurred, or a libcudnn other than "
         "torch's is loaded. Or this cuDNN does not support the GPU: it is too old or too new for it",
@@ -284,7 +292,9 @@ ENTRIES = (
         patterns=(
             r"cuFFT error: (?P<status>CUFFT_\w+)",
             r"cusolver error: (?P<status>CUSOLVER_STATUS_\w+)",
-            r"\bCUBLAS_STATUS_(?P<status>NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED)\b when calling",
+            r"\bCUBLAS_STATUS_(?P<status>NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED|ARCH_MISMATCH|MAPPING_ERROR)\b when calling",
+            r"\bcublasLt ran into an error",
+            r"in function \w*cublas\w*: (?:cuBLAS|CUBLAS) Error: (?P<status>[\w ]+)",
         ),
         cause="a call of cuBLAS, cuFFT or cuSOLVER failed on the GPU. The GPU's memory is full, an index was out of range "
         "before, or the library is not torch's or too old for this GPU",
@@ -317,6 +327,7 @@ ENTRIES = (
             r"CUDA kernel errors might be asynchronously reported",
             r"terminate called after throwing an instance of 'c10::CUDAError'",
             r"HIP error: (?P<error>.+)",
+            r"(?:RuntimeError|AcceleratorError): CUDA driver error: (?P<error>.+)",
         ),
         cause="a CUDA call failed[ ({error})]. The traceback can show the wrong line",
         probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
@@ -483,18 +494,6 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/2101",
     ),
     Entry(
-        id="launch-timed-out",
-        title="CUDA error: the launch timed out and was terminated",
-        patterns=(r"the launch timed out and was terminated",),
-        explains=("cuda-unknown-error", "nccl-cuda-failure"),
-        cause="a kernel ran longer than the watchdog of this GPU permits. The GPU also drives a display, whose kernels may "
-        "run a few seconds alone, or it hangs",
-        probe="nvidia-smi -q -d DISPLAY; nvidia-smi (Xorg in the list of processes); dmesg -T | grep -i xid",
-        fix="use GPUs without a display, or stop the display: `sudo systemctl isolate multi-user.target`. Otherwise reduce the "
-        "batch. If an Xid is in dmesg, see its number",
-        link="https://github.com/pytorch/pytorch/issues/10853",
-    ),
-    Entry(
         id="mpi-without-cuda",
         title="CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
         patterns=(r"CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",),
@@ -503,5 +502,117 @@ ENTRIES = (
         fix="use the backend nccl, also on AMD GPUs: init_process_group('nccl'). MPI may still start the ranks. Otherwise send "
         "tensors of the CPU",
         link="https://github.com/ROCm/pytorch/issues/453",
+    ),
+    Entry(
+        id="gpu-launch-timeout",
+        title="CUDA error: the launch timed out and was terminated",
+        explains=("cuda-unknown-error",),
+        patterns=(r"\bthe launch timed out and was terminated\b", r"\bcudaErrorLaunchTimeout\b"),
+        cause="a kernel ran longer than the driver allows on this GPU. The driver has such a limit on a GPU that also "
+        "drives a screen (Xorg, Wayland)",
+        probe="nvidia-smi --query-gpu=index,display_active,display_mode --format=csv; nvidia-smi | grep -iE 'xorg|wayland'",
+        fix="use the GPUs without a screen (CUDA_VISIBLE_DEVICES), or switch the desktop off: `sudo systemctl isolate "
+        "multi-user.target`. Otherwise a smaller batch, so that each kernel is shorter",
+        link="https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+    ),
+    Entry(
+        id="kernel-launch-refused",
+        title="CUDA error: invalid configuration argument; too many resources requested for launch",
+        explains=("cuda-unknown-error",),
+        patterns=(
+            r"(?:CUDA error: |Error )(?P<error>invalid configuration) argument",
+            r"CUDA error: (?P<error>too many resources) requested for launch",
+        ),
+        cause="a kernel was started with a size that the GPU does not accept ({error}). The batch is empty or very "
+        "large, or the kernel needs more registers than this GPU has",
+        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1, and print the shapes at that line",
+        fix="skip empty batches, or reduce the batch or the length. If the line is in a custom kernel, update or rebuild its "
+        "package",
+        link="https://github.com/NVIDIA/apex/issues/403",
+    ),
+    Entry(
+        id="gpu-without-fp8",
+        doubtful=True,
+        title="type fp8e4nv not supported in this architecture; compute capability 8.9 or higher required for FP8 execution",
+        explains=("compile-failed",),
+        patterns=(
+            r"\bfp8e4nv (?:data type is )?not supported\b",
+            r"\brequired for FP8 execution\b",
+            r"torch\._scaled_mm is only supported on CUDA devices with compute capability",
+        ),
+        cause="fp8 is requested, and this GPU or this cuBLAS does not have it. fp8 needs compute capability 8.9 or more: "
+        "an Ada or a Hopper GPU",
+        probe="nvidia-smi --query-gpu=name,compute_cap --format=csv; python -c 'import torch; print(torch.version.cuda)'",
+        fix="use bf16 in place of fp8 on this GPU (Megatron: without --fp8-format; accelerate: mixed_precision bf16; "
+        "weights in bf16). On Ada, use CUDA 12.1 or newer",
+        link="https://github.com/triton-lang/triton/issues/4319",
+    ),
+    Entry(
+        id="global-rank-as-gpu",
+        # Of `invalid device ordinal`, the frame above it decides: see ddpkit.diagnosis.log_reader.
+        title="CUDA error: invalid device ordinal, in torch.distributed, on the second node alone",
+        cause="torch.distributed uses a GPU number that this node does not have. Mostly it is the global rank in place "
+        "of LOCAL_RANK, which works on one node only",
+        probe="the frames above show who passes the number; python -c 'import torch; print(torch.__version__, "
+        "torch.cuda.device_count())'",
+        fix="update the library of that frame (torch 2.1 or newer for sharded checkpoints): `pip install -U torch "
+        "accelerate`. In the script: barrier(device_ids=[LOCAL_RANK]), and torch.cuda.set_device(LOCAL_RANK)",
+        link="https://github.com/pytorch/pytorch/issues/95892",
+    ),
+    Entry(
+        id="attention-kernel",
+        title="No operator found for `memory_efficient_attention_forward`; FlashAttention only support fp16 and bf16; No available kernel",
+        patterns=(
+            r"No operator found for `?memory_efficient_attention",
+            r"FlashAttention only supports? fp16",
+            r"FlashAttention (?:forward|backward) (?:only supports|for) head dim",
+            r"RuntimeError: No available kernel\. +Aborting execution",
+            r"No dot product attention (?:support|backend) ",
+            r"Expected is_sm80 \|\| ?is_sm90",
+        ),
+        cause="no attention kernel accepts these inputs. They are fp32 or on the CPU, the head size or the mask is not "
+        "supported, the GPU is too old, or the package was built without CUDA",
+        probe="print(q.dtype, q.device, q.shape) before the call; python -m xformers.info; Transformer Engine: NVTE_DEBUG=1 "
+        "NVTE_DEBUG_LEVEL=2",
+        fix="compute attention in bf16 or fp16: torch.autocast, or q.to(torch.bfloat16). Or use a kernel for all inputs: "
+        "attn_implementation='sdpa', without sdpa_kernel(...) or xformers. Install xformers for this torch",
+        link="https://github.com/facebookresearch/xformers/issues/1263",
+    ),
+    Entry(
+        id="triton-resources",
+        title="OutOfResources: out of resource: shared memory, Required: 163840, Hardware limit: 101376",
+        explains=("compile-failed",),
+        patterns=(
+            r"\bout of resource: [\w ]+?,? Required: ?(?P<needed>\d+),? Hardware limit: ?(?P<limit>\d+)"
+            r"(?!.*for benchmark choice)",
+        ),
+        cause="a Triton kernel needs {needed} bytes of the GPU's on-chip memory, and this GPU has {limit}. The kernel is tuned "
+        "for a larger GPU, or Triton is too new or too old for it",
+        probe="nvidia-smi --query-gpu=name,compute_cap --format=csv; pip list | grep -iE 'triton|torch'",
+        fix="use smaller blocks (BLOCK_SIZE, num_stages; flex_attention: kernel_options), or update torch with its Triton. "
+        "To run without the kernel: `--env TORCHDYNAMO_DISABLE=1`, or the package's option for plain torch",
+        link="https://github.com/pytorch/pytorch/issues/133254",
+    ),
+    Entry(
+        id="cudagraph-overwritten",
+        title="Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run",
+        explains=("compile-failed",),
+        patterns=(r"tensor output of CUDAGraphs that has been overwritten",),
+        cause="with CUDA graphs, each call of the compiled model writes its output to the same memory. The script uses an "
+        "output of an earlier call, for example with gradient accumulation",
+        probe="grep -rn 'reduce-overhead\\|max-autotune\\|cudagraphs' of the script and its configuration",
+        fix="compile without CUDA graphs: torch.compile(model) or mode='max-autotune-no-cudagraphs'. Or call "
+        "torch.compiler.cudagraph_mark_step_begin() before each step, and clone outputs that are kept",
+        link="https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html",
+    ),
+    Entry(
+        id="autotune-choice",
+        title="Exception out of resource: shared memory ... for benchmark choice TritonTemplateCaller",
+        kind="noise",
+        patterns=(r"for benchmark choice \w+Caller",),
+        cause="torch.compile tried a kernel that does not fit this GPU, and takes another one. This is harmless",
+        probe="nothing to check",
+        fix="nothing to do",
+        link="https://github.com/pytorch/ao/issues/1065",
     ),
 )

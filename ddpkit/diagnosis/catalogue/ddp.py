@@ -8,7 +8,10 @@ ENTRIES = (
     Entry(
         id="device-map-auto",
         title="You can't train a model that has been loaded with `device_map='auto'` in any distributed mode",
-        patterns=(r"been loaded with `device_map='auto'` in any distributed mode",),
+        patterns=(
+            r"been loaded with `device_map='auto'` in any distributed mode",
+            r"loaded in \S+ precision on a different device than the one you're training on",
+        ),
         cause="device_map='auto' spreads one model over all GPUs, and each rank needs a whole model of its own",
         probe="grep -n device_map in the script and its configuration",
         fix="remove device_map, or set device_map={'': int(os.environ['LOCAL_RANK'])}. A model too large for one GPU: "
@@ -20,10 +23,12 @@ ENTRIES = (
         title="Expected to have finished reduction in the prior iteration before starting a new one",
         patterns=(
             r"Expected to have finished reduction in the prior iteration",
-            r"Parameter (?:indices|names) which did not receive grad for rank (?P<rank>\d+)",
+            r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
             r"It looks like your LightningModule has parameters that were not used in producing the loss",
         ),
-        cause="some parameters of the model did not contribute to the loss on a rank. DDP waits for their gradients",
+        context=r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
+        cause="some parameters of the model[ ({reason})] did not contribute to the loss on a rank. DDP waits for their "
+        "gradients",
         probe="repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameters",
         fix="freeze unused layers (requires_grad_(False)), or use DistributedDataParallel(..., "
         "find_unused_parameters=True)",
@@ -174,18 +179,6 @@ ENTRIES = (
         link="https://docs.pytorch.org/tutorials/recipes/distributed_device_mesh.html",
     ),
     Entry(
-        id="dtensor-mixed",
-        title="aten.embedding.default: got mixed torch.Tensor and DTensor",
-        patterns=(r"(?:(?P<operation>[\w.]+): )?got mixed torch\.Tensor and DTensor",),
-        cause="a split parameter (DTensor) and a plain tensor meet[ in {operation}]. FSDP2 or tensor parallelism splits a "
-        "parameter, and it is used outside of its module's forward. Or only a part of the model is split",
-        probe="print({name: type(p.data).__name__ for name, p in model.named_parameters()})",
-        fix="call the module that fully_shard or parallelize_module got, not a part or a method of it: "
-        "register_fsdp_forward_method adds a method. Split the whole model, also embedding and head. With activation "
-        "checkpointing and several forward passes, update torch",
-        link="https://github.com/pytorch/pytorch/issues/153354",
-    ),
-    Entry(
         id="collective-sizes",
         title="output tensor size must be equal to world_size times input tensor size",
         patterns=(
@@ -244,20 +237,29 @@ ENTRIES = (
             r"FlatParameter`? requires uniform (?P<what>dtype|requires_grad)",
             r"Cannot flatten integer dtype tensors",
             r"Integer parameters are unsupported",
+            r"FSDP expects uniform original parameter (?P<what>dtype)",
+            r"Only Tensors of floating point and complex dtype can require gradients",
+            r"Requires uniform (?P<what>dtype) across all gradients",
         ),
         cause="FSDP combines parameters of different types (bf16 and fp32, quantised, frozen) in one flat parameter",
         probe="print({p.dtype for p in model.parameters()}) before FSDP",
-        fix="FSDP(..., use_orig_params=True), with the whole model in one dtype",
+        fix="FSDP(..., use_orig_params=True), with the whole model in one dtype. A model in 4 bits: "
+        "bnb_4bit_quant_storage=torch.bfloat16, the dtype of the rest; 8 bits do not work with FSDP",
         link="https://github.com/huggingface/peft/issues/484",
     ),
     Entry(
         id="inplace-modified",
         title="one of the variables needed for gradient computation has been modified by an inplace operation",
-        patterns=(r"variables needed for gradient computation has been modified by an inplace operation",),
-        cause="a tensor was modified in place before backward used it. Under DDP, a second forward pass also "
+        patterns=(
+            r"variables needed for gradient computation has been modified by an inplace operation",
+            r"leaf Variable that requires grad is being used in an in-place operation",
+            r"is a view and is being modified inplace",
+        ),
+        cause="a tensor was modified in place, and backward needs it as it was. Under DDP, a second forward pass also "
         "broadcasts buffers (BatchNorm) again",
         probe="with torch.autograd.set_detect_anomaly(True), the traceback shows the line",
-        fix="x = x + y instead of x += y. Under DDP: DistributedDataParallel(..., broadcast_buffers=False)",
+        fix="x = x + y instead of x += y, ReLU(inplace=False), and torch.no_grad() around changes of a parameter. Under "
+        "DDP: DistributedDataParallel(..., broadcast_buffers=False)",
         link="https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",
     ),
     Entry(
@@ -284,9 +286,9 @@ ENTRIES = (
         id="ddp-model-device",
         title="device_ids and output_device arguments only work with single-device/multiple-device GPU modules, but got module parameters {device(type='cpu')}",
         patterns=(
+            r"DistributedDataParallel's input module must be on the same type of devices.*locate in (?P<devices>\{.*\})",
             r"\boutput_device arguments only work with single-device/multiple-device GPU modules.*module parameters (?P<devices>\{.*\}|on device \S+)",
             r"SyncBatchNorm expected input tensor to be on GPU",
-            r"module has CPU parameters.* when `sync_module_states=True`",
         ),
         cause="the model is not on the rank's own GPU when DDP or FSDP wraps it[: its parameters are {devices}]",
         probe="print({p.device for p in model.parameters()}) before DDP",
@@ -328,6 +330,11 @@ ENTRIES = (
             r"has a non-zero number of elements, but its data is not allocated yet",
             r"\bsetStorage: .*are out of bounds for storage of size 0",
             r"AssertionError: \{'id': .*'status': 'NOT_AVAILABLE'",
+            r"returned an invalid gradient at index \d+ - got .* but expected shape compatible with \[0\]",
+            r"assigned grad has data of a different size",
+            r"Expects storage to be allocated",
+            r"Expects tensor to be unsharded with size",
+            r"Cannot writeback when the (?:parameter|gradient) shape changes",
         ),
         cause="a parameter is used while it is empty: FSDP or ZeRO-3 has split it over the ranks. Its module is called "
         "outside of the wrapped model's forward, its weight is read directly, or two modules share it",
@@ -343,6 +350,7 @@ ENTRIES = (
         patterns=(
             r"Recomputed values for the following tensors have different metadata",
             r"A different number of tensors was saved during the original forward and recomputation",
+            r"trying to save more tensors during recomputation",
         ),
         cause="activation checkpointing computed a part of the model again in backward, and got other tensors than in "
         "forward. Parameters are split (ZeRO-3), autocast is on in one of both only, or the code depends on a state that "
@@ -355,10 +363,15 @@ ENTRIES = (
     Entry(
         id="ddp-graph-changed",
         title="Your training graph has changed in this iteration: not compatible with static_graph set to True",
-        patterns=(r"Your training graph has changed in this iteration",),
-        cause="with static_graph=True, DDP expects that each step uses the same parameters, and a step used others",
+        patterns=(
+            r"Your training graph has changed in this iteration",
+            r"\bexpect_autograd_hooks_ INTERNAL ASSERT FAILED",
+        ),
+        cause="with static_graph=True, DDP expects the same parameters and one backward in each step. A step used others, or "
+        "called backward a second time on one forward",
         probe="grep -rn static_graph in the script and its configuration",
-        fix="remove static_graph=True, and use find_unused_parameters=True if some parameters are not used in each step",
+        fix="remove static_graph=True, and use find_unused_parameters=True if some parameters are not used in each step. "
+        "Add several losses up, and call backward once",
         link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
     ),
     Entry(
@@ -400,6 +413,7 @@ ENTRIES = (
         patterns=(
             r"IndexError: index out of range in self",
             r"IndexError: Target (?P<label>-?\d+) is out of bounds",
+            r"IndexError: index -?\d+ is out of bounds for dimension \d+ with size \d+",
         ),
         cause="[the label {label} is not below the number of classes. Or ]a token id is not below the size of an "
         "embedding: the tokenizer, the vocabulary or the longest position does not match the model",
@@ -424,8 +438,18 @@ ENTRIES = (
         title="Expected all tensors to be on the same device",
         patterns=(
             r"Expected all tensors to be on the same device",
-            r"Input type \(\S+\) and weight type \(\S+\) should be the same",
-            r"module must have its parameters and buffers on device cuda:0",
+            r"Input type \(torch\.cuda\.\w+\) and (?:weight|bias) type \(torch\.[A-Z]\w+\) should be the same",
+            r"Input type \((?:torch\.)?[A-Z]\w+\) and (?:weight|bias) type \(torch\.cuda\.\w+\) should be the same",
+            r"indices should be either on .* or on the same device as the indexed tensor",
+            r"Pointer argument \(at \d+\) cannot be accessed from Triton",
+            r"invalid gradient at index \d+ - expected device ",
+            r"attempting to assign a gradient with device type ",
+            r"module must have its parameters and buffers on device cuda:\d",
+            r"Tensor for (?:argument #\d+ )?'\w+' is on (?:CPU|GPU|cuda|cpu)",
+            r"argument should be a 1D CPU int64 tensor, but got 1D cuda",
+            r"Expected object of (?:device type|backend) \w+ but got (?:device type|backend) \w+",
+            r"arguments are located on different GPUs",
+            r"expected both inputs to be on same device",
             r"Tensor on device \S+ is not on the expected device",
         ),
         cause="a tensor and the model are on different devices. A batch was not moved, or the script uses cuda:0 "
@@ -442,6 +466,20 @@ ENTRIES = (
             r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)",
             r"Expected input batch_size \(\d+\) to match target batch_size",
             r"Sizes of tensors must match except in dimension",
+            r"The expanded size of the tensor \(\d+\) must match the existing size",
+            r"output with shape \[.*\] doesn't match the broadcast shape",
+            r"shape '\[.*\]' is invalid for input of size",
+            r"shape mismatch: value tensor of shape",
+            r"weight of size .* to have \d+ channels, but got \d+ channels instead",
+            r"Gather got an input of invalid size",
+            r"invalid gradient at index \d+ - got \[",
+            r"running_mean should contain \d+ elements not \d+",
+            r"The shape of the mask \[.*\] at index \d+ does not match the shape of the indexed tensor",
+            r"Calculated padded input size per channel: .*greater than actual input size",
+            r"Expected \d-dimensional input for \d-dimensional weight",
+            r"Expected \dD .* input to \w+, but got input of size",
+            r"which does not broadcast with previously seen size",
+            r"split_with_sizes expects split_sizes to sum exactly",
         ),
         cause="the shapes of two tensors do not match. The size of a layer is wrong, or the samples of a batch differ "
         "in length",
@@ -456,10 +494,17 @@ ENTRIES = (
             r"mat1 and mat2 must have the same dtype",
             r"expected scalar type (?P<one>\w+) but found (?P<other>\w+)",
             r"expected m1 and m2 to have the same dtype",
+            r"\bto have the same dtype, but got",
+            r"Input type \((?P<one>[\w.:]+)\) and (?:weight|bias) type \((?P<other>[\w.:]+)\) should be the same",
             r"Found dtype (?P<one>\w+) but expected (?P<other>\w+)",
+            r"Expected object of scalar type (?P<one>\w+) but got scalar type (?P<other>\w+)",
+            r"to have one of the following scalar types: .*; but got (?P<one>[\w.]+) instead",
+            r"requires the source and destination dtypes match, got",
+            r"attempting to assign a gradient with dtype ",
+            r"Expected attn_mask dtype to be bool or ",
         ),
-        cause="two tensors have different types. A part of the model or the input does not have the type of the mixed "
-        "precision",
+        cause="two tensors have different types[, {one} and {other}]. A part of the model or the input does not have the "
+        "type of the mixed precision",
         probe="print({p.dtype for p in model.parameters()}) and the input's dtype",
         fix="run the forward pass under torch.autocast, or cast the input to the model's dtype",
         link="https://docs.pytorch.org/docs/stable/amp.html",
@@ -481,8 +526,10 @@ ENTRIES = (
             r"to satisfy the constraint .*, but found invalid values",
             r"ValueError: Input (?:\w+ )?contains NaN",
             r"matrix contains invalid numeric entries",
+            r"for gradients from `parameters` is non-finite",
+            r"all elements of (?:input|target) should be between 0 and 1",
         ),
-        cause="the loss became NaN or infinite. The learning rate is too large, fp16 overflows, or a sample is invalid",
+        cause="the loss or an output became NaN or infinite. The learning rate is too large, fp16 overflows, or a sample is invalid",
         probe="torch.autograd.set_detect_anomaly(True) reports the operation",
         fix="use bf16 instead of fp16, a lower learning rate, or gradient clipping. Check the batch at which it began",
         link="https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
@@ -583,7 +630,6 @@ ENTRIES = (
         patterns=(
             r"loaded state dict contains a parameter group that doesn't match the (?:size of )?optimizer's group",
             r"loaded state dict has a different number of parameter groups",
-            r"Missing key in checkpoint state_dict: optim\w*\.(?P<key>\S+?)\.?$",
         ),
         cause="the checkpoint's optimizer state is of another set-up than this optimizer. Other parameters are trained "
         "(frozen layers, LoRA), or they are grouped in another way. Or another wrapper or number of GPUs was used (FSDP, "
@@ -658,6 +704,8 @@ ENTRIES = (
         title="failed finding central directory; Ran out of input; the checkpoint is cut off",
         patterns=(
             r"PytorchStreamReader failed (?:finding|reading|locating)",
+            r"storage has wrong (?:byte )?size: expected",
+            r"Invalid magic number; corrupt file",
             r"EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes",
             r"storage has wrong size: expected -?\d+ got \d+",
@@ -672,17 +720,377 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
     Entry(
-        id="no-gradients-to-unscale",
-        title="AssertionError: No inf checks were recorded for this optimizer",
+        id="dtensor-mixed",
+        title="aten.mm.default: got mixed torch.Tensor and DTensor; All operands must have the same mesh",
         patterns=(
-            r"AssertionError: No inf checks were recorded",
-            r"unscale_\(\) has already been called on this optimizer since the last update",
+            r"(?P<operation>\w+\.\w+)\.\w+: got mixed torch\.Tensor and DTensor",
+            r"operands in (?P<operation>\w+\.\w+)\.\w+ must have the same mesh",
+            r"\bgot mixed torch\.Tensor and DTensor",
         ),
-        cause="GradScaler found no gradients to unscale, or was used twice in one step. All parameters of the optimizer are "
-        "frozen, or the loss does not depend on them",
-        probe="after backward: print([name for name, p in model.named_parameters() if p.grad is not None])",
-        fix="give the optimizer the parameters that are trained (requires_grad=True), and a loss that depends on them. Call "
-        "backward, unscale_, step and update once in each step. With accelerate or Lightning, use no GradScaler of your own",
+        cause="an operation[ ({operation})] gets a parameter that is split over the ranks (DTensor), and one that is a "
+        "plain tensor or of another device mesh. A part of the model was not split, or is called alone",
+        probe="print({n: type(p).__name__ for n, p in model.named_parameters()}); the traceback shows the module",
+        fix="call the root model that fully_shard or parallelize_module got, and no part of it. Split all modules, or use "
+        "x.to_local() or x.full_tensor(). Clip the gradients of each mesh apart. Update torch for nested FSDP2 with "
+        "checkpointing",
+        link="https://github.com/pytorch/pytorch/issues/153354",
+    ),
+    Entry(
+        id="dtensor-operation-missing",
+        title="Operator aten.select.int does not have a sharding strategy registered",
+        patterns=(
+            r"Operator (?P<operation>[\w.]+) does not have a sharding strategy registered",
+            r"Sharding propagation failed (?:for|on)",
+        ),
+        cause="this torch cannot compute an operation[ ({operation})] on a tensor that is split over ranks (DTensor)",
+        probe="python -c 'import torch; print(torch.__version__)'; the traceback shows the line",
+        fix="compute it on the local part or the whole: x.to_local(), x.full_tensor(), and DTensor.from_local for the "
+        "result. Use torch.no_grad in place of inference_mode. Or update torch, which learns more operations",
+        link="https://github.com/pytorch/pytorch/issues/152249",
+    ),
+    Entry(
+        id="dcp-key-missing",
+        title="Missing key in checkpoint state_dict: optimizer.state.0.step",
+        patterns=(r"Missing key in checkpoint state_dict: (?P<key>\S*\w)",),
+        cause="the sharded checkpoint has no {key}, which the model or the optimizer of this run expects. It was saved by "
+        "another version, with other layers or names, or without the optimizer",
+        probe="python -c 'import sys; from torch.distributed.checkpoint import FileSystemReader as R; "
+        'print(*list(R(sys.argv[1]).read_metadata().state_dict_metadata)[:20], sep="\\n")\' CHECKPOINT',
+        fix="build the model and the optimizer as they were at the save, with the same versions. To load what is there: "
+        "DefaultLoadPlanner(allow_partial_load=True), or the model alone. Megatron: --dist-ckpt-strictness log_all",
+        link="https://github.com/pytorch/pytorch/issues/148252",
+    ),
+    Entry(
+        id="dcp-size-differs",
+        title="Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824])",
+        patterns=(
+            r"Size mismatch between saved (?P<saved>torch\.Size\(\[[\d, ]*\]\)) and current: "
+            r"(?P<now>torch\.Size\(\[[\d, ]*\]\)) for (?P<key>\S+)",
+        ),
+        cause="the sharded checkpoint has {key} as {saved}, and this run passes {now}[: {reason}]. The model's "
+        "configuration or the kind of its state dict differs from that of the save",
+        probe="print({k: v.shape for k, v in state_dict.items()}) before torch.distributed.checkpoint.load",
+        fix="pass the state dict in the form of the save: get_model_state_dict(model), or FSDP.state_dict_type(model, "
+        "StateDictType.SHARDED_STATE_DICT), never LOCAL_STATE_DICT. Otherwise build the model of the checkpoint",
+        link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+    ),
+    Entry(
+        id="shard-empty",
+        title="size mismatch: copying a param with shape torch.Size([0, 17]), the shape in current model is torch.Size([1, 17])",
+        explains=("checkpoint-mismatch",),
+        patterns=(
+            r"size mismatch for (?P<key>\S+): copying a param with shape torch\.Size\(\[0(?:, \d+)*\]\) from checkpoint",
+            r"size mismatch for (?P<key>\S+): .*current model is torch\.Size\(\[0, ",
+        ),
+        cause="a rank has no part of {key}: the first size of this tensor is less than the number of ranks, or does not "
+        "divide by it. The checkpoint itself is the right one",
+        probe="print({n: p.shape for n, p in model.named_parameters()}) before the model is split",
+        fix="update torch, as older releases cannot load such parts. Or use fewer ranks for this dimension, and do not split "
+        "small modules (fully_shard on larger ones)",
+        link="https://github.com/pytorch/pytorch/issues/136228",
+    ),
+    Entry(
+        id="scaler-without-gradients",
+        title="AssertionError: No inf checks were recorded for this optimizer",
+        patterns=(r"No inf checks were recorded",),
+        cause="the gradient scaler of fp16 found no gradient in the parameters of this optimizer. They are frozen, not used "
+        "in the loss, or replaced after the optimizer was made",
+        probe="after backward: print([(p.requires_grad, p.grad is None) for g in optimizer.param_groups for p in "
+        "g['params']])",
+        fix="make the optimizer after model.to(device), after DDP or FSDP and after adapters (LoRA). Call "
+        "scaler.scale(loss).backward() before scaler.step. With accelerate, use accelerator.backward alone",
         link="https://github.com/huggingface/accelerate/issues/328",
+    ),
+    Entry(
+        id="scaler-order",
+        title="unscale_() has already been called on this optimizer since the last update()",
+        patterns=(
+            r"unscale_\(\) has already been called on this optimizer",
+            r"unscale_\(\) is being called after step\(\)",
+            r"\bstep\(\) has already been called since the last update",
+        ),
+        cause="the gradient scaler of fp16 was called twice in one step: unscale_ or step once more before update. Often "
+        "gradients are clipped in each part of an accumulated step",
+        probe="grep -rn 'unscale_\\|clip_grad_norm_\\|scaler\\.' of the script",
+        fix="once for each step of the optimizer: unscale_, clip, scaler.step, scaler.update. transformers 4.30 does it "
+        "wrong: pip install -U transformers accelerate. bf16 needs no scaler",
+        link="https://github.com/huggingface/transformers/issues/23935",
+    ),
+    Entry(
+        id="scaler-with-bf16",
+        title="\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'",
+        explains=("dtype-not-implemented",),
+        patterns=(r"_amp_(?:foreach_)?non_finite_check_and_unscale_(?:cuda|)_?\"? not implemented for 'BFloat16'",),
+        cause="the gradients are bf16, and a gradient scaler is on, which is for fp16 alone",
+        probe="print({p.dtype for p in model.parameters()}); grep -rn 'fp16\\|GradScaler' of the script and its configuration",
+        fix="choose one of both: bf16 without a scaler (--bf16 without --fp16, GradScaler(enabled=False), "
+        "precision='bf16-mixed'), or fp16 with parameters in fp32",
+        link="https://github.com/pytorch/pytorch/issues/127176",
+    ),
+    Entry(
+        id="fp16-constant",
+        title="value cannot be converted to type at::Half without overflow",
+        patterns=(r"value cannot be converted to type (?P<dtype>[\w:]+) without overflow",),
+        cause="a constant of the code is too large for {dtype}. Mostly it is the value of an attention mask, such as -1e9 or "
+        "the minimum of fp32",
+        probe="the traceback shows the line; grep -rn 'masked_fill\\|finfo\\|-1e' of that file",
+        fix="use torch.finfo(x.dtype).min in that line, or update the model's code. Or use bf16, which has the range of fp32",
+        link="https://github.com/facebookresearch/fairseq/issues/3575",
+    ),
+    Entry(
+        id="meta-tensor",
+        title="NotImplementedError: Cannot copy out of meta tensor; no data!",
+        explains=("devices-differ",),
+        patterns=(
+            r"Cannot copy out of meta tensor",
+            r"should be materialized from meta device",
+            r"\bTensor on device meta is not on the expected device",
+            r"Tensor\.item\(\) cannot be called on meta tensors",
+        ),
+        cause="a parameter is still without data (on the device `meta`). The model was built empty on this rank, and its "
+        "weights were not loaded or sent before this line",
+        probe="print([n for n, p in model.named_parameters() if p.is_meta]); env | grep -E 'FSDP_|ACCELERATE_'",
+        fix="FSDP with accelerate: fsdp_sync_module_states true, or fsdp_cpu_ram_efficient_loading false. Otherwise "
+        "low_cpu_mem_usage=False, without device_map, or model.to_empty(device=...) and then load the weights. Update "
+        "transformers and accelerate",
+        link="https://github.com/huggingface/accelerate/issues/2031",
+    ),
+    Entry(
+        id="fsdp-device",
+        title="The module has CPU parameters or buffers when `sync_module_states=True`; FSDP parameters should be materialized on CPU",
+        patterns=(
+            r"module has CPU parameters.*sync_module_states=True",
+            r"FSDP parameters should be materialized on CPU when enabling CPU offloading",
+            r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+)",
+            r"Expects the parameter to already be moved to device",
+        ),
+        cause="FSDP finds parameters on another device than it expects: on the CPU without device_id, or on the GPU with "
+        "offloading to the CPU, or on the GPU of another rank",
+        probe="print({p.device for p in model.parameters()}) before FSDP",
+        fix="torch.cuda.set_device(LOCAL_RANK) first, and FSDP(..., device_id=torch.cuda.current_device()). With offloading, "
+        "load the weights on the CPU (FSDP2: CPUOffloadPolicy, model.to_empty(device='cpu')); accelerate: pip install -U "
+        "accelerate",
+        link="https://docs.pytorch.org/docs/stable/fsdp.html",
+    ),
+    Entry(
+        id="fsdp-root",
+        title="Non-root FSDP instance's `_is_root` should not have been set yet",
+        patterns=(
+            r"Non-root FSDP instance's `_is_root` should not have been set",
+            r"state has already been lazily initialized for",
+            r"requires running forward through the root module first",
+        ),
+        cause="a part of an FSDP model was called, or its state dict was taken, before the whole model. That part took "
+        "itself for the root",
+        probe="the traceback shows the call; grep -n 'module\\.\\|state_dict\\|generate' in the script",
+        fix="call the outermost FSDP model first, and never a part of it. Wrap the model once (no second prepare), and keep "
+        "a reference model in an FSDP of its own",
+        link="https://github.com/pytorch/pytorch/issues/113496",
+    ),
+    Entry(
+        id="fsdp-layer-class",
+        title="Could not find the transformer layer class to wrap in the model",
+        patterns=(r"Could not find the transformer layer class",),
+        cause="FSDP shall wrap the layers of a class, and the model has no module of that class. The name is misspelt or of "
+        "another model, or none was given",
+        probe="python -c 'from transformers import AutoModelForCausalLM as M; print({type(m).__name__ for m in "
+        'M.from_pretrained("MODEL").modules()})\'; cat ~/.cache/huggingface/accelerate/default_config.yaml',
+        fix="set fsdp_transformer_layer_cls_to_wrap to the class of this model's blocks (LlamaDecoderLayer, GPT2Block). "
+        "Or choose SIZE_BASED_WRAP. If FSDP is not wanted, remove it from accelerate's default_config.yaml",
+        link="https://github.com/huggingface/accelerate/issues/1943",
+    ),
+    Entry(
+        id="ddp-compile",
+        title="DDPOptimizer backend: Found a higher order op in the graph; Dynamo cannot trace DDP's Logger",
+        explains=("compile-failed",),
+        patterns=(
+            r"DDPOptimizer backend: Found a higher order op",
+            r"does not know how to trace method `set_runtime_stats_and_log`",
+        ),
+        cause="torch.compile cannot compile this model together with DDP: DDP splits the graph, or the wrapper of DDP itself "
+        "is compiled",
+        probe="grep -rn 'torch.compile\\|torch_compile\\|dynamo' of the script and its configuration",
+        fix="set torch._dynamo.config.optimize_ddp = False, and compile the model before DDP wraps it. Or run without it: "
+        "`--env TORCHDYNAMO_DISABLE=1`",
+        link="https://github.com/huggingface/nanoVLM/issues/61",
+    ),
+    Entry(
+        id="optimizer-state-device",
+        title="If capturable=False, state_steps should not be CUDA tensors; params, grads, exp_avgs must have same dtype, device",
+        patterns=(
+            r"If capturable=(?:False|True), (?:params and )?state_steps (?:should not|must) be",
+            r"params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device",
+            r"`fused=True` requires all the params to be floating point Tensors of supported devices",
+        ),
+        cause="the states of the optimizer are not where its parameters are, or not of their type. They were loaded to "
+        "another device, or the model moved after the optimizer was made. torch 1.12.0 does this, too",
+        probe="print({(k, v.device) for s in optimizer.state.values() for k, v in s.items() if hasattr(v, 'device')}); "
+        "python -c 'import torch; print(torch.__version__)'",
+        fix="make the optimizer after model.to(device), then load its state with map_location='cpu': load_state_dict moves "
+        "it. Update torch from 1.12.0",
+        link="https://github.com/pytorch/pytorch/issues/80809",
+    ),
+    Entry(
+        id="checkpoint-device",
+        title="Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1",
+        patterns=(
+            r"Attempting to deserialize object on CUDA device (?P<device>\d+) but torch\.cuda\.device_count\(\) is (?P<count>\d+)",
+        ),
+        cause="the checkpoint was saved from GPU {device}, and this rank sees {count} GPU(s). torch.load puts each tensor "
+        "where it was saved",
+        probe="python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
+        fix="torch.load(path, map_location='cpu'), then load_state_dict copies it to the rank's GPU",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.load.html",
+    ),
+    Entry(
+        id="checkpoint-without-optimizer",
+        title="KeyError: 'optimizer', or 'param_groups', in optimizer.load_state_dict",
+        patterns=(r"KeyError: '(?P<key>optimizer\w*|param_groups)'",),
+        needs=r"load_state_dict\(|saved_groups = |state_dict\[['\"]param_groups",
+        cause="the checkpoint has no `{key}`. It holds weights alone, for inference, or the state was saved in another "
+        "form (DeepSpeed, a scheduler's)",
+        probe="python -c 'import torch,sys; print(torch.load(sys.argv[1], map_location=\"cpu\").keys())' CHECKPOINT",
+        fix="load the weights alone and begin with a new optimizer, or resume from a checkpoint that the training saved",
+        link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
+    ),
+    Entry(
+        id="generator-device",
+        title="Expected a 'cuda' device type for generator but found 'cpu'",
+        patterns=(
+            r"[Ee]xpected a '(?P<one>[\w:]+)' device type for generator but found '(?P<other>[\w:]+)'",
+            r"[Ee]xpected a '(?P<one>[\w:]+)' generator device but found '(?P<other>[\w:]+)'",
+        ),
+        cause="random numbers are requested on {one} with a generator of {other}. Mostly the default device is the GPU, and "
+        "a sampler or DataLoader has a generator of the CPU",
+        probe="grep -rn 'set_default_tensor_type\\|set_default_device\\|Generator(' of the script",
+        fix="do not set the default device or tensor type to CUDA. Otherwise pass "
+        "DataLoader(..., generator=torch.Generator(device='cuda'))",
+        link="https://github.com/pytorch/pytorch/issues/61457",
+    ),
+    Entry(
+        id="loss-not-scalar",
+        title="grad can be implicitly created only for scalar outputs",
+        patterns=(r"grad can be implicitly created only for scalar outputs",),
+        cause="the loss has more than one number. With nn.DataParallel, it has one for each GPU",
+        probe="print(loss.shape)",
+        fix="loss.mean().backward(), or reduction='mean' in the loss. Use DDP in place of DataParallel",
+        link="https://github.com/huixiancheng/CENet/issues/8",
+    ),
+    Entry(
+        id="inference-tensor",
+        title="Inference tensors cannot be saved for backward",
+        patterns=(
+            r"Inference tensors cannot be saved for backward",
+            r"Inplace update to inference tensor outside InferenceMode",
+            r"Cannot set version_counter for inference tensor",
+        ),
+        cause="a tensor from torch.inference_mode() is used in training. Evaluation or generation made it, or a model was "
+        "built or gathered in that mode",
+        probe="grep -rn 'inference_mode' of the script",
+        fix="use torch.no_grad() in place of torch.inference_mode() (Lightning: Trainer(inference_mode=False)), or clone the "
+        "tensor",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad_mode.inference_mode.html",
+    ),
+    Entry(
+        id="loss-scale-falls",
+        title="OVERFLOW! Skipping step. Attempted loss scale: 4, reducing to 2, after 16, reducing to 8",
+        kind="hint",
+        patterns=(r"OVERFLOW! .*Attempted loss scale: (?P<scale>[248](?:\.0)?), reducing to [124]",),
+        needs=r"Attempted loss scale: (?:16|32)(?:\.0)?, reducing to (?:8|16)(?![\d.]*[1-9])",
+        explains=("loss-is-nan",),
+        cause="fp16 overflows in step after step, and the loss scale has fallen to {scale}. Each such step is skipped, and at "
+        "1 DeepSpeed ends the run",
+        probe="the lines with OVERFLOW: how many of the steps are skipped; grad_norm and the loss of the steps before",
+        fix="use bf16 (DeepSpeed: bf16.enabled; Trainer: --bf16), or fp32 on GPUs without bf16. Otherwise a lower learning "
+        "rate, with a warm-up and gradient clipping",
+        link="https://github.com/ymcui/Chinese-LLaMA-Alpaca/issues/534",
+    ),
+    Entry(
+        id="cudagraph-capture",
+        title="CUDA error: operation not permitted when stream is capturing",
+        explains=("cuda-unknown-error",),
+        patterns=(
+            r"operation not permitted when stream is capturing",
+            r"operation failed due to a previous error during capture",
+        ),
+        cause="a CUDA graph was recorded, and a call in between is not allowed in a graph: a synchronization, a copy to the "
+        "CPU, or a call of another thread",
+        probe="the first traceback shows the call; grep -rn 'cuda.graph\\|cuda_graph\\|reduce-overhead' of the script",
+        fix="run without CUDA graphs: vLLM --enforce-eager, torch.compile without mode='reduce-overhead', Megatron without "
+        "--enable-cuda-graph. In code of your own, move .item(), print and .cpu() out of the graph",
+        link="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+    ),
+    Entry(
+        id="scheduler-too-long",
+        title="Tried to step 1002 times. The specified number of total steps is 1000",
+        patterns=(
+            r"Tried to step (?P<steps>\d+) times\. The (?:specified|total) number of (?:total )?steps is (?P<total>\d+)",
+        ),
+        cause="the schedule of the learning rate has {total} steps, and the run makes more. Its length was computed for "
+        "another number of ranks, batches or epochs, or a resumed run begins at its end",
+        probe="print(len(loader) * epochs // accumulation) in a rank",
+        fix="total_steps = len(loader) * epochs of this rank, divided by the accumulation. accelerate steps a prepared "
+        "scheduler once for each rank: multiply by accelerator.num_processes",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.OneCycleLR.html",
+    ),
+    Entry(
+        id="scheduler-resume",
+        title="param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer",
+        patterns=(r"param 'initial_lr' is not specified in param_groups",),
+        cause="the scheduler was made with last_epoch, for a resumed run, and the optimizer's state was not loaded before",
+        probe="grep -n 'last_epoch' of the script",
+        fix="load the optimizer's state before the scheduler is made. Or make the scheduler without last_epoch, and call "
+        "scheduler.load_state_dict",
+        link="https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
+    ),
+    Entry(
+        id="sampler-and-shuffle",
+        title="sampler option is mutually exclusive with shuffle",
+        patterns=(
+            r"sampler option is mutually exclusive with shuffle",
+            r"DataLoader with IterableDataset: expected unspecified (?:shuffle|sampler|batch_sampler) option",
+        ),
+        cause="the DataLoader got a sampler, or a data set without a length, together with shuffle=True. In a distributed "
+        "run, DistributedSampler does the shuffling",
+        probe="grep -n 'DataLoader(' of the script",
+        fix="DataLoader(..., sampler=DistributedSampler(dataset), shuffle=False), and sampler.set_epoch(epoch). Shuffle an "
+        "IterableDataset in the data set",
+        link="https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",
+    ),
+    Entry(
+        id="sample-is-none",
+        title="batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
+        patterns=(r"batch must contain tensors, .* found <class 'NoneType'>",),
+        cause="a sample of the data set is None. The data set could not read a file, and returned nothing",
+        probe="print([i for i in range(len(dataset)) if dataset[i] is None][:5])",
+        fix="repair or remove that sample, or drop None in a collate_fn. Each rank still needs the same number of batches",
+        link="https://docs.pytorch.org/docs/stable/data.html",
+    ),
+    Entry(
+        id="optimizer-step-sizes",
+        # Of `shapes-differ`, the frame above it decides: see ddpkit.diagnosis.log_reader.
+        title="The size of tensor a must match, in the optimizer's step; Tensors of the same index must be on the same device",
+        patterns=(r"Tensors of the same index must be on the same device and the same dtype except `step`",),
+        cause="in the optimizer's step, a gradient or a loaded state has another size or type than this rank's part of the parameter. "
+        "The state is of another number of ranks or another wrapper. Or FSDP did not reduce the gradients of an incomplete "
+        "accumulation at the end of the data",
+        probe="does the run resume? If not: (batches of a rank) modulo gradient_accumulation_steps",
+        fix="resume with the ranks and the wrapper of the run that saved, or with a new optimizer. Without a resume: a "
+        "gradient_accumulation_steps that divides the batches of a rank, and newer transformers and accelerate",
+        link="https://github.com/huggingface/transformers/issues/33413",
+    ),
+    Entry(
+        id="fsdp-not-sharded",
+        title="sharded_state_dict can only be used when parameters are flatten and sharded; Expects sharded strategy",
+        patterns=(
+            r"_state_dict`` can only be used when parameters are flatten and sharded",
+            r"\bExpects sharded strategy\b",
+        ),
+        cause="FSDP does not split the parameters of this run: it has one GPU, or the strategy NO_SHARD. So they cannot be "
+        "saved or gathered in parts",
+        probe="echo $WORLD_SIZE; grep -rn 'state_dict_type\\|NO_SHARD\\|sharding_strategy' of the script and its configuration",
+        fix="use two or more GPUs, or StateDictType.FULL_STATE_DICT (accelerate: fsdp_state_dict_type: FULL_STATE_DICT). On "
+        "one GPU, run without FSDP",
+        link="https://github.com/pytorch/pytorch/pull/100208",
     ),
 )

@@ -469,4 +469,35 @@ ENTRIES = (
         "collator. With deepspeed 0.17: pip install 'deepspeed<0.17'",
         link="https://github.com/hiyouga/LlamaFactory/issues/8346",
     ),
+    Entry(
+        id="compile-cache-shared",
+        title="Stale file handle, or FileNotFoundError, in .triton/cache or torchinductor",
+        explains=("shared-cache", "stale-handle", "file-missing", "compile-failed", "library-missing"),
+        patterns=(
+            r"No such file or directory: '(?P<path>[^']*(?:\.triton/cache|/torchinductor_[^/']+))/",
+            r"(?P<path>[^\s':]*(?:\.triton/cache|/torchinductor_[^/\s]+))/\S*: .*Stale (?:NFS )?file handle",
+            r"Stale (?:NFS )?file handle: '(?P<path>[^']*(?:\.triton/cache|/torchinductor_[^/']+))/",
+            r"Directory not empty: '(?P<path>[^']*(?:\.triton/cache|/torchinductor_[^/']+))/",
+        ),
+        cause="several ranks or nodes compile into one cache, {path}, on a shared file system. One replaced or deleted a "
+        "file that another one was about to use",
+        probe="df -T {path}; env | grep -E 'TRITON_CACHE_DIR|TORCHINDUCTOR_CACHE_DIR'",
+        fix="use a cache on a local disk of each node: --env TRITON_CACHE_DIR=/tmp/triton-$USER --env "
+        "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. Then start again",
+        link="https://github.com/triton-lang/triton/issues/2688",
+    ),
+    Entry(
+        id="dcp-incomplete",
+        title="No such file or directory: '.../step-1000/.metadata'",
+        explains=("file-missing",),
+        patterns=(
+            r"No such file or directory: '(?P<path>[^']*)/\.metadata'",
+            r"No such file or directory: '(?P<path>[^']*)/__\d+_\d+\.distcp'",
+        ),
+        cause="the checkpoint in {path} is incomplete on this host. Its save was interrupted, as .metadata is written "
+        "last, or each node saved to its own disk",
+        probe="on each host: ls -la {path}; df -T {path}",
+        fix="resume from the checkpoint before it, and delete this one. Save to a file system that all nodes share",
+        link="https://github.com/awslabs/awsome-distributed-ai/issues/190",
+    ),
 )

@@ -257,17 +257,6 @@ ENTRIES = (
         link="https://github.com/HuangLK/transpeeder/issues/28",
     ),
     Entry(
-        id="quantised-model-placed",
-        title="You can't train a model that has been loaded in 8-bit precision on a different device than the one you're training on",
-        patterns=(
-            r"can't train a model that has been loaded in \S+ precision on (?:a different device|multiple devices)",
-        ),
-        cause="the quantised model is not on this rank's own GPU: each rank loaded it to GPU 0, or over all GPUs",
-        probe="grep -rn device_map of the script and its configuration",
-        fix="device_map={'': int(os.environ['LOCAL_RANK'])} in from_pretrained, in place of 'auto'",
-        link="https://github.com/huggingface/accelerate/issues/1840",
-    ),
-    Entry(
         id="model-offloaded",
         title="Some modules are dispatched on the CPU or the disk; You can't move a model that has some modules offloaded to cpu or disk",
         patterns=(
@@ -308,27 +297,6 @@ ENTRIES = (
         link="https://github.com/huggingface/accelerate/issues/1730",
     ),
     Entry(
-        id="meta-tensor",
-        title="Cannot copy out of meta tensor; no data!",
-        patterns=(r"Cannot copy out of meta tensor",),
-        cause="a part of the model has no data, only shapes: it was built on the device `meta`, and its weights were not loaded "
-        "on this rank. Usual: low_cpu_mem_usage, device_map, or rank 0 alone loads",
-        probe="print([n for n, p in model.named_parameters() if p.is_meta])",
-        fix="load without low_cpu_mem_usage and device_map. With FSDP: sync_module_states=True and a param_init_fn, or "
-        "fsdp_cpu_ram_efficient_loading: true with sync_module_states: true (accelerate)",
-        link="https://huggingface.co/docs/accelerate/usage_guides/fsdp",
-    ),
-    Entry(
-        id="fsdp-layer-class",
-        title="Could not find the transformer layer class LlamaDecoderLayer in the model",
-        patterns=(r"Could not find the transformer layer class(?: (?!to wrap)(?P<name>\S+))?",),
-        cause="FSDP is to wrap each layer of the class {name|in its configuration}, and the model has no such class",
-        probe="print({type(m).__name__ for m in model.modules()})",
-        fix="set fsdp_transformer_layer_cls_to_wrap to the class of the model's layers (Qwen2: Qwen2DecoderLayer), or omit it "
-        "and use the newest transformers",
-        link="https://huggingface.co/docs/accelerate/usage_guides/fsdp",
-    ),
-    Entry(
         id="fsdp-state",
         title="expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] but current state is TrainingState.IDLE",
         patterns=(
@@ -354,17 +322,6 @@ ENTRIES = (
         fix="without offload for a quantised model: device_map={'': LOCAL_RANK}, and pip install -U bitsandbytes peft accelerate. "
         "Otherwise correct the device that the call in the traceback gets",
         link="https://github.com/huggingface/peft/issues/1674",
-    ),
-    Entry(
-        id="ddp-inner-model-called",
-        title="expect_autograd_hooks_ INTERNAL ASSERT FAILED at reducer.cpp",
-        patterns=(r"expect_autograd_hooks_ INTERNAL ASSERT FAILED",),
-        cause="backward ran for a DDP model whose own forward was not called: the script or a patch calls the model inside "
-        "(model.module), or the program does not support several GPUs",
-        probe="grep -nE '\\.module|unwrap_model' of the script",
-        fix="call the DDP model itself in each training step. Update the library that patches the trainer (unsloth), or use one "
-        "GPU with it",
-        link="https://docs.pytorch.org/docs/stable/notes/ddp.html",
     ),
     Entry(
         id="dataset-smaller-than-ranks",
@@ -530,16 +487,6 @@ ENTRIES = (
         fix="use it on rank 0 only (`if wandb.run is not None`), and send the value to the other ranks with "
         "torch.distributed.broadcast_object_list",
         link="https://docs.wandb.ai/guides/track/log/distributed-training",
-    ),
-    Entry(
-        id="flash-attention-dtype",
-        title="FlashAttention only support fp16 and bf16 data type",
-        patterns=(r"FlashAttention only supports? fp16(?:,| and) bf16",),
-        cause="flash-attention got fp32 tensors: the model was loaded in fp32, or a layer returns fp32 outside of autocast",
-        probe="print({p.dtype for p in model.parameters()})",
-        fix="load it with torch_dtype=torch.bfloat16, or run under autocast (--bf16, --mixed_precision bf16). Otherwise "
-        "attn_implementation='sdpa'",
-        link="https://huggingface.co/docs/transformers/attention_interface",
     ),
     Entry(
         id="scheduler-optimizer",

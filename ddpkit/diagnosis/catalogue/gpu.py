@@ -127,6 +127,7 @@ ENTRIES = (
             "gpu-without-bf16",
             "cuda-init-failed",
             "nccl-cuda-failure",
+            "compile-failed",
         ),
         patterns=(
             r"API call is not supported in the installed CUDA driver",
@@ -134,6 +135,7 @@ ENTRIES = (
             r"CUDA [Dd]river version (?:found is (?P<version>\d+)\. Minimum|is insufficient for CUDA runtime)",
             r"provided PTX was compiled with an unsupported toolchain",
             r"cudaErrorInsufficientDriver",
+            r"\bdevice kernel image is invalid\b",
         ),
         cause="torch was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",
         probe="nvidia-smi, whose head shows the driver's CUDA version; python -c 'import torch; print(torch.version.cuda)'",

@@ -61,18 +61,6 @@ ENTRIES = (
         link="https://github.com/huggingface/transformers/issues/27925",
     ),
     Entry(
-        id="checkpoint-device-missing",
-        title="Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 1",
-        patterns=(
-            r"Attempting to deserialize object on CUDA device (?P<device>\d+) but torch\.cuda\.device_count\(\) is (?P<count>\d+)",
-        ),
-        cause="the checkpoint was saved from GPU {device}, and torch.load puts it there again. This process sees {count} "
-        "GPUs",
-        probe="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES, in a rank",
-        fix="torch.load(path, map_location='cpu'), then load_state_dict: that copies to the rank's own GPU",
-        link="https://docs.pytorch.org/docs/stable/generated/torch.load.html",
-    ),
-    Entry(
         id="tokenizer-newer",
         title="data did not match any variant of untagged enum; Tokenizer class ... does not exist; KeyError: 'mistral'",
         patterns=(
@@ -378,20 +366,5 @@ ENTRIES = (
         fix="on the login node: python -m nltk.downloader -d /shared/nltk_data {name}. Then --env "
         "NLTK_DATA=/shared/nltk_data",
         link="https://www.nltk.org/data.html",
-    ),
-    Entry(
-        id="distributed-checkpoint-incomplete",
-        title="No such file or directory: '.../.metadata'; '__8_0.distcp'",
-        patterns=(
-            r"No such file or directory: '(?P<path>[^']*/\.metadata)'",
-            r"No such file or directory: '(?P<path>[^']*/__\d+_\d+\.distcp)'",
-        ),
-        explains=("file-missing",),
-        cause="a checkpoint of torch.distributed.checkpoint is incomplete on this host: {path} is missing. Rank 0 writes "
-        ".metadata at the end, and each rank its own .distcp file",
-        probe="on each node: ls -la of that directory; df -T of it",
-        fix="save to a file system that all nodes share. If the run ended while it saved, resume from the checkpoint before "
-        "it",
-        link="https://github.com/RobinWu218/SimDINO/issues/24",
     ),
 )

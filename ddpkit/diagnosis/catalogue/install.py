@@ -64,7 +64,10 @@ ENTRIES = (
         doubtful=True,
         title="cannot open shared object file: No such file or directory",
         # NCCL looks for plugins of these names, and continues without them.
-        patterns=(r"(?<![\w.+-])(?P<library>(?!libnccl-)[\w.+-]+\.so[\w.]*): cannot open shared object file",),
+        patterns=(
+            r"(?<![\w.+-])(?P<library>(?!libnccl-)[\w.+-]+\.so[\w.]*): cannot open shared object file",
+            r"nvrtc: error: failed to open (?P<library>libnvrtc-builtins\.so[\w.]*\d)",
+        ),
         cause="the dynamic linker cannot find {library} on this host. The library is not installed, is for another "
         "CUDA, or is not on LD_LIBRARY_PATH",
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",
@@ -232,7 +235,10 @@ ENTRIES = (
             r"libcuda\.so cannot found",
             r"Failed to find C compiler",
             r"torch\._dynamo\.exc\.(?P<error>\w+)",
-            r"OutOfResources: out of resource: (?P<resource>[\w ]+)",
+            r"torch\._inductor\.exc\.(?P<error>\w+)",
+            r"\bPTXASError\b",
+            r"Triton Error \[CUDA\]: (?P<error>(?!out of memory).+)",
+            r"PassManager::run failed",
         ),
         cause="torch.compile could not compile a graph on this host. A C compiler, Python.h or libcuda.so is missing, "
         "triton has another version, or the compiler has a bug",
@@ -248,6 +254,7 @@ ENTRIES = (
             r"operator torchvision::nms does not exist",
             r"Couldn't load custom C\+\+ ops",
             r"PyTorch and torch(?:vision|audio) were compiled with different CUDA (?:major )?versions",
+            r"Detected that PyTorch and \w+ were compiled with different CUDA",
             r"partially initialized module 'torchvision' has no attribute 'extension'",
         ),
         explains=("torch-attribute",),
@@ -258,12 +265,15 @@ ENTRIES = (
     ),
     Entry(
         id="flash-attention-missing",
+        doubtful=True,
         title="FlashAttention2 has been toggled on, but it cannot be used; only supports Ampere GPUs or newer",
         patterns=(
             r"FlashAttention2 has been toggled on, but it cannot be used",
             r"FlashAttention only supports Ampere GPUs or newer",
             r"flash_attn seems to be not installed",
+            r"No module named '(?P<module>flash_attn\w*(?:\.\w+)*)'",
         ),
+        explains=("module-missing",),
         cause="flash-attention is requested, but is not installed or does not support this GPU",
         probe="pip list | grep flash; nvidia-smi -L",
         fix="use attn_implementation='sdpa', which needs no package, or pip install flash-attn --no-build-isolation",
@@ -316,13 +326,18 @@ ENTRIES = (
     ),
     Entry(
         id="bitsandbytes",
+        doubtful=True,
         title="bitsandbytes: CUDA Setup failed; not compiled with GPU support",
         patterns=(
             r"CUDA Setup failed despite (?:GPU|CUDA) being available",
             r"The installed version of bitsandbytes was compiled without GPU support",
             r"'NoneType' object has no attribute 'c\w+_grad_(?:fp|bf)\d+'",
+            r"name 'str2optimizer\w+' is not defined",
+            r"'NoneType' object has no attribute 'c(?:get|quantize|dequantize|gemm|adam)\w+'",
+            r"\blibbitsandbytes\w*\.so: undefined symbol",
         ),
-        cause="bitsandbytes finds no CUDA libraries, or was built without them",
+        explains=("undefined-symbol",),
+        cause="bitsandbytes finds no CUDA libraries, or was built without them or for another CUDA than torch's",
         probe="python -m bitsandbytes",
         fix="pip install --upgrade bitsandbytes, and add the directory of libcudart to LD_LIBRARY_PATH",
         link="https://huggingface.co/docs/bitsandbytes/main/en/errors",
@@ -489,5 +504,54 @@ ENTRIES = (
         fix="start from another directory, or build it there: pip install -v --no-build-isolation . in the directory of its "
         "setup.py, with this Python and torch. Of mmcv, install the variant with operators: mim install mmcv, or mmcv-full",
         link="https://github.com/open-mmlab/mmcv/issues/204",
+    ),
+    Entry(
+        id="apex-not-built",
+        doubtful=True,
+        title="No module named 'fused_layer_norm_cuda', 'amp_C'; APEX and CUDA required for fused optimizers",
+        explains=("module-missing", "import-name"),
+        patterns=(
+            r"No module named '(?P<module>amp_C|apex|apex\.[\w.]+|syncbn|fused_\w+_cuda|scaled_\w+softmax_cuda)'",
+            r"APEX and CUDA required for fused optimizers",
+            r"apex\.optimizers\.\w+ requires cuda extensions",
+            r"cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid\.session'",
+        ),
+        cause="NVIDIA's apex is not installed, or it was installed without its CUDA extensions. `pip install apex` is no "
+        "help: on PyPI, that name is another package",
+        probe="pip show apex; python -c 'import amp_C, fused_layer_norm_cuda'; nvcc --version",
+        fix="use torch's own: optim='adamw_torch', torch.nn.LayerNorm, torch.amp. Or uninstall apex, and build it from "
+        "https://github.com/NVIDIA/apex with --cpp_ext and --cuda_ext, with the CUDA toolkit of torch's version",
+        link="https://github.com/NVIDIA/apex#installation",
+    ),
+    Entry(
+        id="transformer-engine-not-built",
+        doubtful=True,
+        title="Could not find shared object file for Transformer Engine torch lib; No module named 'transformer_engine_torch'",
+        explains=("module-missing",),
+        patterns=(
+            r"Could not find shared object file.*Transformer Engine",
+            r"No module named '(?P<module>transformer_engine(?:_torch|_cu12|_extensions)?(?:\.\w+)*)'",
+        ),
+        cause="Transformer Engine is not installed, or its part for torch is missing or was not built",
+        probe="pip list | grep -i transformer; python -c 'import transformer_engine.pytorch'",
+        fix="`pip install --no-build-isolation 'transformer_engine[pytorch]'`, with torch, cuDNN and the CUDA toolkit "
+        "installed. Or run without it: Megatron has --transformer-impl local",
+        link="https://github.com/NVIDIA/TransformerEngine/issues/2505",
+    ),
+    Entry(
+        id="compile-python",
+        title="Dynamo is not supported on Python 3.12+; torch.compile is not supported on Python 3.14+",
+        explains=("compile-failed",),
+        patterns=(
+            r"Dynamo is not supported on Python (?P<python>[\d.]+)",
+            r"torch\.compile is not supported on Python (?P<python>[\d.]+)",
+            r"Python (?P<python>[\d.]+)\+ not yet supported for torch\.compile",
+        ),
+        cause="this torch cannot compile under this Python: torch.compile needs a Python older than {python}, or a newer "
+        "torch",
+        probe="python -c 'import sys, torch; print(sys.version, torch.__version__)'",
+        fix="update torch, start the ranks with an older Python (--python PATH), or run without it: `--env "
+        "TORCHDYNAMO_DISABLE=1`",
+        link="https://github.com/pytorch/pytorch/issues/120233",
     ),
 )

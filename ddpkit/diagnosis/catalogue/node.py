@@ -362,11 +362,16 @@ ENTRIES = (
         title="Cannot pin memory: CUDA error: out of memory in pin_memory",
         patterns=(
             r"Pin memory thread exited unexpectedly",
-            r"Caught RuntimeError in pin memory thread",
+            r"Caught \w+ in pin memory thread",
         ),
-        cause="the thread that pins batches died. The host's memory, or the limit for locked memory, is too small",
+        needs=r"out of memory|Cannot allocate memory|Pin memory thread exited unexpectedly",
+        # Of `CUDA error: out of memory`, the frames of its traceback decide, too: see ddpkit.diagnosis.log_reader.
+        explains=("cuda-out-of-memory",),
+        cause="the host's memory could not be pinned for transfers to the GPU. The host's memory, or the limit for locked "
+        "memory, is too small. Or this thread uses another rank's GPU, which is full",
         probe="free -g; ulimit -l",
-        fix="set pin_memory=False, or use fewer workers",
+        fix="DataLoader(..., pin_memory=False) or fewer workers. With offloading to the CPU, pin less: FSDP2 "
+        "CPUOffloadPolicy(pin_memory=False), DeepSpeed pin_memory false. Call torch.cuda.set_device(LOCAL_RANK) first",
         link="https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
     ),
     Entry(

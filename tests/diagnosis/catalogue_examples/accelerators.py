@@ -3,6 +3,18 @@
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "accelerator-out-of-memory": (
         (
+            "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES) -5 (PI_ERROR_OUT_OF_RESOURCES)",
+            "Intel extension for PyTorch, documented",
+        ),
+        (
+            "RuntimeError: MPS backend out of memory (MPS allocated: 18.04 GB, other allocations: 100.00 MB, max allowed: 18.13 GB).",
+            "torch 2.5, source",
+        ),
+        (
+            "RuntimeError: XPU out of memory. Tried to allocate 1.00 GiB (GPU 0; 47.95 GiB total capacity",
+            "torch 2.5, source",
+        ),
+        (
             "RuntimeError: NPU out of memory. Tried to allocate 386.00 MiB (NPU 2; 60.97 GiB total capacity; 59.57 GiB "
             "already allocated; 59.57 GiB current active; 16.54 MiB free; 60.06 GiB reserved in total by PyTorch) If "
             "reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.",

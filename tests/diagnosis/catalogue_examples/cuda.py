@@ -38,6 +38,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
             "torch 2.4, source",
         ),
+        (
+            "RuntimeError: CUDA driver error: out of memory",
+            "torch 2.5, source",
+        ),
+        (
+            "RuntimeError: HIP error: out of memory",
+            "torch ROCm, source",
+        ),
+        (
+            "torch.OutOfMemoryError: Allocation on device",
+            "torch 2.5, source",
+        ),
+        (
+            "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+            "cuDNN, documented",
+        ),
     ),
     "device-assert": (
         (
@@ -89,6 +105,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "gcn75:2336636:2336906 [0] enqueue.cc:58 NCCL WARN Cuda failure 'named symbol not found'",
             "https://github.com/NVIDIA/nccl/issues/1372",
+        ),
+        (
+            "'sm_120' is not a recognized processor for this target (ignoring processor)",
+            "https://github.com/pytorch/pytorch/issues/148551",
+        ),
+        (
+            "ptxas fatal   : Value 'sm_120' is not defined for option 'gpu-name'",
+            "ptxas of CUDA 12, documented",
         ),
     ),
     "no-cuda-gpus": (
@@ -159,6 +183,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "DeepSpeed 0.16, source",
         ),
         ("RuntimeError: HIP error: no ROCm-capable device is detected", "ROCm 6, source"),
+        (
+            "RuntimeError: 0 active drivers ([]). There should only be one.",
+            "torch 2.13, source",
+        ),
     ),
     "cuda-compat-refused": (
         (
@@ -240,6 +268,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Unable to find an engine to execute this computation",
             "torch 1.13, source",
         ),
+        (
+            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph.",
+            "torch 2.5, source",
+        ),
     ),
     "cublas-error": (
         (
@@ -257,6 +289,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`",
             "torch 2.1, source",
+        ),
+        (
+            "Exception: cublasLt ran into an error!",
+            "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/538",
+        ),
+        (
+            "RuntimeError: /TransformerEngine/transformer_engine/common/gemm/cublaslt_gemm.cu:282 in function cublas_gemm: cuBLAS Error: the requested functionality is not supported",
+            "https://github.com/ArcInstitute/evo2/issues/114",
+        ),
+        (
+            "RuntimeError: /tmp/transformer_engine/common/util/logging.h:39 in function check_cublas_: CUBLAS Error: the requested functionality is not supported",
+            "https://github.com/NVIDIA/TransformerEngine/issues/225",
         ),
     ),
     "cuda-after-fork": (
@@ -300,6 +344,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: HIP error: unspecified launch failure",
             "torch 2.3 ROCm, source",
+        ),
+        (
+            "RuntimeError: CUDA driver error: invalid argument",
+            "https://github.com/hiyouga/LlamaFactory/issues/7832",
         ),
     ),
     "nvlink-error": (
@@ -454,16 +502,104 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/nccl/issues/2101",
         ),
     ),
-    "launch-timed-out": (
+    "mpi-without-cuda": (
+        (
+            "RuntimeError: CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+            "https://github.com/ROCm/pytorch/issues/453",
+        ),
+    ),
+    "gpu-launch-timeout": (
+        (
+            "RuntimeError: CUDA error: the launch timed out and was terminated",
+            "https://github.com/ultralytics/yolov5/issues/3736",
+        ),
+        (
+            "cudaErrorLaunchTimeout",
+            "CUDA, documented",
+        ),
         (
             "RuntimeError: CUDA error: the launch timed out and was terminated",
             "https://github.com/facebookresearch/unbiased-teacher/issues/80",
         ),
     ),
-    "mpi-without-cuda": (
+    "kernel-launch-refused": (
         (
-            "RuntimeError: CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
-            "https://github.com/ROCm/pytorch/issues/453",
+            "RuntimeError: CUDA error: invalid configuration argument",
+            "https://github.com/airsplay/lxmert/issues/28",
+        ),
+        (
+            "RuntimeError: CUDA error: too many resources requested for launch",
+            "CUDA, documented",
+        ),
+    ),
+    "gpu-without-fp8": (
+        (
+            "ValueError(\"type fp8e4nv not supported in this architecture. The supported fp8 dtypes are ('fp8e4b15', 'fp8e5')\")",
+            "https://github.com/kijai/ComfyUI-WanVideoWrapper/issues/1030",
+        ),
+        (
+            "AssertionError: CublasLt version 12.1.3.x or higher required for FP8 execution on Ada.",
+            "https://github.com/NVIDIA/TransformerEngine/issues/2538",
+        ),
+        (
+            "RuntimeError: torch._scaled_mm is only supported on CUDA devices with compute capability >= 9.0 or 8.9, or ROCm MI300+",
+            "torch 2.5, source",
+        ),
+    ),
+    "attention-kernel": (
+        (
+            "NotImplementedError: No operator found for `memory_efficient_attention_forward` with inputs:",
+            "https://github.com/facebookresearch/xformers/issues/1263",
+        ),
+        (
+            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
+            "https://github.com/SWivid/F5-TTS/issues/1201",
+        ),
+        (
+            "RuntimeError: FlashAttention backward for head dim > 192 requires A100/A800 or H100/H800",
+            "flash-attention 2.5, source",
+        ),
+        (
+            "RuntimeError: No available kernel. Aborting execution.",
+            "https://github.com/pytorch/torchtitan/issues/2065",
+        ),
+        (
+            "ValueError: No dot product attention support for the provided inputs!",
+            "https://github.com/flagos-ai/FlagScale/issues/312",
+        ),
+        (
+            "RuntimeError: Expected is_sm80 || is_sm90 to be true, but got false.",
+            "torch 2.0, https://github.com/pytorch/pytorch/issues/98771",
+        ),
+        (
+            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
+            "flash-attn 2.7, source",
+        ),
+    ),
+    "triton-resources": (
+        (
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376.",
+            "triton, documented",
+        ),
+        (
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 163840, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
+            "https://github.com/pytorch/helion/issues/470",
+        ),
+        (
+            "torch._inductor.exc.InductorError: RuntimeError: No valid triton configs. OutOfMemoryError: out of resource: triton_mm Required: 262144 Hardware limit:232448 Reducing block sizes or `num_stages` may help.",
+            "torch 2.13, source",
+        ),
+    ),
+    "cudagraph-overwritten": (
+        (
+            'RuntimeError: Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run. Stack trace: File "model.py", line 7, in forward',
+            "https://github.com/pytorch/pytorch/issues/148439",
+        ),
+    ),
+    "autotune-choice": (
+        (
+            "E1012 00:28:45.382967 507 site-packages/torch/_inductor/select_algorithm.py:1322] [0/0] Exception out of resource: shared memory, Required: 163840, Hardware limit: 101376. Reducing block sizes or `num_stages` may help. for benchmark choice TritonTemplateCaller(/tmp/torchinductor_root/ba/cbav.py, num_stages=5)",
+            "https://github.com/pytorch/ao/issues/1065",
         ),
     ),
 }

@@ -6,6 +6,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: You can't train a model that has been loaded with `device_map='auto'` in any distributed mode.",
             "https://github.com/huggingface/accelerate/issues/2682",
         ),
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit precision on a different device than the one you're training on. Make sure you loaded the model on the correct device using for example `device_map={'':torch.cuda.current_device()}",
+            "accelerate 0.30, source",
+        ),
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit precision on a different device than the one you're training on. Make sure you loaded the model on the correct device using for example `device_map={'':torch.cuda.current_device()}` or `device_map={'':torch.xpu.current_device()}`",
+            "accelerate 1.3, source",
+        ),
     ),
     "ddp-unused-parameters": (
         (
@@ -20,6 +28,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: It looks like your LightningModule has parameters that were not used in "
             "producing the loss returned by training_step.",
             "Lightning 2.4, source",
+        ),
+        (
+            "Parameters which did not receive grad for rank 0: model.encoder.layers.22.final_layer_norm.bias, model.encoder.layers.22.final_layer_norm.weight, model.encoder",
+            "https://github.com/speechbrain/speechbrain/issues/2340",
         ),
     ),
     "ddp-marked-twice": (
@@ -85,6 +97,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 1 is all-gathering 0 parameters",
             "torch 2.6, source",
+        ),
+        (
+            "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 1 is all-gathering 2 parameters",
+            "torch 2.13, source",
         ),
     ),
     "no-process-group": (
@@ -177,12 +193,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/torchtitan/issues/1309",
         ),
     ),
-    "dtensor-mixed": (
-        (
-            "[rank1]: RuntimeError: aten.embedding.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
-            "https://github.com/pytorch/pytorch/issues/156535",
-        ),
-    ),
     "collective-sizes": (
         (
             "[rank5]: ValueError: output tensor size must be equal to world_size times input tensor size",
@@ -246,10 +256,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Integer parameters are unsupported",
             "https://github.com/artidoro/qlora/issues/198",
         ),
+        (
+            "AssertionError: FSDP expects uniform original parameter dtype but got {torch.bfloat16, torch.float32}",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Only Tensors of floating point and complex dtype can require gradients",
+            "https://github.com/hiyouga/LlamaFactory/issues/3206",
+        ),
+        (
+            "ValueError: Requires uniform dtype across all gradients but got {torch.float32, torch.bfloat16}",
+            "torch 2.13, source",
+        ),
     ),
     "inplace-modified": (
         (
             "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: [torch.cuda.FloatTensor [64]] is at version 3; expected version 2 instead.",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: a leaf Variable that requires grad is being used in an in-place operation.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Output 0 of BackwardHookFunctionBackward is a view and is being modified inplace. This view was created inside a custom Function",
             "torch 2.2, source",
         ),
     ),
@@ -283,6 +313,50 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Tensor on device cpu is not on the expected device meta!",
             "torch 2.13, run",
         ),
+        (
+            "RuntimeError: Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cuda:1)",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)",
+            "Triton 3.2, source",
+        ),
+        (
+            "RuntimeError: Function ToCopyBackward0 returned an invalid gradient at index 0 - expected device cuda:1 but got cuda:0",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: attempting to assign a gradient with device type 'cpu' to a tensor with device type 'cuda'. Please ensure that the gradient and the tensor are on the same device",
+            "https://github.com/pytorch/pytorch/pull/135156",
+        ),
+        (
+            "RuntimeError: Tensor for 'out' is on CPU, Tensor for argument #1 'self' is on CPU, but expected them to be on GPU (while checking arguments for addmm)",
+            "torch 1.7, source",
+        ),
+        (
+            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected object of device type cuda but got device type cpu for argument #1 'self' in call to _th_index_select",
+            "torch 1.5, source",
+        ),
+        (
+            "RuntimeError: arguments are located on different GPUs at /pytorch/aten/src/THC/generic/THCTensorIndex.cu:400",
+            "torch 1.5, source",
+        ),
+        (
+            "RuntimeError: binary_op(): expected both inputs to be on same device, but input a is on cuda:1 and input b is on cuda:0",
+            "torch 1.6, source",
+        ),
     ),
     "shapes-differ": (
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
@@ -295,6 +369,62 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 4 but got "
             "size 5 for tensor number 1 in the list.",
             "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: The expanded size of the tensor (64) must match the existing size (96) at non-singleton dimension 1.  Target sizes: [96, 64].  Tensor sizes: [96]",
+            "https://github.com/rxtan2/Learning-Similarity-Conditions/issues/12",
+        ),
+        (
+            "RuntimeError: output with shape [1, 256] doesn't match the broadcast shape [8, 256]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: shape '[2, 2048, 32, 128]' is invalid for input of size 8388608",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: shape mismatch: value tensor of shape [3] cannot be broadcast to indexing result of shape [4]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Given groups=1, weight of size [64, 3, 7, 7], expected input[8, 1, 224, 224] to have 3 channels, but got 1 channels instead",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Gather got an input of invalid size: got [1, 230], but expected [1, 231]",
+            "https://github.com/pytorch/pytorch/issues/44141",
+        ),
+        (
+            "RuntimeError: Function MulBackward0 returned an invalid gradient at index 0 - got [8, 5] but expected shape compatible with [8, 4]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: running_mean should contain 256 elements not 128",
+            "torch 2.13, source",
+        ),
+        (
+            "IndexError: The shape of the mask [16] at index 0 does not match the shape of the indexed tensor [15] at index 0",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size can't be greater than actual input size",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected 4-dimensional input for 4-dimensional weight [64, 3, 7, 7], but got 3-dimensional input of size [3, 224, 224] instead",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: [1, 2, 3, 4, 5]",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: einsum(): subscript i has size 4 for operand 1 which does not broadcast with previously seen size 8",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: split_with_sizes expects split_sizes to sum exactly to 12 (input tensor's size at dimension -1), but got split_sizes=[4, 4]",
+            "torch 2.13, source",
         ),
     ),
     "dtypes-differ": (
@@ -310,6 +440,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Found dtype Float but expected BFloat16",
             "torch 2.6, source",
+        ),
+        (
+            "RuntimeError: expected mat1 and mat2 to have the same dtype, but got: float != c10::BFloat16",
+            "https://github.com/InternLM/xtuner/issues/772",
+        ),
+        (
+            "RuntimeError: Input type (float) and bias type (c10::BFloat16) should be the same",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Found dtype Float but expected Half",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Index put requires the source and destination dtypes match, got Float for the destination and BFloat16 for the source.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: attempting to assign a gradient with dtype 'c10::BFloat16' to a tensor with dtype 'float'. Please ensure that the gradient and the tensor have the same dtype",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: long int and  query.dtype: c10::BFloat16 instead.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Expected object of scalar type Half but got scalar type Float for argument #2 'mat2' in call to _th_mm",
+            "torch 1.5, source",
+        ),
+        (
+            "RuntimeError: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.cuda.FloatTensor instead (while checking arguments for embedding)",
+            "torch 2.13, source",
         ),
     ),
     "loss-is-nan": (
@@ -363,6 +525,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: matrix contains invalid numeric entries",
             "scipy 1.10, source",
         ),
+        (
+            "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Expected parameter loc (Tensor of shape (2, 4)) of distribution Normal(loc: torch.Size([2, 4])) to satisfy the constraint Real(), but found invalid values:",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: The total norm of order 2.0 for gradients from `parameters` is non-finite, so it cannot be clipped.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: all elements of input should be between 0 and 1",
+            "torch 2.13, source",
+        ),
     ),
     "zero3-not-gathered": (
         (
@@ -414,6 +592,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: storage has wrong size: expected 0 got 512",
             "https://github.com/facebookresearch/XLM/issues/184",
+        ),
+        (
+            "RuntimeError: storage has wrong byte size: expected 4 got 1024",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Invalid magic number; corrupt file?",
+            "torch 2.13, source",
         ),
     ),
     "checkpoint-world-size": (
@@ -511,10 +697,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
             "torch 2.13, source",
         ),
-        (
-            "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
-            "https://github.com/huggingface/accelerate/issues/3971",
-        ),
     ),
     "ddp-model-device": (
         (
@@ -526,8 +708,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         (
-            "ValueError: The module has CPU parameters when `sync_module_states=True` is specified. Please specify `device_id` or move the module to GPU so that FSDP can broadcast the parameters: sync_module_states=True requires GPU.",
-            "https://github.com/huggingface/transformers/issues/25100",
+            "ValueError: DistributedDataParallel's input module must be on the same type of devices, but input module parameters locate in {'cpu', 'cuda'}.",
+            "torch 2.13, source",
         ),
     ),
     "nothing-to-train": (
@@ -563,6 +745,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: {'id': 0, 'status': 'NOT_AVAILABLE', 'numel': 0, 'ds_numel': 0, 'shape': (0,), 'ds_shape': (0,), 'requires_grad': True}",
             "DeepSpeed 0.16, source",
         ),
+        (
+            "RuntimeError: Function ViewBackward0 returned an invalid gradient at index 0 - got [2360064] but expected shape compatible with [0]",
+            "https://github.com/huggingface/accelerate/issues/1700",
+        ),
+        (
+            "RuntimeError: assigned grad has data of a different size",
+            "https://github.com/pytorch/pytorch/issues/93288",
+        ),
+        (
+            "AssertionError: Expects storage to be allocated",
+            "https://github.com/NCAR/miles-credit/issues/75",
+        ),
+        (
+            "RuntimeError: Expects tensor to be unsharded with size torch.Size([1024]) but got torch.Size([256])",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Cannot writeback when the parameter shape changes",
+            "torch 2.13, source",
+        ),
     ),
     "checkpoint-recompute-differs": (
         (
@@ -573,11 +775,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.",
             "torch 2.13, source",
         ),
+        (
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.",
+            "torch 2.13, source",
+        ),
     ),
     "ddp-graph-changed": (
         (
             "RuntimeError: Your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but then got unused in the second iteration. this is not compatible with static_graph set to True.",
             "torch 2.13, source",
+        ),
+        (
+            'RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at "../torch/csrc/distributed/c10d/reducer.cpp":1504, please report a bug to PyTorch.',
+            "https://github.com/pytorch/pytorch/issues/106953",
+        ),
+        (
+            'RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at "/pytorch/torch/csrc/distributed/c10d/reducer.cpp":1633, please report a bug to PyTorch.',
+            "https://github.com/OEvortex/unsloth/issues/14",
         ),
     ),
     "batch-of-one": (
@@ -607,6 +821,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "IndexError: Target 10 is out of bounds.",
             "torch 2.13, source",
         ),
+        (
+            "IndexError: index 4 is out of bounds for dimension 0 with size 4",
+            "torch 2.13, source",
+        ),
     ),
     "dataset-empty": (
         (
@@ -614,14 +832,284 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
-    "no-gradients-to-unscale": (
+    "dtensor-mixed": (
+        (
+            "[rank1]: RuntimeError: aten.embedding.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
+            "https://github.com/pytorch/pytorch/issues/156535",
+        ),
+        (
+            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
+            "https://github.com/ecmwf/WeatherGenerator/issues/1811",
+        ),
+        (
+            "ValueError: All operands in aten.stack.default must have the same mesh, but got DeviceMesh('cuda', [1, 3], mesh_dim_names=('dp_shard_cp',)) and DeviceMesh('cuda', [[0, 1], [2, 3]], mesh_dim_names=('dp_shard_cp', 'tp')).",
+            "https://github.com/pytorch/torchtitan/issues/1325",
+        ),
+    ),
+    "dtensor-operation-missing": (
+        (
+            "NotImplementedError: Operator aten.select.int does not have a sharding strategy registered.",
+            "https://github.com/pytorch/pytorch/issues/147724",
+        ),
+        (
+            "RuntimeError: Sharding propagation failed for Op(op=aten.view.default, args_schema=Spec(f32[8, 4](S(0))))",
+            "torch 2.13, source",
+        ),
+    ),
+    "dcp-key-missing": (
+        (
+            "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
+            "https://github.com/huggingface/accelerate/issues/3971",
+        ),
+        (
+            "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
+            "https://github.com/huggingface/accelerate/issues/3971",
+        ),
+    ),
+    "dcp-size-differs": (
+        (
+            "ValueError: Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824]) for model.embed_tokens.weight",
+            "https://github.com/RLinf/RLinf/issues/655",
+        ),
+    ),
+    "shard-empty": (
+        (
+            "size mismatch for weight: copying a param with shape torch.Size([0, 17]) from checkpoint, the shape in current model is torch.Size([1, 17]).",
+            "https://github.com/pytorch/pytorch/issues/136228",
+        ),
+        (
+            "size mismatch for weight: copying a param with shape torch.Size([1, 17]) from checkpoint, the shape in current model is torch.Size([0, 17]).",
+            "torch 2.13, source",
+        ),
+    ),
+    "scaler-without-gradients": (
         (
             "AssertionError: No inf checks were recorded for this optimizer.",
             "https://github.com/huggingface/accelerate/issues/328",
         ),
         (
+            "AssertionError: No inf checks were recorded for this optimizer.",
+            "https://github.com/SheldonTsui/GOF_NeurIPS2021/issues/2",
+        ),
+    ),
+    "scaler-order": (
+        (
             "RuntimeError: unscale_() has already been called on this optimizer since the last update().",
+            "https://github.com/pengxiao-song/LaWGPT/issues/124",
+        ),
+        (
+            "RuntimeError: unscale_() is being called after step().",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: step() has already been called since the last update().",
+            "torch 2.13, source",
+        ),
+    ),
+    "scaler-with-bf16": (
+        (
+            "NotImplementedError: \"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'",
+            "https://github.com/huggingface/trl/issues/4901",
+        ),
+    ),
+    "fp16-constant": (
+        (
+            "RuntimeError: value cannot be converted to type at::Half without overflow: -1e+08",
+            "https://github.com/facebookresearch/fairseq/issues/3575",
+        ),
+    ),
+    "meta-tensor": (
+        (
+            "NotImplementedError: Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module from meta to a different device.",
+            "https://github.com/pytorch/pytorch/issues/164554",
+        ),
+        (
+            "RuntimeError: FSDP parameters should be materialized from meta device before training, but the following were still on meta device: ['layers.0.weight']",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Tensor on device meta is not on the expected device cuda:0!",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Tensor.item() cannot be called on meta tensors",
+            "torch 2.6, source",
+        ),
+    ),
+    "fsdp-device": (
+        (
+            "ValueError: The module has CPU parameters when `sync_module_states=True` is specified. Please specify `device_id` or move the module to GPU so that FSDP can broadcast the parameters: sync_module_states=True requires GPU.",
+            "https://github.com/huggingface/transformers/issues/25100",
+        ),
+        (
+            "ValueError: The module has CPU parameters or buffers when `sync_module_states=True`, which requires them to be on GPU. Please specify the `device_id` argument or move the module to GPU before passing it to FSDP.",
+            "torch 2.13, source",
+        ),
+        (
+            'RuntimeError: FSDP parameters should be materialized on CPU when enabling CPU offloading. For example, load a CPU state dict or call module.to_empty(device="cpu").',
+            "https://github.com/huggingface/accelerate/pull/3910",
+        ),
+        (
+            "ValueError: Inconsistent compute device and `device_id` on rank 1: cuda:0 vs cuda:1",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: Expects the parameter to already be moved to device cuda:0 but got cpu",
+            "torch 2.13, source",
+        ),
+    ),
+    "fsdp-root": (
+        (
+            "AssertionError: Non-root FSDP instance's `_is_root` should not have been set yet or should have been set to `False`",
+            "https://github.com/huggingface/trl/issues/1704",
+        ),
+        (
+            "RuntimeError: FSDP state has already been lazily initialized for layers.0",
+            "torch 2.13, source",
+        ),
+        (
+            "FSDP requires running forward through the root module first",
+            "torch 2.13, source",
+        ),
+    ),
+    "fsdp-layer-class": (
+        (
+            "Exception: Could not find the transformer layer class to wrap in the model.",
+            "https://github.com/huggingface/accelerate/issues/1943",
+        ),
+    ),
+    "ddp-compile": (
+        (
+            "NotImplementedError: DDPOptimizer backend: Found a higher order op in the graph. This is not supported.",
+            "https://github.com/huggingface/nanoVLM/issues/61",
+        ),
+        (
+            "  Explanation: Dynamo does not know how to trace method `set_runtime_stats_and_log` of class `Logger`",
+            "https://github.com/huggingface/accelerate/pull/4017",
+        ),
+    ),
+    "optimizer-state-device": (
+        (
+            "AssertionError: If capturable=False, state_steps should not be CUDA tensors.",
+            "https://github.com/open-mmlab/mmagic/issues/1988",
+        ),
+        (
+            "RuntimeError: params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: `fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but torch.float32 and meta",
+            "torch 2.13, source",
+        ),
+    ),
+    "checkpoint-device": (
+        (
+            "RuntimeError: Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1. Please use torch.load with map_location to map your storages to an existing device.",
+            "https://github.com/Juyong/CaricatureFace/issues/2",
+        ),
+        (
+            "RuntimeError: Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 1. Please use torch.load with map_location to map your storages to an existing device.",
             "torch 2.1, source",
+        ),
+    ),
+    "checkpoint-without-optimizer": (
+        (
+            "    optimizer.load_state_dict(checkpoint['optimizer'])\nKeyError: 'optimizer'",
+            "https://github.com/maudzung/SFA3D/issues/48",
+        ),
+    ),
+    "generator-device": (
+        (
+            "RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",
+            "https://github.com/ziangcao0312/DiffTF/issues/3",
+        ),
+        (
+            "RuntimeError: Expected a 'cuda:0' generator device but found 'cpu'",
+            "https://github.com/pytorch/pytorch/issues/61457",
+        ),
+    ),
+    "loss-not-scalar": (
+        (
+            "RuntimeError: grad can be implicitly created only for scalar outputs",
+            "torch 2.13, source",
+        ),
+    ),
+    "inference-tensor": (
+        (
+            "RuntimeError: Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.",
+            "https://github.com/huggingface/trl/issues/2983",
+        ),
+        (
+            "RuntimeError: Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before doing inplace update.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Cannot set version_counter for inference tensor",
+            "torch 2.2, source",
+        ),
+    ),
+    "loss-scale-falls": (
+        (
+            "[loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 16, reducing to 8\n[loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4, reducing to 2",
+            "https://github.com/ymcui/Chinese-LLaMA-Alpaca/issues/534",
+        ),
+    ),
+    "cudagraph-capture": (
+        (
+            "RuntimeError: CUDA error: operation not permitted when stream is capturing",
+            "CUDA, documented",
+        ),
+        (
+            "RuntimeError: CUDA error: operation failed due to a previous error during capture",
+            "CUDA, documented",
+        ),
+    ),
+    "scheduler-too-long": (
+        (
+            "ValueError: Tried to step 1002 times. The specified number of total steps is 1000",
+            "torch 2.13, source",
+        ),
+    ),
+    "scheduler-resume": (
+        (
+            "KeyError: \"param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer\"",
+            "torch 2.13, source",
+        ),
+    ),
+    "sampler-and-shuffle": (
+        (
+            "ValueError: sampler option is mutually exclusive with shuffle",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle=True",
+            "torch 2.13, source",
+        ),
+    ),
+    "sample-is-none": (
+        (
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
+            "torch 2.1, source",
+        ),
+        (
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
+            "torch 2.13, source",
+        ),
+    ),
+    "optimizer-step-sizes": (
+        (
+            "RuntimeError: Tensors of the same index must be on the same device and the same dtype except `step` tensors that can be CPU and float32/64 notwithstanding",
+            "https://github.com/huggingface/transformers/pull/34645",
+        ),
+    ),
+    "fsdp-not-sharded": (
+        (
+            "RuntimeError: ``local_state_dict`` can only be used when parameters are flatten and sharded.",
+            "https://github.com/facebookresearch/dinov2/issues/273",
+        ),
+        (
+            "AssertionError: Expects sharded strategy",
+            "https://github.com/rllm-org/rllm/issues/53",
         ),
     ),
 }

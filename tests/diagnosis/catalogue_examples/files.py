@@ -309,8 +309,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Python 3.11, source",
         ),
         (
-            "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/.triton/cache/0f/kernel.json'",
-            "https://github.com/pytorch/pytorch/issues/107960",
+            "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/.cache/huggingface/datasets/x.incomplete'",
+            "datasets 2.14, source",
         ),
         (
             "OSError: [Errno 39] Directory not empty: '/home/me/.cache/huggingface/datasets/x'",
@@ -363,6 +363,42 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: Can't pickle local object 'DeepSpeedEngine._create_module_forward_post_hook.<locals>._module_forward_post_hook'",
             "https://github.com/hiyouga/LlamaFactory/issues/8346",
+        ),
+    ),
+    "compile-cache-shared": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/.triton/cache/0f/kernel.ttir.tmp.pid_15735_304289' -> '/home/me/.triton/cache/0f/kernel.ttir'",
+            "https://github.com/triton-lang/triton/issues/2688",
+        ),
+        (
+            "torch._inductor.exc.InductorError: ImportError: /root/.triton/cache/XU5/cuda_utils.cpython-310-x86_64-linux-gnu.so: cannot read file data: Stale file handle",
+            "https://github.com/pytorch/pytorch/issues/173679",
+        ),
+        (
+            "OSError: [Errno 116] Stale file handle: '/home/me/.triton/cache/0f/kernel.json'",
+            "Python 3.11, source",
+        ),
+        (
+            "OSError: [Errno 39] Directory not empty: '/tmp/torchinductor_me/triton/0/x'",
+            "Python 3.11, source",
+        ),
+    ),
+    "dcp-incomplete": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/checkpoints/step-1000/.metadata'",
+            "https://github.com/RobinWu218/SimDINO/issues/24",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/checkpoints/step-1000/__8_0.distcp'",
+            "torch 2.13, source",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/.metadata'",
+            "torch 2.1, source",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
+            "torch 2.1, source",
         ),
     ),
 }

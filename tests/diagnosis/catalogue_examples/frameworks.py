@@ -193,12 +193,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/tdrussell/diffusion-pipe/issues/73",
         ),
     ),
-    "quantised-model-placed": (
-        (
-            "ValueError: You can't train a model that has been loaded in 8-bit precision on a different device than the one you're training on. Make sure you loaded the model on the correct device using for example `device_map={'':torch.cuda.current_device()}` or `device_map={'':torch.xpu.current_device()}`",
-            "accelerate 1.3, source",
-        ),
-    ),
     "model-offloaded": (
         (
             "ValueError: Some modules are dispatched on the CPU or the disk. Make sure you have enough GPU RAM to fit the quantized model. If you want to dispatch the model on the CPU or the disk while keeping these modules in 32-bit, you need to set `llm_int8_enable_fp32_cpu_offload=True` and pass a custom `device_map` to `from_pretrained`.",
@@ -231,18 +225,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: 'AcceleratorState' object has no attribute 'distributed_type'",
             "accelerate 1.3, source",
-        ),
-    ),
-    "meta-tensor": (
-        (
-            "NotImplementedError: Cannot copy out of meta tensor; no data!",
-            "torch 2.6, source",
-        ),
-    ),
-    "fsdp-layer-class": (
-        (
-            "ValueError: Could not find the transformer layer class LlamaDecoderLayer in the model.",
-            "torch 2.6, source",
         ),
     ),
     "fsdp-state": (
@@ -363,12 +345,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/allenai/rslearn_projects/pull/37",
         ),
     ),
-    "flash-attention-dtype": (
-        (
-            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
-            "flash-attn 2.7, source",
-        ),
-    ),
     "scheduler-optimizer": (
         (
             "TypeError: DeepSpeedZeroOptimizer is not an Optimizer",
@@ -391,12 +367,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Expected a cuda device, but got: cpu",
             "https://github.com/axolotl-ai-cloud/axolotl/issues/1705",
-        ),
-    ),
-    "ddp-inner-model-called": (
-        (
-            'RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at "/pytorch/torch/csrc/distributed/c10d/reducer.cpp":1633, please report a bug to PyTorch.',
-            "https://github.com/OEvortex/unsloth/issues/14",
         ),
     ),
     "zero-shard-missing": (

@@ -97,6 +97,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL WARN Cuda failure 'API call is not supported in the installed CUDA driver'",
             "CUDA 12.9, source",
         ),
+        (
+            "RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
+            "https://github.com/triton-lang/triton/issues/2971",
+        ),
     ),
     "gpu-not-started": (
         (

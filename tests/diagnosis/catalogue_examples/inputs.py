@@ -95,12 +95,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Python 3.11, source",
         ),
     ),
-    "checkpoint-device-missing": (
-        (
-            "RuntimeError: Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 1. Please use torch.load with map_location to map your storages to an existing device.",
-            "torch 2.1, source",
-        ),
-    ),
     "tokenizer-newer": (
         (
             "Exception: data did not match any variant of untagged enum PyPreTokenizerTypeWrapper at line 40 column 3",
@@ -407,6 +401,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "samples-differ": (
         (
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'PIL.Image.Image'>",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Trying to resize storage that is not resizable",
+            "https://github.com/autonomousvision/carla_garage/issues/12",
+        ),
+        (
             "RuntimeError: stack expects each tensor to be equal size, but got [3, 392, 392] at entry 0 and [1, 392, 392] at entry 4",
             "https://github.com/luow23/INP-Former/issues/36",
         ),
@@ -416,10 +418,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: each element in list of batch should be of equal size",
-            "torch 2.1, source",
-        ),
-        (
-            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
             "torch 2.1, source",
         ),
         (
@@ -498,16 +496,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "LookupError: \n**********************************************************************\n  Resource punkt not found.\n  Please use the NLTK Downloader to obtain the resource:",
             "nltk 3.8, source",
-        ),
-    ),
-    "distributed-checkpoint-incomplete": (
-        (
-            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/.metadata'",
-            "torch 2.1, source",
-        ),
-        (
-            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
-            "torch 2.1, source",
         ),
     ),
 }

@@ -30,6 +30,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
             "https://github.com/CannyLab/tsne-cuda/issues/126",
         ),
+        (
+            "RuntimeError: nvrtc: error: failed to open libnvrtc-builtins.so.11.1.",
+            "CUDA 11, documented",
+        ),
     ),
     "undefined-symbol": (
         (
@@ -142,10 +146,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "/usr/bin/ld: cannot find -lcuda: No such file or directory",
             "https://github.com/pytorch/pytorch/issues/103417",
         ),
-        (
-            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376.",
-            "triton, documented",
-        ),
         ("triton.compiler.errors.CompilationError: at 12:4:", "triton 3.5, source"),
         ("RuntimeError: Cannot find a working triton installation. ", "torch 2.13, source"),
         ("AssertionError: libcuda.so cannot found!", "triton 3.5, source"),
@@ -153,6 +153,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set "
             "triton.knobs.build.impl.",
             "triton 3.5, source",
+        ),
+        (
+            "torch._inductor.exc.CppCompileError: C++ compile error",
+            "torch 2.13, source",
+        ),
+        (
+            "triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error",
+            "Triton 3.2, source",
+        ),
+        (
+            "RuntimeError: Triton Error [CUDA]: invalid argument",
+            "Triton 3.2, source",
+        ),
+        (
+            "RuntimeError: PassManager::run failed",
+            "Triton 3.2, source",
         ),
     ),
     "torchvision-mismatch": (
@@ -177,6 +193,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "transformers, source",
         ),
         ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "flash-attention, source"),
+        (
+            "ModuleNotFoundError: No module named 'flash_attn_2_cuda'",
+            "flash-attention 2.5, source",
+        ),
     ),
     "openmp-twice": (
         (
@@ -208,6 +228,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: 'NoneType' object has no attribute 'cadam32bit_grad_fp32'",
             "bitsandbytes 0.41, source",
+        ),
+        (
+            "NameError: name 'str2optimizer32bit' is not defined",
+            "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1281",
+        ),
+        (
+            "AttributeError: 'NoneType' object has no attribute 'cquantize_blockwise_fp16_nf4'",
+            "bitsandbytes 0.43, source",
+        ),
+        (
+            "AttributeError: /opt/conda/lib/python3.10/site-packages/bitsandbytes/libbitsandbytes_cpu.so: undefined symbol: cget_col_row_stats",
+            "bitsandbytes 0.38, source",
         ),
     ),
     "header-missing": (
@@ -390,8 +422,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OSError: libtorch_cuda_cpp.so: cannot open shared object file: No such file or directory",
             "torchvision 0.13, source",
         ),
+        (
+            "ImportError: flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops9_pad_enum4callERKNS_6TensorE",
+            "flash-attention, documented",
+        ),
+        (
+            "ImportError: /opt/conda/lib/python3.10/site-packages/flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+            "https://github.com/Dao-AILab/flash-attention/issues/940",
+        ),
     ),
     "extension-of-other-python": (
+        (
+            "python: symbol lookup error: "
+            "/home/mickey/miniconda3/envs/reID/lib/python3.6/site-packages/torch/lib/libtorch_python.so: "
+            "undefined symbol: PySlice_Unpack",
+            "https://github.com/layumi/Person_reID_baseline_pytorch/issues/139",
+        ),
         (
             "ImportError: dynamic module does not define module export function (PyInit_transformer_op)",
             "https://github.com/deepspeedai/DeepSpeed/issues/949",
@@ -454,5 +500,47 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "source-directory-imported": (
         ("ModuleNotFoundError: No module named 'torch_npu._C'", "https://github.com/Ascend/pytorch/issues/24"),
         ("ModuleNotFoundError: No module named 'mmcv._ext'", "https://github.com/open-mmlab/mmcv/issues/204"),
+    ),
+    "apex-not-built": (
+        (
+            "ModuleNotFoundError: No module named 'fused_layer_norm_cuda'",
+            "https://github.com/NVIDIA/apex/issues/156",
+        ),
+        (
+            "AssertionError: APEX and CUDA required for fused optimizers",
+            "https://github.com/rwightman/efficientdet-pytorch/issues/46",
+        ),
+        (
+            "RuntimeError: apex.optimizers.FusedAdam requires cuda extensions",
+            "apex, source",
+        ),
+        (
+            "ImportError: cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid.session' (unknown location)",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/1971",
+        ),
+    ),
+    "transformer-engine-not-built": (
+        (
+            "FileNotFoundError: Could not find shared object file for Transformer Engine torch lib.",
+            "https://github.com/NVIDIA/TransformerEngine/issues/2505",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'transformer_engine_torch'",
+            "Transformer Engine 2.0, source",
+        ),
+    ),
+    "compile-python": (
+        (
+            "RuntimeError: Dynamo is not supported on Python 3.12+",
+            "https://github.com/pytorch/pytorch/issues/120233",
+        ),
+        (
+            "RuntimeError: torch.compile is not supported on Python 3.15+",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Python 3.15+ not yet supported for torch.compile",
+            "torch 2.13, source",
+        ),
     ),
 }

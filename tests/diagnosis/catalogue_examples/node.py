@@ -159,7 +159,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "pinned-memory": (
         ("RuntimeError: Pin memory thread exited unexpectedly", "torch 2.13, source"),
-        ("RuntimeError: Caught RuntimeError in pin memory thread for device 0.", "torch 2.13, source"),
+        (
+            "RuntimeError: Caught RuntimeError in pin memory thread for device 0.\nRuntimeError: CUDA error: out of memory",
+            "torch 2.13, source",
+        ),
     ),
     "recursion": (
         (
