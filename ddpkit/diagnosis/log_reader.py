@@ -210,9 +210,9 @@ class LogReader:
     def _join(self) -> None:
         """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
         code = {index for trace in self._tracebacks for index in trace.own}
-        code -= {self._condition(trace) for trace in self._tracebacks}
         used: set[int] = set()
         code |= {index for index, _ in self._entries if index and tracebacks.is_code(self.lines, index)}
+        code -= {self._condition(trace) for trace in self._tracebacks}
         by_line = {index: match for index, match in self._entries if index not in code | self._ignored}
         order = list(by_line)
         for trace in self._tracebacks:

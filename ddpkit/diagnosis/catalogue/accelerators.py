@@ -96,8 +96,8 @@ ENTRIES = (
         context=_NPU_RANK,
         cause="an NPU waited for another one in a collective[, for rank {peer} of the group], and the time was up. That rank "
         "died, hangs, is slow, or came to another collective. Or the links between the NPUs are down",
-        probe="the rank with another error, or with the earliest one; on each host: for i in $(seq 0 7); do hccn_tool -i $i "
-        "-link -g; hccn_tool -i $i -tls -g; done",
+        probe="which rank has another error, or the earliest one. On each host: for i in $(seq 0 7); do hccn_tool -i $i -link "
+        "-g; hccn_tool -i $i -tls -g; done",
         fix="read the log of the rank that does not print this. If a rank is only slow (it loads, evaluates, saves): "
         "HCCL_CONNECT_TIMEOUT=1800, HCCL_EXEC_TIMEOUT=3600, and a longer timeout in init_process_group. Use the same "
         "TLS switch and a working link on all NPUs",

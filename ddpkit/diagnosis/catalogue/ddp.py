@@ -615,7 +615,6 @@ ENTRIES = (
         patterns=(
             r"Error\(s\) in loading state_dict for (?P<model>\w+)",
             r"size mismatch for \S+: copying a param with shape",
-            r"Missing key in checkpoint state_dict: (?!optim)(?P<key>\S+?)\.?$",
         ),
         cause="the checkpoint belongs to another model: layers or sizes differ. If all names begin with `module.`, it "
         "was saved from inside DDP",

@@ -51,7 +51,7 @@ ENTRIES = (
         probe="sacct[ -j {job}] -o state,elapsed,timelimit",
         fix="request more time (sbatch or salloc --time=LONGER; PBS: -l walltime; LSF: -W; Modal: timeout=; SageMaker: "
         "max_run). For long runs: --requeue, and --signal=USR1@600 with a handler in the training script that saves a "
-        "checkpoint (B:USR1: to the batch script alone)[. For Lightning (`{lightning}` in the log): srun, and "
+        "checkpoint. B:USR1 signals the batch script alone[. Lightning (`{lightning}` in the log) needs srun, and "
         "--signal=SIGUSR1@600 without B:]",
         link="https://slurm.schedmd.com/sbatch.html#OPT_time",
     ),

@@ -560,10 +560,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
-        (
-            "RuntimeError: Missing key in checkpoint state_dict: model.layers.0.weight.",
-            "torch 2.6, source",
-        ),
     ),
     "checkpoint-unsafe": (
         (
@@ -858,8 +854,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "dcp-key-missing": (
         (
-            "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
-            "https://github.com/huggingface/accelerate/issues/3971",
+            "RuntimeError: Missing key in checkpoint state_dict: model.layers.0.weight.",
+            "torch 2.6, source",
         ),
         (
             "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
