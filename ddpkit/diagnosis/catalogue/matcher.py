@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from ddpkit.diagnosis.catalogue.entry import Entry, needed
 
@@ -76,25 +77,24 @@ class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._by_word: dict[str, list[tuple[int, int, int, Entry, re.Pattern[str]]]] = {}
+        self._by_word: dict[str, list[tuple[int, int, int, Entry, str]]] = {}
         for position, entry in enumerate(entries):
             for number, pattern in enumerate(entry.patterns):
                 words = words_of(pattern)
                 rare = [word for word in words if word not in _EVERYWHERE]
                 word = max(rare or words, key=len, default="")
-                order = (_ORDER[entry.kind], position, number, entry, re.compile(pattern))
+                order = (_ORDER[entry.kind], position, number, entry, pattern)
                 self._by_word.setdefault(word, []).append(order)
         self.words = frozenset(self._by_word)
-
-    def may_match(self, line: str) -> bool:
-        return not self.words.isdisjoint(WORDS.findall(line.lower()))
+        # To compile all of them takes longer than to read most logs: each is compiled when a line has its word.
+        self._compiled = cache(re.compile)
 
     def matches(self, line: str) -> Iterator[Match]:
         """All entries that know the line, the best one first."""
         tried = [each for word in {*WORDS.findall(line.lower())} for each in self._by_word.get(word, ())]
         matched: dict[str, Match] = {}
         for _, _, _, entry, pattern in sorted(tried, key=lambda each: each[:3]):
-            match = None if entry.id in matched else pattern.search(line)
+            match = None if entry.id in matched else self._compiled(pattern).search(line)
             if match:
                 matched[entry.id] = Match(entry=entry, values={k: v for k, v in match.groupdict().items() if v})
         explained = {name for each in matched.values() for name in each.entry.explains}
