@@ -183,7 +183,9 @@ def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
     values: dict[str, str] = {}
     aspects = _ASPECTS.search(lines[index])
     if aspects:
-        text = " ".join(aspects["aspects"].split()).replace("Tensor Tensor", "Tensor")
+        whole = re.sub(r"Tensor\s+Tensor", "Tensor", aspects["aspects"].strip())
+        parts = re.split(r"\s*\t\s*|\s+(?=Tensor \w+:|Sequence number:)", whole)
+        text = ", ".join(" ".join(part.split()) for part in parts if part)
         values["aspects"] = re.sub(r"(?<=\S)vs (?=\S)", " and ", text)
     calls = list(_CALLS.finditer(lines[index]))
     if len(calls) == 2 and calls[0]["call"] == calls[1]["call"] and calls[0]["shape"] != calls[1]["shape"]:

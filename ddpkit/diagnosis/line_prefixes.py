@@ -61,6 +61,7 @@ _LABELS = [
 ]
 # Within the text.
 _RANK_IN_TEXT = (
+    re.compile(r"\[rank(\d+)\]:"),  # of the world; the next one can be a rank in a smaller group
     re.compile(r"\[(?:PG [^\]]*)?[Rr]ank (\d+)\]"),
     re.compile(r"\brank[ =:]+(\d+)\b", re.IGNORECASE),
     re.compile(r"^-- Process (\d+) terminated"),

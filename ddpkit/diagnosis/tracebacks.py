@@ -127,6 +127,9 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     adjacent = False  # the line before was one of this traceback
     grouped = HEADER in lines[start] and "Exception Group" in lines[start]
     trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
+    spawned = _SPAWNED.match(lines[start - 1].strip()) if start else None  # what raised it can be cut off above
+    if spawned and not speaker.known:
+        trace.speaker = Speaker(rank=int(spawned[1]))
     index = start + 1
     while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES:
         text = text_of(index)

@@ -238,7 +238,7 @@ def test_a_frame_that_saves_is_shown_beside_a_mismatch() -> None:
     first = of(HEAD + frames + error.format("BROADCAST")).first
     assert first is not None
     assert "not every rank calls save_everything at this step" in first.cause
-    assert "they differ in Op type: BROADCAST and ALLREDUCE Tensor shapes: 1 and 25:" in first.cause
+    assert "they differ in Op type: BROADCAST and ALLREDUCE, Tensor shapes: 1 and 25:" in first.cause
     first = of(error.format("ALLREDUCE")).first
     assert first is not None
     assert first.fix.endswith(", as the sizes of ALLREDUCE differ here")

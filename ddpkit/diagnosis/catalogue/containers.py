@@ -834,9 +834,12 @@ ENTRIES = (
             r"\bOutOfMemoryError: Task was killed",
             r"Workers \(tasks / actors\) killed due to memory pressure",
         ),
-        cause="Ray ended a worker because the host's memory was nearly full",
-        probe="ray status; free -g",
-        fix="use fewer workers per node, store less in the object store, or add --env RAY_memory_usage_threshold=0.98",
+        context=r"Memory on the node \(IP: (?P<host>[\w.:-]+), .* was (?P<used>[\d.]+GB / [\d.]+GB)",
+        cause="Ray ended a worker because the memory of {host|its host} was nearly full[: {used}]. The worker that it ended need "
+        "not be the one that uses most",
+        probe="the table PID, MEM(GB), COMMAND of the message; on {host|that host}: free -g",
+        fix="reduce what the largest processes of that table hold, for example save sharded checkpoints in place of whole ones. "
+        "Otherwise use fewer workers per node, or store less in the object store",
         link="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
     ),
     Entry(

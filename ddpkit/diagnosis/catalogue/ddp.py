@@ -27,7 +27,7 @@ ENTRIES = (
             r"It looks like your LightningModule has parameters that were not used in producing the loss",
         ),
         context=r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
-        cause="some parameters of the model[ ({reason})] did not contribute to the loss on a rank. DDP waits for their "
+        cause="some parameters of the model[ (such as {reason})] did not contribute to the loss on a rank. DDP waits for their "
         "gradients",
         probe="repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameters",
         fix="freeze unused layers (requires_grad_(False)), or use DistributedDataParallel(..., "
@@ -774,11 +774,27 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
     ),
     Entry(
+        id="checkpoint-not-gathered",
+        title="copying a param with shape torch.Size([0]) from checkpoint, the shape in current model is torch.Size([50265, 768])",
+        patterns=(
+            r"copying a param with shape torch\.Size\(\[0\]\) from checkpoint",
+            r"copying a param with shape torch\.Size\(\[1\]\) from checkpoint, .*current model is torch\.Size\(\[\d+, \d",
+        ),
+        explains=("checkpoint-mismatch",),
+        cause="the checkpoint has empty tensors in place of weights. It was saved from a model that ZeRO-3 or FSDP had "
+        "partitioned, and the parts were not gathered",
+        probe='python -c \'import sys, torch; print({k: v.shape for k, v in torch.load(sys.argv[1], map_location="cpu").'
+        "items()})' CHECKPOINT",
+        fix="make the weights from DeepSpeed's own checkpoint: python zero_to_fp32.py CHECKPOINT_DIRECTORY OUTPUT. For the "
+        "next: stage3_gather_16bit_weights_on_model_save true, or accelerator.get_state_dict(model)",
+        link="https://github.com/huggingface/sentence-transformers/pull/1215",
+    ),
+    Entry(
         id="shard-empty",
         title="size mismatch: copying a param with shape torch.Size([0, 17]), the shape in current model is torch.Size([1, 17])",
         explains=("checkpoint-mismatch",),
         patterns=(
-            r"size mismatch for (?P<key>\S+): copying a param with shape torch\.Size\(\[0(?:, \d+)*\]\) from checkpoint",
+            r"size mismatch for (?P<key>\S+): copying a param with shape torch\.Size\(\[0(?:, \d+)+\]\) from checkpoint",
             r"size mismatch for (?P<key>\S+): .*current model is torch\.Size\(\[0, ",
         ),
         cause="a rank has no part of {key}: the first size of this tensor is less than the number of ranks, or does not "

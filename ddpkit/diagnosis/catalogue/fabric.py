@@ -130,7 +130,7 @@ ENTRIES = (
             r"fi_getinfo: provider efa output empty list",
             r"NET/OFI (?:OFI )?fi_getinfo\(\) call failed: No data",
             r"NET/OFI Only EFA provider is supported",
-            r"NET/OFI Could not find any optimal provider",
+            r"NET/OFI Could(?: not|n't) find any optimal provider",
             r"NET/OFI Unable to find a protocol that worked",
             r"NET/OFI Initializing plugin failed",
             r"NET/OFI aws-ofi-nccl initialization failed",

@@ -23,7 +23,7 @@ ENTRIES = (
     Entry(
         id="gradients-differ",
         title="Fatal error: gradients are inconsistent between workers",
-        patterns=(r"gradients are inconsistent between workers",),
+        patterns=(r"gradients are inconsistent between workers", r"grad_norm across the workers:"),
         cause="fairseq compared the gradient norms of the ranks after a step, and they differ. This DDP back end does not "
         "synchronize all parameters, the GPUs differ, or a rank skipped a batch",
         probe="the table grad_norm across the workers below it; nvidia-smi -L on each node",

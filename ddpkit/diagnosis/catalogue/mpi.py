@@ -75,7 +75,7 @@ ENTRIES = (
             r"PML add procs failed",
             r"No components were able to be opened in the pml framework",
             r"\bPML \w+ cannot be selected",
-            r"unable to reach each other for MPI communications",
+            r"pair of MPI processes are unable to reach each other",
         ),
         explains=("mpi-init-failed", "mpi-abort"),
         cause="Open MPI found no transport to the other ranks. The hosts select different ones (UCX here, TCP there), or a library of "

@@ -29,7 +29,7 @@ ENTRIES = (
             r"Watchdog caught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
-        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}: ]a collective did not finish in time. One rank did not join "
+        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ]a collective did not finish in time. One rank did not join "
         "it: it died, hangs, is in another collective, or is slow because it saves, evaluates or prepares data. Or the "
         "network drops packets: with a SeqNum below about 5 it never worked",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
@@ -169,7 +169,7 @@ ENTRIES = (
         title="failed to open CUDA IPC handle : 217 peer access is not supported between these two devices",
         patterns=(
             r"failed to open CUDA IPC handle",
-            r"\bpeer access is not supported between these two devices",
+            r"\bpeer access is not supported between these",
         ),
         explains=("nccl-error", "nccl-warning", "nccl-cuda-failure", "cuda-ipc"),
         cause="NCCL tried to copy directly between two GPUs of this host, and they have no peer access. Each process sees "

@@ -60,7 +60,7 @@ ENTRIES = (
             r"(?i)\baddress already in use\b",
         ),
         cause="another process listens on port {port|29500, or the one that was chosen,} of this host: another job, a rank of an earlier run, or a second "
-        "launcher",
+        "launcher. Or two ranks of this run take themselves for rank 0",
         probe="ss -ltnp[ 'sport = :{port}']",
         fix="choose a free port, or stop the process that `ss` shows. ddpkit chooses a free port for each run; "
         "accelerate: `--main_process_port`; torchrun: `--master-port=29511`, or `--rdzv-endpoint=localhost:0`",

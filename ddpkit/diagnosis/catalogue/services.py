@@ -229,7 +229,7 @@ ENTRIES = (
         ),
         cause="the server rejects requests: too many came from this address or account in a short time. Usual: each rank "
         "downloads on its own",
-        probe="count the ranks: grep -c 'Too Many Requests' LOG",
+        probe="count the requests in the log: grep -cE '429|Too Many Requests|[Rr]ate limit' LOG",
         fix="download on one rank, or before the run, into a shared cache. Then add --env HF_HUB_OFFLINE=1. Requests "
         "with a token have higher limits. For one process: wait some minutes, and set max_workers=1",
         link="https://huggingface.co/docs/hub/rate-limits",
@@ -277,7 +277,7 @@ ENTRIES = (
         context=r"wandb: Network error \((?P<reason>\w+)\), entering retry loop",
         explains=("hub-unreachable", "wandb-login"),
         cause="wandb did not reach its server in time[ ({reason})]. Compute nodes often have no internet access, or need a "
-        "proxy. The training itself did not fail",
+        "proxy",
         probe="on that node: curl -sSI https://api.wandb.ai; env | grep -iE 'proxy|WANDB_'",
         fix="--env WANDB_MODE=offline, and `wandb sync` on the login node later. With access through a proxy: --env "
         "HTTPS_PROXY=http://HOST:PORT, or a longer time: --env WANDB_INIT_TIMEOUT=300. Start wandb on rank 0 only",
@@ -292,6 +292,7 @@ ENTRIES = (
             r"The wandb service process exited with",
             r"UsageError: Error communicating with wandb process",
             r"InitStartError: Error communicating with wandb process",
+            r"wandb: ERROR Error communicating with wandb process",
         ),
         cause="wandb starts a process of its own on the host, and that one did not start in time. Many ranks start it at "
         "once, the file system is slow, or processes are limited",

@@ -227,6 +227,17 @@ ENTRIES = (
         link="https://slurm.schedmd.com/srun.html",
     ),
     Entry(
+        id="mpi-without-pmi",
+        title="The application appears to have been direct launched using srun, but OMPI was not built with SLURM's PMI support",
+        patterns=(r"OMPI was not built with SLURM",),
+        explains=("slurm-kill-on-mpi", "mpi-init-failed", "mpi-abort"),
+        cause="srun started a program of Open MPI, and this Open MPI was built without support for SLURM's PMI or PMIx",
+        probe="ompi_info | grep -iE 'pmi|slurm'; srun --mpi=list",
+        fix="start it with the mpirun of this Open MPI inside of the allocation. Or load an Open MPI of the site that was built "
+        "for SLURM, and start it with srun --mpi=pmix. torch alone needs no MPI: srun --mpi=none",
+        link="https://docs.open-mpi.org/en/main/launching-apps/slurm.html",
+    ),
+    Entry(
         id="slurm-kill-on-mpi",
         title="This version of Slurm ... MPI plugin; PMI2_Init failed to initialize",
         patterns=(
@@ -234,7 +245,6 @@ ENTRIES = (
             r"Couldn't load specified plugin name for mpi/",
             r"PMI2_Init failed",
             r"MPI plugin type '(?P<plugin>\w+)' (?:not found|is not)",
-            r"OMPI was not built with SLURM",
             r"Couldn't find the specified plugin name for mpi/",
             r"cannot (?:find mpi plugin for|create mpi context for) mpi/",
             r"long invalid MPI type, --mpi=list",

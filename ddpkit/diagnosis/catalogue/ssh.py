@@ -31,6 +31,7 @@ ENTRIES = (
             r"Permission denied, please try again",
             r"ssh_askpass: exec\(",
         ),
+        context=r"(?:^|\s|\^C)(?P<host>[\w.-]+@[\w.-]+)'s password:",
         cause="{host|the host} accepted none of the keys that ssh offered, or the user name is wrong",
         probe="ssh -v {host|NAME} true",
         fix="ssh-copy-id {host|NAME}; or set IdentityFile and User for the host in ~/.ssh/config",

@@ -868,6 +868,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/RLinf/RLinf/issues/655",
         ),
     ),
+    "checkpoint-not-gathered": (
+        (
+            "size mismatch for transformer.layers.blocks.13.f.net.fn.fn.to_out.0.weight: copying a param with shape torch.Size([1]) from checkpoint, the shape in current model is torch.Size([1024, 512]).",
+            "https://github.com/lucidrains/DALLE-pytorch/issues/211",
+        ),
+        (
+            "size mismatch for embeddings.word_embeddings.weight: copying a param with shape torch.Size([0]) from checkpoint, the shape in current model is torch.Size([50265, 768]).",
+            "https://github.com/huggingface/sentence-transformers/pull/1215",
+        ),
+    ),
     "shard-empty": (
         (
             "size mismatch for weight: copying a param with shape torch.Size([0, 17]) from checkpoint, the shape in current model is torch.Size([1, 17]).",

@@ -367,6 +367,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "compile-cache-shared": (
         (
+            "torch._inductor.exc.InductorError: FileNotFoundError: [Errno 2] No such file or directory: '/home1/ann/triton_cache_255441/E5DAZZK6P4ZXQ3VKJPNIEWZ7P4HLUH2VX7O2QO7USGHM5XQCLM6A/triton_red_fused.hsaco'",
+            "https://github.com/pytorch/torchtitan/issues/2146",
+        ),
+        (
             "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/.triton/cache/0f/kernel.ttir.tmp.pid_15735_304289' -> '/home/me/.triton/cache/0f/kernel.ttir'",
             "https://github.com/triton-lang/triton/issues/2688",
         ),

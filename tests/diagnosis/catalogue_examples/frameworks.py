@@ -21,6 +21,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "gradients-differ": (
         (
+            "grad_norm across the workers:",
+            "https://github.com/OFA-Sys/OFA/issues/352",
+        ),
+        (
             "FloatingPointError: Fatal error: gradients are inconsistent between workers. Try --ddp-backend=legacy_ddp. Or are you mixing up different generation of GPUs in training?",
             "https://github.com/facebookresearch/fairseq/issues/3920",
         ),

@@ -66,8 +66,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/3dem/relion/issues/344",
         ),
         (
-            "At least one pair of MPI processes are unable to reach each other for MPI communications.",
-            "Open MPI 4.1, source",
+            "At least one pair of MPI processes are unable to reach each other for",
+            "https://github.com/aws/sagemaker-training-toolkit/issues/9",
         ),
     ),
     "mpi-libfabric": (

@@ -285,6 +285,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "wandb-service": (
         (
+            "2023-02-17 22:40:24,365 (worker_7) : wandb: ERROR Error communicating with wandb process",
+            "https://github.com/bigcode-project/Megatron-LM/issues/27",
+        ),
+        (
             "wandb.sdk.service.service.ServiceStartTimeoutError: Timed out waiting for wandb service to start after 30.0 seconds. Try increasing the timeout with the `_service_wait` setting.",
             "wandb 0.16, source",
         ),

@@ -87,13 +87,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "slurm-no-job": (
         ("srun: error: Unable to confirm allocation for job 4711: Invalid job id specified", "Slurm 22.05, run"),
     ),
+    "mpi-without-pmi": (
+        (
+            "but OMPI was not built with SLURM's PMI support and therefore cannot",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/172",
+        ),
+    ),
     "slurm-kill-on-mpi": (
         (
             "srun: error: Couldn't find the specified plugin name for mpi/pmix: MPI plugin type 'pmix' not found",
             "Slurm 22.05, source",
         ),
         ("PMI2_Init failed to initialize.  Return code: 14", "Open MPI, documented"),
-        ("but OMPI was not built with SLURM's PMI support and therefore cannot", "Open MPI 4.1, source"),
         (
             "srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() callback failed",
             "Slurm 22.05, run",
