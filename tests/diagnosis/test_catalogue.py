@@ -99,7 +99,9 @@ def test_every_pattern_matches_a_text_that_was_printed(entry: Entry) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_says_how_it_is_known(name: str) -> None:
     for _, where in EXAMPLES[name]:
-        assert where.startswith("https://") or re.fullmatch(r".+, (?:run|source|documented|https://\S+)", where), where
+        assert where.startswith("https://") or re.fullmatch(
+            r".+, (?:run|source|documented|unverified|https://\S+)", where
+        ), where
 
 
 # What healthy runs print, and warnings behind which nothing is wrong: none of it is a cause.

@@ -119,7 +119,7 @@ ENTRIES = (
             r"\bNodeDiedError\b",
             r"\bLocalRayletDiedError\b",
             r"Raylet failed\. Shutting down",
-            r"node manager has mistakenly been marked dead",
+            r"node manager has mistakenly been marked (?:as )?dead",
         ),
         explains=("ray-actor-died",),
         cause="Ray lost a node[, {host}]. Its raylet was killed (full memory, a preempted machine, a time limit), or did not "

@@ -10,7 +10,7 @@ ENTRIES = (
         title="You can't train a model that has been loaded with `device_map='auto'` in any distributed mode",
         patterns=(
             r"been loaded with `device_map='auto'` in any distributed mode",
-            r"loaded in \S+ precision on a different device than the one you're training on",
+            r"loaded in \S+(?: or \S+)? precision on a different device than the one you're training on",
         ),
         cause="device_map='auto' spreads one model over all GPUs, and each rank needs a whole model of its own",
         probe="grep -n device_map in the script and its configuration",

@@ -195,7 +195,7 @@ ENTRIES = (
             r"Found `(?P<name>optimizer)` configured in the DeepSpeed config, but no `scheduler`",
             r"Do not set `(?P<name>\w+)` in the DeepSpeed config",
             r"When using `deepspeed_config_file`, the following accelerate config variables will be ignored: (?P<name>.*)",
-            r"AssertionError: (?P<name>bf16 and fp16|fp16 and bf16) modes cannot be simultaneously enabled",
+            r"AssertionError: (?P<name>(?:bf16|bfloat16) and fp16|fp16 and (?:bf16|bfloat16)) modes cannot be simultaneously enabled",
         ),
         cause="the same thing is set in two places, in the DeepSpeed configuration and in the code or the launcher's "
         "configuration: {name}",
@@ -262,7 +262,7 @@ ENTRIES = (
         patterns=(
             r"modules are dispatched on the CPU or the disk",
             r"can't move a model that has some modules offloaded to cpu or disk",
-            r"loaded in \S+ precision with CPU or disk offload",
+            r"loaded in \S+(?: or \S+)? precision with CPU or disk offload",
             r"`device_map` had weights offloaded to the disk",
         ),
         cause="device_map='auto' found too little free GPU memory for the model. It placed a part of it on the CPU or the disk",
@@ -274,7 +274,7 @@ ENTRIES = (
     Entry(
         id="quantised-model-moved",
         title="`.to` is not supported for `4-bit` or `8-bit` bitsandbytes models",
-        patterns=(r"`\.to` is not supported for `[48]-bit` or `[48]-bit`",),
+        patterns=(r"`\.to` is not supported for `[48]-bit`(?: or `[48]-bit`)?",),
         cause="a quantised model is moved or converted (.to, .cuda, .half), which bitsandbytes refuses: by the script, or by an "
         "older accelerate, or DeepSpeed",
         probe="the traceback shows the caller; pip list | grep -iE 'bitsandbytes|accelerate|transformers'",
@@ -287,7 +287,7 @@ ENTRIES = (
         title="AcceleratorState has already been initialized and cannot be changed; 'AcceleratorState' object has no attribute 'distributed_type'",
         patterns=(
             r"AcceleratorState has already been initialized and cannot be changed",
-            r"'(?:Accelerator|Partial)State' object has no attribute '(?P<name>\w+)'",
+            r"['`](?:Accelerator|Partial)State['`] object has no attribute ['`](?P<name>\w+)",
         ),
         cause="the process creates two Accelerators with different settings, or one before TrainingArguments or the launcher's "
         "settings were read",

@@ -32,6 +32,7 @@ ENTRIES = (
             r"Can't find a valid checkpoint at (?P<path>\S+)",
             r"No valid checkpoint found in output directory \((?P<path>[^)]*)\)",
             r"Checkpoint (?:file )?(?:at )?(?P<path>/\S+) not found\. Aborting training",
+            r"Checkpoint file not found: (?P<path>\S+)",
             r"Invalid for universal checkpoint: (?P<path>\S+) does not exist",
             r"FileNotFoundError: (?P<path>\S+) can not be found\.",
             r"Error: .*failed to resume from checkpoint (?P<path>\S+)",
@@ -359,7 +360,7 @@ ENTRIES = (
     Entry(
         id="nltk-data-missing",
         title="Resource punkt not found. Please use the NLTK Downloader",
-        patterns=(r"Resource (?P<name>[a-z]\w+) not found\.",),
+        patterns=(r"Resource '?(?P<name>[a-z]\w+)'? not found\.",),
         needs=r"NLTK Downloader",
         cause="NLTK's data {name} is not installed on this host",
         probe="ls ~/nltk_data; echo $NLTK_DATA",

@@ -371,7 +371,7 @@ ENTRIES = (
             r"The '(?P<wanted>[^']+)' distribution was not found and is required by",
             r"VersionConflict: \((?P<found>[\w.-]+ [\w.+-]+) .*Requirement\.parse\('(?P<wanted>[^']+)'\)",
             r"now require users to upgrade (?P<wanted>torch) to at least",
-            r"(?P<wanted>peft|trl|deepspeed|bitsandbytes|flash[-_]attn|xformers|apex) (?:is not installed|is required)\b.*pip install",
+            r"(?P<wanted>(?i:peft)|trl|deepspeed|bitsandbytes|flash[-_]attn|xformers|apex) (?:is not installed|is required)\b.*pip install",
             r"(?P<wanted>\S+) is required for a normal functioning of this module, but found (?P<found>\S+?)\.?$",
             r"(?P<found>\w+==\S+) is used but incompatible\. Please install (?P<wanted>.+?)\.?$",
         ),
@@ -470,7 +470,7 @@ ENTRIES = (
         patterns=(
             r"error You need (?P<standard>C\+\+\d+) to compile PyTorch",
             r"You're trying to build PyTorch with a too old version of GCC\. We need (?P<standard>GCC \d+)",
-            r"error: #error \W*(?P<standard>C\+\+\d+) or later compatible compiler is required to use PyTorch",
+            r"error: #error \W*(?P<standard>C\+\+\d+) or later compatible compiler is required to use (?:PyTorch|ATen)",
         ),
         explains=("extension-build-failed", "compile-failed", "header-missing"),
         cause="the C++ compiler on this host is too old for the headers of this torch, which need {standard}",

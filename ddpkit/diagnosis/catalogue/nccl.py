@@ -309,7 +309,7 @@ ENTRIES = (
         title="Error while attaching to shared memory segment /dev/shm/nccl-...: No such file or directory",
         patterns=(
             r"attaching to shared memory segment /dev/shm/nccl-\S*.*No such file or directory",
-            r"(?:include/shm\.h|shmutils\.cc):\d+ (?:\(\w+\) )?NCCL WARN Call to (?:shm_)?open failed : No such file or directory",
+            r"(?:include/shm\.h|shmutils\.cc):\d+ (?:\(\w+\) )?NCCL WARN Call to (?:shm_)?open failed ?: No such file or directory",
         ),
         explains=("nccl-warning", "nccl-error", "shm-full"),
         cause="NCCL takes two ranks for neighbours on one host, and they have different /dev/shm. They run in two containers "

@@ -440,6 +440,7 @@ ENTRIES = (
             r"\bEtcdKeyNotFound\b: (?P<reason>.*\S)",
             r"\betcd\.Etcd(?:ConnectionFailed|Exception): (?P<reason>.*\S)",
             r"No module named 'etcd'",
+            r"'etcd' module is required but not installed",
         ),
         explains=("module-missing",),
         cause="the rendezvous backend etcd does not work[: {reason}]. The etcd server does not answer or speaks only its "

@@ -103,7 +103,7 @@ ENTRIES = (
             r"NET/IB ?: .*async fatal event(?: on \w+ \S+)?: (?P<event>.*)",
             r"communicator encountered a fatal error \(detected in",
             r"NET/IB ?: .*Got async event ?: (?P<event>.*(?:error|fatal).*)",
-            r"NET/IB ?: .*Got async error event: (?P<event>port error.*)",
+            r"NET/IB ?: .*Got (?:non-fatal )?async (?:error )?event: (?P<event>port error.*)",
             r"mlx5_core (?P<device>[0-9a-f:.]+)(?: \S+)?: .*device's health compromised",
             r"mlx5_core (?P<device>[0-9a-f:.]+)(?: \S+)?: .*Fatal error \d+ detected",
             r"mlx5_core (?P<device>[0-9a-f:.]+)(?: \S+)?: .*Port module event\[error\]: (?P<event>.*)",

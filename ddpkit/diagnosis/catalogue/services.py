@@ -422,7 +422,6 @@ ENTRIES = (
         patterns=(
             r"`--mixed_precision` arg cannot be set to `(?P<part>\w+)` when",
             r"`(?P<part>[\w.]+)` not found in kwargs\. Please specify",
-            r"(?P<part>bfloat16 and fp16) modes cannot be simultaneously enabled",
         ),
         explains=("deepspeed-config-differs",),
         cause="the DeepSpeed configuration does not fit this version of DeepSpeed or the arguments of the script: {part}",

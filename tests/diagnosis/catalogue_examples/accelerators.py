@@ -4,15 +4,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "accelerator-out-of-memory": (
         (
             "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES) -5 (PI_ERROR_OUT_OF_RESOURCES)",
-            "Intel extension for PyTorch, documented",
+            "Intel extension for PyTorch, unverified",
         ),
         (
             "RuntimeError: MPS backend out of memory (MPS allocated: 18.04 GB, other allocations: 100.00 MB, max allowed: 18.13 GB).",
-            "torch 2.5, source",
+            "torch, unverified",
         ),
         (
             "RuntimeError: XPU out of memory. Tried to allocate 1.00 GiB (GPU 0; 47.95 GiB total capacity",
-            "torch 2.5, source",
+            "torch, unverified",
         ),
         (
             "RuntimeError: NPU out of memory. Tried to allocate 386.00 MiB (NPU 2; 60.97 GiB total capacity; 59.57 GiB "
@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: Bad StatusOr access: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.",
-            "torch_xla 2.4, source",
+            "torch_xla, unverified",
         ),
         (
             "RuntimeError: Allocation is out of device memory on current platform.",
@@ -45,12 +45,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
-            "torch 2.6, source",
+            "llama.cpp SYCL, documented",
         ),
         (
             "RuntimeError: Native API failed. Native API returns: -5 (PI_ERROR_OUT_OF_RESOURCES) -5 "
             "(PI_ERROR_OUT_OF_RESOURCES)",
-            "intel-extension-for-pytorch 2.1, source",
+            "intel-extension-for-pytorch, unverified",
         ),
         (
             "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::268435456 (256)MB",
@@ -72,7 +72,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: malloc:torch_npu/csrc/core/npu/NPUCachingAllocator.cpp:1019 NPU function error: "
             "aclrtMallocAlign32, error code is 207001",
-            "torch_npu 2.1, source",
+            "torch_npu, unverified",
         ),
     ),
     "accelerator-busy": (
@@ -123,11 +123,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "[Error]: The task scheduler loses the heartbeat.",
-            "torch_npu 2.1, source",
+            "torch_npu, unverified",
         ),
         (
             "[Error]: The internal host device communication (HDC) session is disconnected.",
-            "torch_npu 2.1, source",
+            "torch_npu, unverified",
         ),
         (
             "[PID: 389] 2026-05-01-10:59:14.702.326 Device_Absent/Abnormal(EL0001): Device not found or invalid.",
@@ -162,7 +162,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "EI0002: [PID: 2969] 2026-01-11-15:09:34.713.335 A timeout occurs when the Notify register waits for "
             "execution. Waiting peer rank: 24; task information: streamID:[109]",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
         (
             "EI9999: 2024-10-21-10:42:00.358.410  The error from device(chipId:3, dieId:0), serial number is 9, hccl "
@@ -196,7 +196,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "EI0019: [PID: 159] 2026-03-26-17:01:02.816.428 Failed to enable listening for the host network adapter "
             "socket. Reason: The port has been bound already",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
         (
             "        host nic listen start failed, port[60000], return[11][FUNC:StartListenSocket][FILE:network_manager.c"
@@ -222,7 +222,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "[Error]: Vector core execution timed out.",
-            "torch_npu 2.1, source",
+            "torch_npu, unverified",
         ),
         (
             "  Message info[0]:RTS_HWTS: aicore exception, slot_id=31, stream_id=3",
@@ -282,7 +282,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "EC0010: [PID: 129520] 2025-07-08-10:25:28.680.962 Failed to import Python module [ModuleNotFoundError: No "
             "module named 'decorator'.].",
-            "CANN 8.0, documented",
+            "CANN, unverified",
         ),
         (
             "EH9999  [Init][Env]init env failed![FUNC:ReportInnerError][FILE:log_inner.cpp][LINE:145]",
@@ -362,7 +362,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: oneCCL: comm_selector.cpp:57 create_comm_impl: EXCEPTION: ze_data was not initialized",
-            "oneCCL 2021.15, source",
+            "oneCCL, unverified",
         ),
     ),
     "gaudi-acquire": (
@@ -397,7 +397,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: Cannot replicate if number of devices (1) is different from 8",
-            "torch_xla 1.13, source",
+            "torch_xla, unverified",
         ),
     ),
     "toolkit-not-sourced": (
@@ -419,24 +419,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "EI0015: [PID: 4711] 2026-01-11-15:09:34.713.335 Failed to collect cluster information of the communicator "
             "based on rootInfo detection. Reason: No rank in the communicator can connect to the root node within the "
             'timeout period. List of unconnected ranks: "[1,]".',
-            "CANN hcomm, documented",
+            "CANN hcomm, source",
         ),
     ),
     "hccl-mismatch": (
         (
             "EI0005: 2024-04-24-06:32:27.781.599 The arguments for collective communication are inconsistent between "
             "ranks:parameter count, local end 16512, remote end 8320",
-            "CANN 8.0, documented",
+            "CANN, unverified",
         ),
         (
             "EI0005: The arguments for collective communication are inconsistent between ranks: tag "
             "[HcomAllReduce_6629421139219749105_0], parameter [count], local [9556480], remote [9555712]",
-            "CANN 6.0, https://www.mindspore.cn/tutorials/en/r2.6.0rc1/debug/error_analysis/cann_error_cases.html",
+            "CANN, unverified",
         ),
         (
             "EI0005: [PID: 4711] 2026-01-11-15:09:34.713.335 The parameters of operator HcomAllReduce are inconsistent "
             "between ranks, parameter count is 16512 on the local rank and 8320 on the remote rank.",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
     ),
     "hccl-link": (
@@ -448,28 +448,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "EI0009: [PID: 4711] 2026-01-11-15:09:34.713.335 Device 3 transport init error. Reason: create link failed.",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
         (
             "EI0012: [PID: 4711] 2026-01-11-15:09:34.713.335 SDMA memory copy task exception occurred. Remote rank: 3. "
             "Base information: streamID:[5]",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
     ),
     "hccl-config": (
         (
             "EI0001: [PID: 4711] 2026-01-11-15:09:34.713.335 Value eth9 for environment variable HCCL_SOCKET_IFNAME is "
             "invalid. Expected value: an interface of this host.",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
         (
             "EI0004: [PID: 4711] 2026-01-11-15:09:34.713.335 Failed to parse the ranktable file /home/u/rank_table.json. "
             "Reason: the file does not exist",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
         (
             "EI0017: [PID: 4711] 2026-01-11-15:09:34.713.335 Config device_ip is missing in the ranktable file.",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
     ),
     "accelerator-number": (
@@ -486,7 +486,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: SetDevice:torch_npu/csrc/core/npu/NPUFunctions.cpp:115 NPU function error: "
             "aclrtSetDevice(device), error code is 107001",
-            "torch_npu 2.1, source",
+            "torch_npu, unverified",
         ),
     ),
     "accelerator-not-in-torch": (

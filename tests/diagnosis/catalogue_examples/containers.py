@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "docker: Error response from daemon: Unknown runtime specified nvidia.",
             "https://github.com/NVIDIA/nvidia-docker/issues/578",
         ),
-        ("unknown flag: --gpus", "docker 18.09, documented"),
+        ("unknown flag: --gpus", "docker, documented"),
     ),
     "docker-daemon": (
         (
@@ -113,7 +113,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "FATAL:   Unable to handle docker://nvcr.io/nvidia/pytrch:24.01-py3 uri: failed to get checksum for docker://nvcr.io/nvidia/pytrch:24.01-py3: unauthorized: authentication required",
-            "singularity 3.8, source",
+            "singularity, source",
         ),
     ),
     "image-unreadable": (
@@ -277,11 +277,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "PyTorchJob mnist-ddp is failed because 1 Worker replica(s) failed.",
-            "training-operator 1.7, source",
+            "training-operator, unverified",
         ),
         (
             "jobset failed due to one or more job failures",
-            "jobset 0.5, source",
+            "jobset, unverified",
         ),
         (
             "The replica workerpool0-0 exited with a non-zero status of 1. To find out more about why your job exited please check the logs",
@@ -301,11 +301,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "[rank: 1] Child process with PID 1234 terminated with code 1. Forcefully terminating all other processes to avoid zombies 🧟",
-            "Lightning 2.4, source",
+            "Lightning 2.6.6, source",
         ),
         (
             "pytorch_lightning.utilities.exceptions.DeadlockDetectedException: DeadLock detected from rank: 0 ",
-            "Lightning 1.6, source",
+            "Lightning, unverified",
         ),
         (
             "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code 1",
@@ -313,7 +313,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "x3006c0s13b0n0: rank 0 exited with code 1",
-            "ezpz, patterns of PALS, source",
+            "ezpz, patterns of PALS, unverified",
         ),
         (
             "flux-job: task(s) exited with exit code 1",
@@ -321,7 +321,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "clush: node3: exited with exit code 255",
-            "ClusterShell 1.9, source",
+            "ClusterShell 1.9, run",
         ),
         (
             "submitit.core.utils.FailedJobError: Job (task=0) failed during processing with trace:",
@@ -385,8 +385,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/PeterGriffinJin/Search-R1/issues/45",
         ),
         (
-            "ray.exceptions.OwnerDiedError: Failed to retrieve object 00ff. The object's owner has exited.",
-            "Ray 2.40, source",
+            "ray.exceptions.OwnerDiedError: Failed to retrieve object 00ff. To see information about where this ObjectRef was created in Python, set the environment variable RAY_record_ref_creation_sites=1 during `ray start` and `ray.init()`.\n\nThe object's owner has exited. This is the Python worker that first created the ObjectRef via `.remote()` or `ray.put()`.",
+            "ray 2.40, source",
         ),
     ),
     "ray-memory": (
@@ -466,7 +466,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "container-no-shell": (
         (
             'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "torchrun": executable file not found in $PATH: unknown',
-            "runc 1.1, source",
+            "runc, unverified",
         ),
         (
             "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
@@ -740,7 +740,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "failed to register layer: write /opt/conda/lib/libtorch_cuda.so: no space left on device",
-            "docker 24, documented",
+            "docker, unverified",
         ),
     ),
     "deepspeed-alone": (
@@ -765,7 +765,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: num_attention_heads (14) must be a multiple of tensor_model_parallel_size (4).",
-            "Megatron-LM core 0.9, source",
+            "Megatron-LM, unverified",
         ),
     ),
     "deepspeed-hostfile-bad": (
@@ -848,7 +848,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[1653901933.475958] [gpu02:5215 :0]            sock.c:325  UCX  ERROR   connect(fd=40, "
             "dest_addr=172.17.0.1:40703) failed: Connection refused",
-            "UCX 1.12, run",
+            "UCX 1.13.1, source",
         ),
     ),
     "container-gpu-refused": (
@@ -954,7 +954,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)',
-            "docker 24, documented",
+            "docker 28.2, source",
         ),
     ),
     "image-registry-certificate": (
@@ -964,7 +964,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs",
-            "docker 24, documented",
+            "docker 28.2, source",
         ),
     ),
     "container-no-names": (
@@ -988,41 +988,41 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "docker-name-used": (
         (
             'docker: Error response from daemon: Conflict. The container name "/train" is already in use by container "4f0b". You have to remove (or rename) that container to be able to reuse that name.',
-            "docker 24, documented",
+            "docker, unverified",
         ),
     ),
     "docker-no-tty": (
         (
             "the input device is not a TTY",
-            "docker 24, source",
+            "docker 28.2, run",
         ),
     ),
     "image-architecture": (
         (
             "exec /usr/bin/python3: exec format error",
-            "runc 1.1, documented",
+            "runc, unverified",
         ),
         (
             "docker: no matching manifest for linux/arm64/v8 in the manifest list entries.",
-            "docker 24, documented",
+            "docker, unverified",
         ),
         (
             'failed to pull and unpack image "docker.io/library/train:1": no match for platform in manifest: not found',
-            "containerd 1.7, source",
+            "containerd, unverified",
         ),
     ),
     "no-user-namespaces": (
         (
             "ERROR  : Failed to create user namespace: user namespace disabled",
-            "apptainer 1.3, source",
+            "apptainer, unverified",
         ),
         (
             "processing tar file(potentially insufficient UIDs or GIDs available in user namespace (requested 0:42 for /etc/gshadow): Check /etc/subuid and /etc/subgid",
-            "podman 4.9, source",
+            "podman 4.3, source",
         ),
         (
             "newuidmap: write to uid_map failed: Operation not permitted",
-            "shadow 4.8, source",
+            "shadow 4.13, run",
         ),
         (
             "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: Invalid argument",
@@ -1034,7 +1034,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "cannot clone: Operation not permitted",
-            "Podman 4.9, source",
+            "Podman 4.3, source",
         ),
         (
             "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: No space left on device",

@@ -104,7 +104,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "h:1:2 [0] graph/search.cc:660 NCCL WARN XML Import Channel : dev 3 not found.",
-            "NCCL 2.18, source",
+            "NCCL 2.30, source",
         ),
         ("Attribute busid of node nic not found", "https://github.com/NVIDIA/nccl/issues/1247"),
         ("vm:10:99 [0] graph/search.cc:900 NCCL WARN Dev 3 not found", "https://github.com/NVIDIA/nccl/issues/1008"),
@@ -221,16 +221,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "nccl_net_ofi_create_plugin:261 NCCL WARN NET/OFI Unable to find a protocol that worked.  Failing initialization.",
-            "aws-ofi-nccl 1.14, source",
+            "aws-ofi-nccl, unverified",
         ),
-        ("nccl_net_ofi_init:134 NCCL WARN NET/OFI Initializing plugin failed", "aws-ofi-nccl 1.14, source"),
+        ("nccl_net_ofi_init:134 NCCL WARN NET/OFI Initializing plugin failed", "aws-ofi-nccl, unverified"),
     ),
     "ib-device-refused": (
         (
             "node1:10:99 [3] transport/net_ib.cc:117 NCCL WARN NET/IB : Unable to open device mlx5_0",
             "NCCL 2.18, source",
         ),
-        ("pod-1:20:88 [0] misc/ibvwrap.cc:120 NCCL WARN Call to ibv_open_device failed", "NCCL 2.21, source"),
+        ("pod-1:20:88 [0] misc/ibvwrap.cc:120 NCCL WARN Call to ibv_open_device failed", "NCCL 2.30.7, source"),
     ),
     "ib-protection": (
         (
@@ -238,12 +238,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/nccl-tests/issues/252",
         ),
         (
-            "NCCL WARN NET/IB: Got completion from peer 10.0.0.2<51234> with status=IBV_WC_REM_ACCESS_ERR(10) opcode=IBV_WC_RDMA_WRITE(1) reqSize=0 vendor_err=136",
-            "NCCL 2.29, source",
+            "NCCL WARN NET/IB: Got completion from peer 10.0.0.2<51234> with status=IBV_WC_REM_ACCESS_ERR(10) opcode=IBV_WC_RDMA_WRITE(1) vendor_err=136",
+            "NCCL 2.30.7, source",
         ),
         (
             "[1608237182.123456] [node1:31212:0] ib_mlx5_log.c:143  UCX  ERROR Local protection on mlx5_0:1/IB (synd 0x4 vend 0x33 hw_synd 0/0)",
-            "UCX 1.14, source",
+            "UCX, unverified",
         ),
     ),
     "ib-flushed": (
@@ -264,15 +264,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ibv_reg_mr(gpu) failed: Bad address", "https://github.com/uccl-project/mKernel/issues/26"),
     ),
     "nic-link-down": (
-        ("[ 100.000000] mlx5_core 0000:5e:00.0 ens1f0np0: Link down", "Linux 6.1, source"),
-        ("[ 100.000000] ixgbe 0000:01:00.0 eth0: NIC Link is Down", "Linux 6.1, source"),
+        ("[ 100.000000] mlx5_core 0000:5e:00.0 ens1f0np0: Link down", "Linux, unverified"),
+        ("[ 100.000000] ixgbe 0000:01:00.0 eth0: NIC Link is Down", "Linux, unverified"),
         (
             "[ 100.000000] bond0: (slave eth1): link status definitely down, disabling slave",
             "Linux 6.1, source",
         ),
         (
             "[ 100.000000] NETDEV WATCHDOG: eth0 (bnxt_en): transmit queue 3 timed out",
-            "Linux 5.15, source",
+            "Linux, unverified",
         ),
     ),
     "sharp-not-used": (
@@ -295,7 +295,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "node1:100:120 [0] graph/tuning.cc:250 NCCL WARN CollNet is not supported or fails to initialize, ignoring "
             "NCCL_ALGO=COLLNET",
-            "NCCL 2.19, source",
+            "NCCL, unverified",
         ),
     ),
     "ucx-cuda-context": (
@@ -311,7 +311,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "ucx-device-missing": (
         (
             "[1608237182.1] [node1:31212:0] ucp_context.c:1000 UCX  WARN  network device 'mlx5_9:1' is not available, please use one or more of: 'eth0'(tcp), 'mlx5_0:1'(ib)",
-            "UCX 1.14, source",
+            "UCX, unverified",
         ),
     ),
     "libfabric-too-old": (

@@ -43,19 +43,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
         (
             "OSError: [Errno 121] Remote I/O error: '/data/train.bin'",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "OSError: [Errno 121] Remote I/O error: '/scratch/data/part-3'",
-            "Linux 5.14, source",
+            "Python 3.11, run",
         ),
         (
             "OSError: [Errno 70] Communication error on send: '/beegfs/run'",
-            "Linux 5.14, source",
+            "glibc 2.36, run",
         ),
         (
             "LustreError: 11-0: scratch-OST0012-osc-ffff9: operation ost_read to node 10.1.1.1@o2ib failed: rc = -107",
-            "Lustre 2.12, source",
+            "Lustre, unverified",
         ),
     ),
     "too-many-files": (
@@ -87,7 +87,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "Warning  Evicted  1m  kubelet  The node had condition: [PIDPressure].",
-            "kubernetes 1.30, source",
+            "kubernetes, source",
         ),
     ),
     "file-missing": (
@@ -106,19 +106,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "AssertionError: One or both of the .idx and .bin files cannot be found at the path prefix /data/my_text_document",
-            "Megatron-LM core 0.9, source",
+            "Megatron-LM, source",
         ),
         (
             "RuntimeError: Dataset 'data.yaml' error ❌ Dataset 'data.yaml' images not found, missing path '/data/val'",
-            "ultralytics 8.3, source",
+            "ultralytics, unverified",
         ),
         (
             "FileNotFoundError: Checkpoint at saved/muti_benchmark_01/last-epoch.ckpt not found. Aborting training.",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/18413",
         ),
         (
-            "OSError: Unable to open file (unable to open file: name = '/data/train.h5', errno = 2, error message = 'No such file or directory', flags = 0, o_flags = 0)",
-            "h5py 3.9, source",
+            "FileNotFoundError: [Errno 2] Unable to open file (unable to open file: name = '/data/train.h5', errno = 2, error message = 'No such file or directory', flags = 0, o_flags = 0)",
+            "h5py 3.8, run",
         ),
         (
             "lmdb.Error: /data/nuscenes_data/lmdb/samples/CAM_FRONT: No such file or directory",
@@ -126,12 +126,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "Exception: No such file or directory (os error 2)",
-            "tokenizers 0.15, source",
+            "tokenizers 0.22, run",
         ),
         (
             "RuntimeError: unable to open file </scratch/ckpt/iter_100/model.pt> in read-only mode: No such "
             "file or directory (2)",
-            "torch 2.5, source",
+            "torch 2.13, run",
         ),
     ),
     "permission-denied": (
@@ -139,11 +139,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
         (
             "lmdb.LockError: /data/train.lmdb: Permission denied",
-            "py-lmdb 1.4, source",
+            "py-lmdb, unverified",
         ),
         (
             "PermissionError: [Errno 13] Unable to open file (unable to open file: name = '/data/train.h5', errno = 13, error message = 'Permission denied', flags = 0, o_flags = 0)",
-            "h5py 3.9, source",
+            "h5py 3.14, source",
         ),
     ),
     "file-exists-race": (
@@ -300,7 +300,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "wandb: Network error resolved after 0:00:12.100000, resuming normal operation.",
-            "wandb 0.15, source",
+            "wandb 0.30.0, source",
         ),
     ),
     "shared-cache": (
@@ -310,7 +310,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/.cache/huggingface/datasets/x.incomplete'",
-            "datasets 2.14, source",
+            "datasets 2.20, source",
         ),
         (
             "OSError: [Errno 39] Directory not empty: '/home/me/.cache/huggingface/datasets/x'",
@@ -338,25 +338,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "nfs-file-busy": (
         (
             "OSError: [Errno 16] Device or resource busy: '.nfs00000000058e2b6700000a51'",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "socket-path-too-long": (
         (
             "OSError: AF_UNIX path too long",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "start-method-twice": (
         (
             "RuntimeError: context has already been set",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "worker-with-children": (
         (
             "AssertionError: daemonic processes are not allowed to have children",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "hook-not-pickled": (
@@ -380,11 +380,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "OSError: [Errno 116] Stale file handle: '/home/me/.triton/cache/0f/kernel.json'",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "OSError: [Errno 39] Directory not empty: '/tmp/torchinductor_me/triton/0/x'",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "dcp-incomplete": (
@@ -394,15 +394,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/checkpoints/step-1000/__8_0.distcp'",
-            "torch 2.13, source",
+            "torch 2.13, run",
         ),
         (
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/.metadata'",
-            "torch 2.1, source",
+            "torch 2.13, run",
         ),
         (
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
-            "torch 2.1, source",
+            "torch 2.13, run",
         ),
     ),
 }

@@ -51,8 +51,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/QwenLM/Qwen-VL/issues/412",
         ),
         (
-            "RuntimeError: still have inflight params [{'id': 52, 'status': 'AVAILABLE', 'numel': 4096}]",
-            "DeepSpeed 0.16, source",
+            "RuntimeError: still have inflight params [{'id': 52, 'status': 'AVAILABLE', 'numel': 4096, 'ds_numel': 4096, 'shape': (4096,), 'ds_shape': (4096,), 'requires_grad': True, 'grad_shape': None, 'persist': False, 'active_sub_modules': {12}, 'ds_tensor.shape': torch.Size([512])}]",
+            "DeepSpeed 0.14, source",
         ),
         (
             "RuntimeError: {'id': 1014, 'status': 'INFLIGHT', 'numel': 0, 'ds_numel': 0, 'shape': (0,)} already in registry",
@@ -90,17 +90,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             'AssertionError: You are using an untested ZeRO Optimizer. Please add <"zero_allow_untested_optimizer": true> in the configuration file to use it.',
-            "DeepSpeed 0.16, source",
+            "DeepSpeed 0.16.9, source",
         ),
         (
-            "AssertionError: CPUAdam param is on cuda:0 and must be 'cpu', make sure you enabled 'offload_optimizer': 'cpu' in your ds config.",
+            "AssertionError: CPUAdam param is on cuda:0 and must be 'cpu', make sure you enabled 'offload_optimizer': 'cpu' in your ZeRO config.",
             "DeepSpeed 0.16, source",
         ),
     ),
     "zero-no-optimizer": (
         (
             "AttributeError: 'DeepSpeedZeRoOffload' object has no attribute 'backward'",
-            "DeepSpeed 0.16, source",
+            "DeepSpeed 0.16.4, source",
         ),
         (
             "ValueError: max() arg is an empty sequence\n    largest_numel = max([sum([p.ds_numel for p in psg]) for psg in self.fp16_partitioned_groups])",
@@ -140,7 +140,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "deepspeed-set-twice": (
         (
             "ValueError: You cannot specify an optimizer in the config file and in the code at the same time. Please remove the optimizer from the config file or create `accelerate.utils.DummyOptim` in the code.",
-            "accelerate 1.3, source",
+            "accelerate, source",
         ),
         (
             "ValueError: You cannot create a `DummyOptim` without specifying an optimizer in the config file.",
@@ -148,7 +148,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Found `optimizer` configured in the DeepSpeed config, but no `scheduler`. Please configure a scheduler in the DeepSpeed config.",
-            "transformers 4.49, source",
+            "transformers 4.30, source",
         ),
         (
             "lightning.fabric.utilities.exceptions.MisconfigurationException: Do not set `gradient_accumulation_steps` in the DeepSpeed config as this will be set with the `accumulate_grad_batches` argument passed via the Lightning Trainer.",
@@ -156,11 +156,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: When using `deepspeed_config_file`, the following accelerate config variables will be ignored: ['gradient_accumulation_steps', 'zero_stage'].",
-            "accelerate 1.3, source",
+            "accelerate 1.3.0, source",
         ),
         (
-            "AssertionError: bf16 and fp16 modes cannot be simultaneously enabled",
-            "DeepSpeed 0.16, source",
+            "AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled",
+            "DeepSpeed 0.16.4, source",
         ),
     ),
     "deepspeed-config-missing": (
@@ -177,12 +177,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/zjunlp/KnowLM/issues/87",
         ),
         (
-            "ValueError: Expected a string path to an existing deepspeed config, or a dictionary or a base64. Received: ds_config.json",
-            "DeepSpeed 0.16, source",
+            "ValueError: Expected a string path to an existing deepspeed config, or a dictionary or a valid base64. Received: ds_config.json",
+            "DeepSpeed 0.16.9, source",
         ),
         (
             "AssertionError: DeepSpeed requires --deepspeed_config to specify configuration file",
-            "DeepSpeed 0.16, source",
+            "DeepSpeed 0.16.4, source",
         ),
     ),
     "deepspeed-two-models": (
@@ -204,11 +204,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: You can't move a model that has some modules offloaded to cpu or disk.",
-            "accelerate 1.3, source",
+            "accelerate, unverified",
         ),
         (
-            "ValueError: You can't train a model that has been loaded in 8-bit precision with CPU or disk offload. If you want train the 8-bit model in CPU, please install bitsandbytes with multi-backend",
-            "accelerate 1.3, source",
+            "ValueError: You can't train a model that has been loaded in 8-bit or 4-bit precision with CPU or disk offload. If you want train the 8-bit or 4-bit model in CPU, please install bitsandbytes with multi-backend",
+            "accelerate 1.3.0, source",
         ),
         (
             "ValueError: The current `device_map` had weights offloaded to the disk. Please provide an `offload_folder` for them. Alternatively, make sure you have `safetensors` installed if the model you are using offers the weights in this format.",
@@ -217,7 +217,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "quantised-model-moved": (
         (
-            "ValueError: `.to` is not supported for `4-bit` or `8-bit` bitsandbytes models. Please use the model as it is, since the model has already been set to the correct devices and casted to the correct `dtype`.",
+            "ValueError: `.to` is not supported for `8-bit` bitsandbytes models. Please use the model as it is, since the model has already been set to the correct devices and casted to the correct `dtype`.",
             "transformers 4.49, source",
         ),
     ),
@@ -227,8 +227,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "accelerate 1.3, source",
         ),
         (
-            "AttributeError: 'AcceleratorState' object has no attribute 'distributed_type'",
-            "accelerate 1.3, source",
+            "AttributeError: `AcceleratorState` object has no attribute `distributed_type`. This happens if `AcceleratorState._reset_state()` was called and an `Accelerator` or `PartialState` was not reinitialized.",
+            "accelerate 1.3.0, source",
         ),
     ),
     "fsdp-state": (
@@ -237,8 +237,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/148756",
         ),
         (
-            "RuntimeError: Expects BACKWARD_PRE or BACKWARD_POST state but got HandleTrainingState.FORWARD",
-            "torch 2.6, source",
+            "AssertionError: Expects `BACKWARD_PRE` or `BACKWARD_POST` state but got HandleTrainingState.FORWARD",
+            "torch 2.13, source",
         ),
         (
             "AssertionError: Invalid: ``_post_backward_hook_state``: (<torch.autograd.graph.Node object at 0x7f>, None)",
@@ -264,7 +264,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lightning-two-packages": (
         (
             "TypeError: `model` must be a `LightningModule` or `torch._dynamo.OptimizedModule`, got `LitModel`",
-            "Lightning 2.4, source",
+            "Lightning 2.6.6, source",
         ),
         (
             "ValueError: trainer constructor argument must be either None or pytorch_lightning.Trainer. But got <class 'lightning.pytorch.trainer.trainer.Trainer'> instead.",
@@ -274,13 +274,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "val-check-interval": (
         (
             "ValueError: `val_check_interval` (2000) must be less than or equal to the number of the training batches (500). If you want to disable validation set `limit_val_batches` to 0.0 instead. If you want to validate based on the total training batches, set `check_val_every_n_epoch=None`.",
-            "Lightning 2.4, source",
+            "Lightning 2.5, source",
         ),
     ),
     "cuda-max-connections": (
         (
             "RuntimeError: Using sequence parallelism requires setting the environment variable CUDA_DEVICE_MAX_CONNECTIONS to 1",
-            "Megatron-LM core 0.9, source",
+            "Megatron-LM, source",
         ),
     ),
     "megatron-groups-missing": (
@@ -292,11 +292,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "launcher-needed": (
         (
             "ValueError: Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training.",
-            "LLaMA-Factory 0.9, source",
+            "LLaMA-Factory, unverified",
         ),
         (
             "RuntimeError: Distributed finetune recipes should be run via a distributed launcher.If using tune CLI, please specify --nnodes 1 and --nproc_per_node [num_gpus]",
-            "torchtune 0.5, source",
+            "torchtune, unverified",
         ),
         (
             "ValueError: DeepSpeed is not compatible with MP. n_gpu: 8, local_world_size: 1.",
@@ -316,31 +316,31 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "map-worker-died": (
         (
             "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.",
-            "datasets 4.0, source",
+            "datasets 5.0.1, source",
         ),
     ),
     "dataset-generation-failed": (
         (
             "datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset",
-            "datasets 4.0, source",
+            "datasets 2.20, source",
         ),
     ),
     "output-not-empty": (
         (
             "ValueError: Output directory (out) already exists and is not empty. Use --overwrite_output_dir to overcome.",
-            "transformers 4.49, source",
+            "transformers, unverified",
         ),
     ),
     "vllm-memory-changed": (
         (
             "AssertionError: Error in memory profiling. Initial free memory 41.2 GiB, current free memory 45.1 GiB. This happens when other processes sharing the same container release GPU memory while vLLM is profiling during initialization.",
-            "vLLM 0.8, source",
+            "vLLM, unverified",
         ),
     ),
     "vllm-server-missing": (
         (
-            "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds. Make sure the server is running by running `trl vllm-serve`.",
-            "TRL 0.19, source",
+            "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds. Make sure the server is running by running `vllm serve`.",
+            "TRL 1.13.0, source",
         ),
     ),
     "wandb-run-missing": (

@@ -38,7 +38,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "AssertionError: insufficient CUDA devices for DDP command",
-            "yolov5 7.0, source",
+            "yolov5, unverified",
         ),
         (
             "AssertionError: local_world_size (2) must be less than or equal to the number of visible devices (1).",
@@ -111,7 +111,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[  903.609564] NVRM: RmInitAdapter: Cannot initialize GSP firmware RM",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/789",
         ),
-        ("[    8.000000] amdgpu 0000:03:00.0: amdgpu: Fatal error during GPU init", "Linux 6.1, source"),
+        ("[    8.000000] amdgpu 0000:03:00.0: amdgpu: Fatal error during GPU init", "Linux, unverified"),
     ),
     "gpu-lost": (
         (
@@ -137,7 +137,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "[ 100.000000] amdgpu 0000:03:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block",
-            "Linux 6.1, source",
+            "Linux, unverified",
         ),
     ),
     "gpu-memory-taken": (

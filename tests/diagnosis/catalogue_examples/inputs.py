@@ -24,11 +24,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Unrecognized model in /data/model. Should have a `model_type` key in its config.json, or contain one of the following strings in its name: albert, align",
-            "transformers 4.40, source",
+            "transformers 4.49.0, source",
         ),
         (
             "ValueError: Can't find 'adapter_config.json' at './out'",
-            "peft 0.10, source",
+            "peft 0.14, source",
         ),
         (
             "OSError: Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory /models/llama.",
@@ -36,7 +36,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "OSError: /models/llama does not appear to have a file named config.json. Checkout 'https://huggingface.co//models/llama/tree/None' for available files.",
-            "transformers 4.49, source",
+            "transformers 4.49.0, source",
         ),
         (
             "ValueError: Can't find 'adapter_config.json' at '/out/checkpoint-100'",
@@ -45,24 +45,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "resume-checkpoint-missing": (
         (
+            "FileNotFoundError: Checkpoint file not found: /data/ckpt/last.ckpt",
+            "Lightning 2.6.6, source",
+        ),
+        (
             "ValueError: Can't find a valid checkpoint at ./checkpoints/Video-LLaVA-Pretrain-7B/checkpoint-1500",
             "https://github.com/PKU-YuanGroup/Video-LLaVA/issues/42",
         ),
         (
             "ValueError: No valid checkpoint found in output directory (./out)",
-            "transformers 4.40, source",
+            "transformers 4.49, source",
         ),
         (
             "FileNotFoundError: Checkpoint file /data/ckpt/last.ckpt not found. Aborting training.",
-            "Lightning 2.2, source",
+            "Lightning, unverified",
         ),
         (
             "ValueError: Invalid for universal checkpoint: /data/ckpt/latest_universal does not exist",
-            "DeepSpeed 0.14, source",
+            "DeepSpeed 0.16, source",
         ),
         (
             "FileNotFoundError: work_dirs/epoch_12.pth can not be found.",
-            "mmengine 0.10, source",
+            "mmengine, unverified",
         ),
         (
             "ValueError: Can't find a valid checkpoint at /out/checkpoint-400",
@@ -92,7 +96,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "FileExistsError: [Errno 17] File exists: './out/checkpoint-500'",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "tokenizer-newer": (
@@ -102,7 +106,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Tokenizer class LLaMATokenizer does not exist or is not currently imported.",
-            "transformers 4.28, source",
+            "transformers 4.49, source",
         ),
         (
             "ValueError: Unrecognized configuration class <class 'transformers.models.llava.configuration_llava.LlavaConfig'> for this kind of AutoModel: AutoModelForCausalLM.",
@@ -114,7 +118,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "Exception: data did not match any variant of untagged enum PyPreTokenizerTypeWrapper at line 12564 column 3",
-            "tokenizers 0.20, source",
+            "tokenizers 0.22, source",
         ),
     ),
     "remote-code-refused": (
@@ -128,19 +132,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: Dataset scripts are no longer supported, but found glue.py",
-            "datasets 4.0, source",
+            "datasets 5.0, source",
         ),
         (
             "ValueError: Loading /models/chatglm requires you to execute the configuration file in that repo on your local machine. Make sure you have read the code there to avoid malicious use, then set the option `trust_remote_code=True` to remove this error.",
-            "transformers 4.49, source",
+            "transformers 4.49.0, source",
         ),
         (
             "ValueError: The repository for piqa contains custom code which must be executed to correctly load the dataset. You can inspect the repository content at https://hf.co/datasets/piqa.",
-            "datasets 4.0, source",
+            "datasets 2.20, source",
         ),
         (
             "RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",
-            "datasets 4.0, source",
+            "datasets 5.0, source",
         ),
     ),
     "no-pad-token": (
@@ -158,7 +162,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",
-            "transformers 4.40, source",
+            "transformers 4.49.0, source",
         ),
     ),
     "lora-modules": (
@@ -176,13 +180,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Target modules {'v_proj', 'q_proj'} not found in the base model. Please check the target modules and try again.",
-            "peft 0.14, source",
+            "peft 0.21.0, source",
         ),
     ),
     "shared-weights-not-saved": (
         (
             "RuntimeError: \n            Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them again: [{'lm_head.weight', 'model.embed_tokens.weight'}].",
-            "safetensors 0.4, source",
+            "safetensors 0.8, run",
         ),
         (
             "RuntimeError: The weights trying to be saved contained shared tensors [{'lm_head.weight', 'model.embed_tokens.weight'}] that are mismatching the transformers base configuration.",
@@ -190,15 +194,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: You are trying to save a non contiguous tensor: `weight` which is not allowed.",
-            "safetensors 0.4, source",
+            "safetensors 0.8, source",
         ),
         (
             "            Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them again: [{'a', 'b'}].",
-            "safetensors 0.5, source",
+            "safetensors 0.8, source",
         ),
         (
             "RuntimeError: The weights trying to be saved contained shared tensors [{'lm_head.weight', 'model.embed_tokens.weight'}] that are mismatching the transformers base configuration. Try saving using `safe_serialization=False` or remove this tensor sharing.",
-            "transformers 4.49, source",
+            "transformers 4.49.0, source",
         ),
     ),
     "dataset-not-found": (
@@ -208,11 +212,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: File not found or corrupted.",
-            "torchvision 0.15, source",
+            "torchvision 0.28, source",
         ),
         (
             "FileNotFoundError: Couldn't find any data file at /data/alpaca. Couldn't find 'alpaca' on the Hugging Face Hub either: ConnectionError",
-            "datasets 2.20, source",
+            "datasets 5.0, source",
         ),
         (
             "datasets.data_files.EmptyDatasetError: The directory at /data/alpaca doesn't contain any data files",
@@ -220,7 +224,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "FileNotFoundError: Unable to find '/data/alpaca/train.json'",
-            "datasets 2.20, source",
+            "datasets 5.0.1, source",
         ),
         (
             "FileNotFoundError: Couldn't find any class folder in /data/imagenet/train.",
@@ -232,7 +236,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: Found 0 files in subfolders of: /data/imagenet/train",
-            "torchvision 0.8, source",
+            "torchvision, source",
         ),
         (
             "FileNotFoundError: Dict not found: /zjw/testproject/data/mustc/en-fr/dict.txt",
@@ -242,23 +246,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "download-incomplete": (
         (
             'RuntimeError: invalid hash value (expected "f37072fd", got "8b1e7c6a")',
-            "torch 2.1, source",
+            "torch 2.13, source",
         ),
         (
             "urllib.error.ContentTooShortError: <urlopen error retrieval incomplete: got only 89128 out of 46830571 bytes>",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "OSError: Consistency check failed: file should be of size 9976570304 but has size 9976562112 (pytorch_model.bin).",
-            "huggingface_hub 0.20, source",
+            "huggingface_hub 0.34, source",
         ),
         (
             "requests.exceptions.ChunkedEncodingError: ('Connection broken: IncompleteRead(8192 bytes read, 1024 more expected)', IncompleteRead(8192 bytes read, 1024 more expected))",
-            "requests 2.31, source",
+            "requests 2.34, run",
         ),
         (
             "RuntimeError: Data processing error: CAS service error : Reqwest Error: HTTP status client error (416 Range Not Satisfiable)",
-            "hf_xet 1.1, source",
+            "hf_xet, source",
         ),
         (
             "datasets.utils.info_utils.NonMatchingChecksumError: Checksums didn't match for dataset source files:",
@@ -275,8 +279,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "dataset-rows-differ": (
         (
-            "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a comma or } after an object member. in row 0",
-            "pyarrow 12, source",
+            "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a comma or '}' after an object member. in row 0",
+            "pyarrow 25.0, run",
         ),
         (
             "ArrowTypeError: Expected bytes, got a 'int' object",
@@ -284,7 +288,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "datasets.exceptions.DatasetGenerationCastError: An error occurred while generating the dataset\n\nAll the data files must have the same columns, but at some point there are 1 new columns ({'history'})",
-            "datasets 2.20, source",
+            "datasets 5.0.1, source",
         ),
         (
             "TypeError: Couldn't cast array of type string to null",
@@ -296,7 +300,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "pyarrow.lib.ArrowInvalid: Column 1 named input_ids expected length 1000 but got length 998",
-            "pyarrow 12, source",
+            "pyarrow, source",
         ),
     ),
     "arrow-too-large": (
@@ -306,7 +310,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "pyarrow.lib.ArrowCapacityError: array cannot contain more than 2147483646 bytes, have 2147489180",
-            "pyarrow 12, source",
+            "pyarrow 25.0.1, source",
         ),
     ),
     "datasets-version": (
@@ -316,15 +320,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Feature type 'List' not found. Available feature types: ['Value', 'ClassLabel']",
-            "datasets 3.6, source",
+            "datasets 5.0.1, source",
         ),
         (
             "ValueError: Invalid pattern: '**' can only be an entire path component",
-            "fsspec 2023.10, source",
+            "fsspec 2026.9, source",
         ),
         (
             "TypeError: must be called with a dataclass type or instance",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "data-file-broken": (
@@ -334,39 +338,39 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "zipfile.BadZipFile: File is not a zip file",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "EOFError: Compressed file ended before the end-of-stream marker was reached",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "gzip.BadGzipFile: Not a gzipped file (b'<!')",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "zlib.error: Error -3 while decompressing data: invalid block type",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer. Either the file is corrupted or this is not a parquet file.",
-            "pyarrow 12, source",
+            "pyarrow 25.0, run",
         ),
         (
             "OSError: Couldn't deserialize thrift: TProtocolException: Invalid data",
-            "pyarrow 12, source",
+            "pyarrow 25, source",
         ),
         (
             "OSError: Unable to open file (truncated file: eof = 96, sblock->base_addr = 0, stored_eof = 2048)",
-            "h5py 3.9, source",
+            "HDF5 1.10.8, source",
         ),
         (
-            "OSError: Can't read data (inflate() failed)",
-            "h5py 3.9, source",
+            "OSError: Can't synchronously read data (filter returned failure during read)",
+            "h5py 3.14, run",
         ),
         (
             "lmdb.CorruptedError: mdb_get: MDB_CORRUPTED: Located page was wrong type",
-            "py-lmdb 1.4, source",
+            "LMDB, source",
         ),
         (
             "AssertionError: Index file doesn't match expected format. Make sure that --dataset-impl is configured properly.",
@@ -380,15 +384,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "OSError: image file is truncated (12 bytes not processed)",
-            "Pillow 10, source",
+            "Pillow 13.0, run",
         ),
         (
             "OSError: broken data stream when reading image file",
-            "Pillow 10, source",
+            "Pillow, source",
         ),
         (
             "PIL.Image.DecompressionBombError: Image size (324000000 pixels) exceeds limit of 178956970 pixels, could be decompression bomb DOS attack.",
-            "Pillow 10, source",
+            "Pillow 13, run",
         ),
         (
             "decord._ffi.base.DECORDError: [16:56:24] /github/workspace/src/video/video_reader.cc:151: Check failed: st_nb >= 0 (-1381258232 vs. 0) ERROR cannot find video stream with wanted index: -1",
@@ -396,13 +400,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "soundfile.LibsndfileError: Error opening '/data/a.wav': Format not recognised.",
-            "soundfile 0.12, source",
+            "soundfile 0.14.0, run",
         ),
     ),
     "samples-differ": (
         (
             "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'PIL.Image.Image'>",
-            "torch 2.13, source",
+            "torch 2.13, run",
         ),
         (
             "RuntimeError: Trying to resize storage that is not resizable",
@@ -418,18 +422,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: each element in list of batch should be of equal size",
-            "torch 2.1, source",
+            "torch 2.13, run",
         ),
         (
             "ValueError: Unable to create tensor, you should probably activate truncation and/or padding with 'padding=True' 'truncation=True' to have batched tensors with the same length.",
-            "transformers 4.40, source",
+            "transformers 4.49, source",
         ),
     ),
     "hdf5-lock": (
         (
             "BlockingIOError: [Errno 11] Unable to open file (unable to lock file, errno = 11, error "
             "message = 'Resource temporarily unavailable')",
-            "HDF5 1.14, source",
+            "h5py 3.8, run",
         ),
         (
             "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily unavailable')",
@@ -443,15 +447,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lmdb-readers": (
         (
             "lmdb.ReadersFullError: mdb_txn_begin: MDB_READERS_FULL: Environment maxreaders limit reached",
-            "py-lmdb 1.4, source",
+            "py-lmdb, unverified",
         ),
         (
             "lmdb.BadRslotError: mdb_txn_begin: MDB_BAD_RSLOT: Invalid reuse of reader locktable slot",
-            "py-lmdb 1.4, source",
+            "LMDB 0.9.24, source",
         ),
         (
             "lmdb.Error: The environment '/data/train.lmdb' is already open in this process.",
-            "py-lmdb 1.4, source",
+            "py-lmdb, unverified",
         ),
     ),
     "lmdb-full": (
@@ -467,7 +471,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: you need to add an explicit nodesplitter to your input pipeline for multi-node training",
-            "webdataset 0.2, source",
+            "webdataset 0.2.86, source",
         ),
         (
             "ValueError: No samples found in dataset; perhaps you have fewer shards than workers.",
@@ -477,25 +481,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "cloud-credentials": (
         (
             "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
-            "botocore 1.34, source",
+            "botocore 1.43, source",
         ),
         (
             "google.auth.exceptions.DefaultCredentialsError: Your default credentials were not found. To set up Application Default Credentials, see https://cloud.google.com/docs/authentication/external/set-up-adc for more information.",
-            "google-auth 2.20, source",
+            "google-auth 2.59, source",
         ),
         (
             "botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden",
-            "botocore 1.34, source",
+            "botocore 1.43, run",
         ),
         (
             "fatal error: Unable to locate credentials",
-            "awscli 1.32, source",
+            "awscli 1.45.11, source",
         ),
     ),
     "nltk-data-missing": (
         (
-            "LookupError: \n**********************************************************************\n  Resource punkt not found.\n  Please use the NLTK Downloader to obtain the resource:",
-            "nltk 3.8, source",
+            "LookupError: \n**********************************************************************\n  Resource 'punkt' not found.\n  Please use the NLTK Downloader to obtain the resource:",
+            "nltk 3.10, source",
         ),
     ),
 }

@@ -18,7 +18,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
-            "Lightning 2.4, source",
+            "Lightning 2.2, source",
         ),
         (
             "TypeError: DPOTrainer.__init__() got an unexpected keyword argument 'processing_class'",
@@ -32,13 +32,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: nvrtc: error: failed to open libnvrtc-builtins.so.11.1.",
-            "CUDA 11, documented",
+            "CUDA, unverified",
         ),
     ),
     "undefined-symbol": (
         (
             "python: symbol lookup error: /usr/local/cuda/lib64/libcublas.so.11: undefined symbol: cublasLtGetStatusString, version libcublasLt.so.11",
-            "glibc 2.35, source",
+            "glibc 2.36, source",
         ),
     ),
     "numpy-abi": (
@@ -62,7 +62,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "SystemError: initialization of _internal failed without raising an exception",
-            "numba 0.56, source",
+            "Python 3.11, source",
         ),
     ),
     "import-name": (
@@ -118,7 +118,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ERROR:megatron.core.datasets.utils:Failed to compile the C++ dataset helper functions",
-            "Megatron-LM core 0.9, source",
+            "Megatron-LM, unverified",
         ),
         (
             "RuntimeError: Unable to JIT load the async_io op due to it not being compatible due to hardware/software issue. None",
@@ -126,7 +126,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "subprocess.CalledProcessError: Command '['which', 'c++']' returned non-zero exit status 1.",
-            "torch 1.13, source",
+            "torch, unverified",
         ),
         (
             "ERROR: Could not build wheels for flash-attn, which is required to install pyproject.toml-based projects",
@@ -160,15 +160,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error",
-            "Triton 3.2, source",
+            "Triton, source",
         ),
         (
             "RuntimeError: Triton Error [CUDA]: invalid argument",
-            "Triton 3.2, source",
+            "Triton 3.6.0, source",
         ),
         (
             "RuntimeError: PassManager::run failed",
-            "Triton 3.2, source",
+            "Triton 3.6, source",
         ),
     ),
     "torchvision-mismatch": (
@@ -180,11 +180,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: Detected that PyTorch and torchvision were compiled with different CUDA major versions. PyTorch has CUDA Version=12.1 and torchvision has CUDA Version=11.8.",
-            "torchvision 0.17, source",
+            "torchvision 0.28, source",
         ),
         (
             "AttributeError: partially initialized module 'torchvision' has no attribute 'extension' (most likely due to a circular import)",
-            "torchvision 0.17, source",
+            "Python 3.11, run",
         ),
     ),
     "flash-attention-missing": (
@@ -195,7 +195,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "flash-attention, source"),
         (
             "ModuleNotFoundError: No module named 'flash_attn_2_cuda'",
-            "flash-attention 2.5, source",
+            "flash-attention, source",
         ),
     ),
     "openmp-twice": (
@@ -227,7 +227,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "AttributeError: 'NoneType' object has no attribute 'cadam32bit_grad_fp32'",
-            "bitsandbytes 0.41, source",
+            "bitsandbytes, unverified",
         ),
         (
             "NameError: name 'str2optimizer32bit' is not defined",
@@ -239,7 +239,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "AttributeError: /opt/conda/lib/python3.10/site-packages/bitsandbytes/libbitsandbytes_cpu.so: undefined symbol: cget_col_row_stats",
-            "bitsandbytes 0.38, source",
+            "Python 3.11, run",
         ),
     ),
     "header-missing": (
@@ -261,7 +261,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "c++: fatal error: no input files",
-            "gcc 12, source",
+            "gcc 12.2, run",
         ),
     ),
     "extension-not-built": (
@@ -294,7 +294,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "  File \"/opt/lib/python3.10/site-packages/transformers/models/auto/configuration_auto.py\", line 723, in __getitem__\n    raise KeyError(key)\nKeyError: 'mistral'",
-            "transformers 4.33, source",
+            "transformers 4.49, source",
         ),
     ),
     "submodule-missing": (
@@ -304,11 +304,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ModuleNotFoundError: No module named 'torch._six'",
-            "Python 3.11, documented",
+            "Python 3.11, run",
         ),
         (
             "ImportError: No module named torchvision.models",
-            "Python 2.7, documented",
+            "Python 2.7, run",
         ),
     ),
     "requirement-not-met": (
@@ -325,40 +325,40 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/georgesung/llm_qlora/issues/10",
         ),
         (
-            "ImportError: \nLlamaConverter requires the protobuf library but it was not found in your environment. Check out the instructions on the",
+            "ImportError: \nLlamaConverter requires the protobuf library but it was not found in your environment. Checkout the instructions on the",
             "transformers 4.40, source",
         ),
         (
             "ImportError: This modeling file requires the following packages that were not found in your environment: flash_attn, einops. Run `pip install flash_attn einops`",
-            "transformers 4.40, source",
+            "transformers 4.49.0, source",
         ),
         (
             "importlib.metadata.PackageNotFoundError: No package metadata was found for bitsandbytes",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
         (
             "pkg_resources.DistributionNotFound: The 'tokenizers>=0.10' distribution was not found and is required by the application",
-            "setuptools 60, source",
+            "setuptools 65.5, run",
         ),
         (
             "pkg_resources.VersionConflict: (tokenizers 0.9.4 (/opt/lib/python3.8/site-packages), Requirement.parse('tokenizers<0.11,>=0.10.1'))",
-            "setuptools 60, source",
+            "setuptools 65, run",
         ),
         (
             "ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6 in order to use the function.",
-            "transformers 4.51, source",
+            "transformers 4.53, source",
         ),
         (
-            "ImportError: peft is not installed. Please install it with `pip install peft`.",
-            "trl 0.7, source",
+            "ImportError: You're trying to use a PEFT adapter but PEFT is not installed. Please install it with `pip install peft`.",
+            "trl 1.13, source",
         ),
         (
             "accelerate>=0.20.3 is required for a normal functioning of this module, but found accelerate==0.19.0.",
-            "transformers 4.31, source",
+            "transformers 4.49, source",
         ),
         (
             "AssertionError: MMCV==2.2.0 is used but incompatible. Please install mmcv>=2.0.0rc4, <2.2.0.",
-            "mmdetection 3.3, source",
+            "mmdetection, unverified",
         ),
         (
             "ImportError: Using the `Trainer` with `PyTorch` requires `accelerate>=0.26.0`: Please run `pip install transformers[torch]` or `pip install 'accelerate>=0.26.0'`",
@@ -370,7 +370,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6 in order to use the function. This version restriction does not apply when loading files with safetensors.",
-            "transformers 4.49, source",
+            "transformers 4.57.6, source",
         ),
     ),
     "protobuf-version": (
@@ -384,25 +384,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ImportError: cannot import name 'builder' from 'google.protobuf.internal' (/opt/lib/python3.8/site-packages/google/protobuf/internal/__init__.py)",
-            "Python 3.8, source",
+            "Python 3.8, run",
         ),
     ),
     "setuptools-version": (
         (
             "ModuleNotFoundError: No module named 'pkg_resources'",
-            "Python 3.12, documented",
+            "Python 3.12, run",
         ),
         (
             "AttributeError: module 'distutils' has no attribute 'version'",
-            "Python 3.9, documented",
+            "Python 3.9, run",
         ),
         (
             "AttributeError: module 'pkgutil' has no attribute 'ImpImporter'. Did you mean: 'zipimporter'?",
-            "Python 3.12, documented",
+            "Python 3.12, run",
         ),
         (
             "ImportError: cannot import name 'packaging' from 'pkg_resources' (/opt/lib/python3.10/site-packages/pkg_resources/__init__.py)",
-            "setuptools 70, source",
+            "setuptools, unverified",
         ),
     ),
     "extension-of-other-torch": (
@@ -412,15 +412,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "OSError: /opt/conda/lib/python3.8/site-packages/torch_scatter/_version_cuda.so: undefined symbol: _ZN5torch3jit17parseSchemaOrNameERKSs",
-            "torch_scatter 2.0, source",
+            "Python 3.11, run",
         ),
         (
             "ImportError: /opt/conda/lib/python3.8/site-packages/transformer_engine_extensions.cpython-38-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops7resize_4callERKNS_6TensorE",
-            "glibc 2.31, source",
+            "glibc 2.36, run",
         ),
         (
             "OSError: libtorch_cuda_cpp.so: cannot open shared object file: No such file or directory",
-            "torchvision 0.13, source",
+            "Python 3.11, run",
         ),
         (
             "ImportError: flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops9_pad_enum4callERKNS_6TensorE",
@@ -444,7 +444,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ImportError: Python version mismatch: module was compiled for Python 3.8, but the interpreter version is incompatible: 3.10.12 (main, Jul 5 2023)",
-            "pybind11 2.10, source",
+            "pybind11 3.0, source",
         ),
         (
             "python: symbol lookup error: "
@@ -456,7 +456,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "static-tls": (
         (
             "ImportError: /opt/conda/lib/libgomp.so.1: cannot allocate memory in static TLS block",
-            "glibc 2.31, source",
+            "glibc 2.36, run",
         ),
     ),
     "pip-no-version": (
@@ -466,11 +466,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ERROR: Could not find a version that satisfies the requirement torch==1.7.1+cu110 (from versions: 2.0.0, 2.0.1)",
-            "pip 23, source",
+            "pip 23.2.1, source",
         ),
         (
             "ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics/dependency-resolution/#dealing-with-dependency-conflicts",
-            "pip 23, source",
+            "pip 23.2, source",
         ),
     ),
     "compiler-too-old": (
@@ -483,8 +483,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/deepspeedai/DeepSpeed/issues/7143",
         ),
         (
-            "/opt/lib/python3.10/site-packages/torch/include/ATen/ATen.h:4:2: error: #error C++17 or later compatible compiler is required to use PyTorch.",
-            "torch 2.1, source",
+            "/opt/lib/python3.10/site-packages/torch/include/ATen/ATen.h:5:2: error: #error C++17 or later compatible compiler is required to use ATen.",
+            "torch 2.13, run",
         ),
     ),
     "compiler-killed": (
@@ -494,7 +494,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "nvcc error   : 'cicc' died due to signal 9 (Kill signal)",
-            "nvcc 11.8, documented",
+            "nvcc 13.0, source",
         ),
     ),
     "source-directory-imported": (
@@ -512,7 +512,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: apex.optimizers.FusedAdam requires cuda extensions",
-            "apex, source",
+            "apex, unverified",
         ),
         (
             "ImportError: cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid.session' (unknown location)",
@@ -526,7 +526,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ModuleNotFoundError: No module named 'transformer_engine_torch'",
-            "Transformer Engine 2.0, source",
+            "Python 3.11, run",
         ),
     ),
     "compile-python": (

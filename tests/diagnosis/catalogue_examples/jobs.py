@@ -28,11 +28,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "modal.exception.FunctionTimeoutError: Task's current input in-01 hit its timeout of 300s",
-            "modal 0.64, documented",
+            "modal, unverified",
         ),
         (
             "2024-05-06 07:10:09 MaxRuntimeExceeded - Training job runtime exceeded MaxRuntimeInSeconds provided",
-            "SageMaker, documented",
+            "SageMaker, unverified",
         ),
         (
             "MOAB_INFO:  job exceeded wallclock limit",
@@ -40,11 +40,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "job 48.1 exceeded hard wallclock time - initiate terminate method",
-            "Grid Engine 8.1, source",
+            "Grid Engine, unverified",
         ),
         (
             "job.exception type=timeout severity=0 resource allocation expired",
-            "Flux 0.50, source",
+            "Flux, unverified",
         ),
         (
             "submitit.core.utils.UncompletedJobError: Job not requeued because: timed-out and not checkpointable.",
@@ -52,11 +52,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "has not produced any output (state: TIMEOUT)",
-            "submitit 1.5, source",
+            "submitit, unverified",
         ),
         (
             "4711          TIMEOUT      0:0",
-            "sacct of Slurm 23.11, documented",
+            "sacct of Slurm 22.05, documented",
         ),
     ),
     "slurm-preempted": (
@@ -66,19 +66,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "TERM_PREEMPT: job killed after preemption.",
-            "LSF 10, documented",
+            "LSF, unverified",
         ),
         (
             "submitit.core.utils.UncompletedJobError: Job not requeued because: preempted and not checkpointable.",
-            "submitit 1.5, source",
+            "submitit, unverified",
         ),
         (
             "has not produced any output (state: PREEMPTED)",
-            "submitit 1.5, source",
+            "submitit, unverified",
         ),
         (
             "004 (4711.000.000) 2026-04-01 10:00:00 Job was evicted.",
-            "HTCondor 23, source",
+            "HTCondor, unverified",
         ),
     ),
     "slurm-node-failure": (
@@ -94,19 +94,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "x4502c0s1b0n0.hsn: shepherd died from signal 9",
-            "ezpz, patterns of PALS, source",
+            "ezpz, patterns of PALS, unverified",
         ),
         (
             "has not produced any output (state: NODE_FAIL)",
-            "submitit 1.5, source",
+            "submitit 1.5.1, source",
         ),
         (
             "4711       NODE_FAIL      0:0",
-            "sacct of Slurm 23.11, documented",
+            "sacct of Slurm 22.05, documented",
         ),
         (
             "ping failed on x4502c0s1b0n0: No reply from x4705c0s4b0n0.hsn.cm.aurora.alcf.anl.gov after 97s",
-            "ezpz, patterns of PALS, source",
+            "ezpz, patterns of PALS, unverified",
         ),
         (
             "launch failed on x4604c4s2b0n0: Couldn't forward RPC launch(ad95da94) to child "
@@ -121,7 +121,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "TERM_REQUEUE_ADMIN: job killed and requeued by root or LSF administrator.",
-            "LSF 10, documented",
+            "LSF, unverified",
         ),
     ),
     "slurm-cancelled": (
@@ -134,7 +134,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "TERM_OWNER: job killed by owner.",
-            "LSF 10, documented",
+            "LSF, unverified",
         ),
         (
             "Job deleted at request of root@mskcc-fe1.local",
@@ -142,7 +142,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "has not produced any output (state: CANCELLED by 1000)",
-            "submitit 1.5, source",
+            "submitit 1.5.1, source",
         ),
         (
             "salloc: error: Job allocation 235454 has been revoked",
@@ -179,7 +179,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Error from slot1_1@gpu7.site.org: Job has gone over cgroup memory limit of 10624 megabytes. "
             "Peak usage: 10700 megabytes.  Consider resubmitting with a higher request_memory.",
-            "HTCondor 23, source",
+            "HTCondor, unverified",
         ),
         (
             "Hold reason: Error from slot1_7@gpulab2002.chtc.wisc.edu: Docker job has gone over memory "
@@ -188,11 +188,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "has not produced any output (state: OUT_OF_MEMORY)",
-            "submitit 1.5, source",
+            "submitit, unverified",
         ),
         (
             "4711.0     OUT_OF_ME+    0:125",
-            "sacct of Slurm 23.11, documented",
+            "sacct of Slurm, unverified",
         ),
     ),
     "slurm-kill-failed": (

@@ -166,7 +166,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ImportError: /opt/env/lib/python3.10/site-packages/mpi4py/MPI.cpython-310-x86_64-linux-gnu.so: undefined "
             "symbol: ompi_mpi_logical8",
-            "mpi4py 3.1, source",
+            "mpi4py, unverified",
         ),
     ),
     "horovod-not-built": (
@@ -188,7 +188,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "[node1:19546:0:19546] ib_mlx5_log.c:177  Remote access error on mlx5_0:1/RoCE (synd 0x13 vend 0x88 hw_synd 0/0)",
-            "UCX 1.15, source",
+            "UCX, unverified",
         ),
     ),
     "ucx-shared-memory": (

@@ -199,8 +199,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/vllm-project/vllm/issues/18831",
         ),
         (
-            "node1:10:99 [1] include/shm.h:48 NCCL WARN Call to open failed : No such file or directory",
-            "NCCL 2.8, source",
+            "node1:10:99 [1] include/shm.h:48 NCCL WARN Call to open failed: No such file or directory",
+            "NCCL 2.30, source",
         ),
     ),
     "nccl-without-libcuda": (
@@ -212,7 +212,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "nccl-no-algorithm": (
         (
             "node1:10:99 [1] enqueue.cc:1800 NCCL WARN Error : no algorithm/protocol available for function AllReduce with datatype ncclFloat32. NCCL_PROTO was set to LL128. NCCL_ALGO was set to NVLS.",
-            "NCCL 2.23, source",
+            "NCCL, unverified",
         ),
     ),
 }

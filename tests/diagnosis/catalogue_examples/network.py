@@ -187,15 +187,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "node1:12:34 [0] NCCL INFO socketPollConnect: connect to 169.254.3.1<40815> returned Connection refused, retrying",
-            "NCCL 2.18, source",
+            "NCCL, unverified",
         ),
         (
             "SO_ERROR: No route to host, remote=[169.254.3.1]:51234",
-            "gloo 0.5, source",
+            "gloo, unverified",
         ),
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [169.254.0.1]:46496: Connection refused",
-            "gloo 0.5, source",
+            "gloo, unverified",
         ),
     ),
     "connection-timed-out": (
@@ -205,7 +205,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:525] Read error [10.0.0.2]:29500: Connection timed out",
-            "torch 2.1, source",
+            "torch, source",
         ),
     ),
 }

@@ -129,7 +129,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: unable to mmap 9976576152 bytes from file </models/pytorch_model-00001-of-00002.bin>: Cannot allocate memory (12)",
-            "torch 2.6, source",
+            "torch 2.13, run",
         ),
         (
             "The replica master 0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL)",
@@ -137,7 +137,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "Replicas low on memory: workerpool0",
-            "Vertex AI, documented",
+            "Vertex AI, unverified",
         ),
     ),
     "one-core": (
@@ -177,7 +177,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "EI0008: [PID: 4711] 2026-01-11-15:09:34.713.335 The Toolkit versions are inconsistent. The local 8.5.0, while the remote 8.3.0.",
-            "CANN hcomm, source",
+            "CANN hcomm, unverified",
         ),
     ),
     "modules-not-loaded": (
@@ -189,7 +189,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "module-load-failed": (
         (
             'Lmod has detected the following error: These module(s) or extension(s) exist but cannot be loaded as requested: "openmpi/4.1"',
-            "Lmod 8.7, source",
+            "Lmod, unverified",
         ),
         (
             "ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'cuda100/toolkit'",
@@ -203,19 +203,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "CondaError: Run 'conda init' before 'conda activate'",
-            "conda 23, source",
+            "conda, unverified",
         ),
         (
             "EnvironmentNameNotFound: Could not find conda environment: pytorch",
-            "conda 23, source",
+            "conda, unverified",
         ),
         (
             "EnvironmentLocationNotFound: Not a conda environment: /scratch/env",
-            "conda 23, source",
+            "conda, unverified",
         ),
         (
             "/var/spool/slurmd/job123/slurm_script: line 12: activate: No such file or directory",
-            "bash 5.1, run",
+            "Bash 5.2, run",
         ),
     ),
     "line-continued-badly": (
@@ -265,7 +265,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "from: can't read /var/mail/torch",
-            "bsdmainutils 12.1, source",
+            "bsdmainutils, unverified",
         ),
     ),
     "script-by-python": (
@@ -340,7 +340,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "train.py: error: unrecognized arguments: –lr 0.1",
-            "Python 3.11, source",
+            "Python 3.11, run",
         ),
     ),
     "launcher-after-script": (
@@ -374,7 +374,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "slurmstepd: error: execve(): CUDA_VISIBLE_DEVICES=0: No such file or directory",
-            "Slurm 23.11, source",
+            "Slurm 22.05, source",
         ),
         (
             "train.sh: line 3: CUDA_VISIBLE_DEVICES=0,1: command not found",

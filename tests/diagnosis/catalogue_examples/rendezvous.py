@@ -217,15 +217,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torchrun: error: unrecognized arguments: --nproc-per-node=1",
             "https://github.com/huggingface/pytorch-image-models/issues/1742",
         ),
-        ("launch.py: error: argument --node_rank: invalid int value: ''", "torch 2.0, run"),
+        ("launch.py: error: argument --node-rank/--node_rank: invalid int value: ''", "torch 2.13, run"),
     ),
     "etcd-rendezvous": (
+        (
+            "ModuleNotFoundError: No module named 'etcd'",
+            "Python 3.11, run",
+        ),
         (
             "etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store",
             "https://github.com/pytorch/pytorch/issues/132950",
         ),
-        ("etcd.EtcdConnectionFailed: Connection to etcd failed due to MaxRetryError", "python-etcd 0.4, source"),
-        ("ModuleNotFoundError: No module named 'etcd'", "torch 2.13, run"),
+        ("etcd.EtcdConnectionFailed: Connection to etcd failed due to MaxRetryError", "python-etcd, unverified"),
+        (
+            "torch.distributed.elastic.rendezvous._etcd_stub.EtcdStubError: The 'etcd' module is required but not installed.",
+            "torch 2.13, source",
+        ),
     ),
     "windows-socket-words": (
         (

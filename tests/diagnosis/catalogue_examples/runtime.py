@@ -103,8 +103,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.24, source",
         ),
         (
-            "h:1:2 [0] transport/net_ib.cc:150 NCCL WARN NET/IB : mlx5_2:1 Got async error event: port error",
-            "NCCL 2.24, source",
+            "h:1:2 [0] transport/net_ib.cc:150 NCCL WARN NET/IB : mlx5_2:1 Got non-fatal async event: port error(10)",
+            "NCCL 2.30, source",
         ),
         (
             "[198542.853543] mlx5_core 0000:5e:00.0: device's health compromised - reached miss count",
@@ -112,11 +112,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "[ 100.000000] mlx5_core 0000:5e:00.0: poll_health:825:(pid 0): Fatal error 1 detected",
-            "Linux 6.1, source",
+            "Linux, source",
         ),
         (
             "[ 100.000000] mlx5_core 0000:5e:00.0: Port module event[error]: module 0, Cable error, One or more network ports have been powered down due to insufficient/unadvertised power on the PCIe slot",
-            "Linux 6.1, source",
+            "Linux, unverified",
         ),
     ),
     "gloo-timeout": (

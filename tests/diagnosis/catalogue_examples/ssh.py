@@ -19,7 +19,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ssh_askpass: exec(/usr/libexec/openssh/ssh-askpass): No such file or directory",
-            "OpenSSH 8.0, source",
+            "OpenSSH 9.2, run",
         ),
     ),
     "ssh-unreachable": (
@@ -45,11 +45,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "banner exchange: Connection to 10.0.0.7 port 22: Connection refused",
-            "OpenSSH 9.6, source",
+            "OpenSSH 9.2, run",
         ),
         (
             "Connection timed out during banner exchange",
-            "OpenSSH 9.6, source",
+            "OpenSSH 9.2, source",
         ),
     ),
     "ssh-max-sessions": (
@@ -118,7 +118,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "Connection reset by 10.0.0.2 port 22",
-            "OpenSSH 9.6, source",
+            "OpenSSH 9.2, run",
         ),
     ),
     "ssh-no-job-there": (
