@@ -98,7 +98,7 @@ def test_the_sdist_is_what_a_packager_needs(sdist: Path, unpacked: Path) -> None
     check = unpacked / "ddpkit/distributed/check.py"
     assert check.resolve() == (unpacked / "test_distributed.py").resolve()
     assert check.read_bytes() == (ROOT / "test_distributed.py").read_bytes()
-    assert sdist.stat().st_size < 2 << 20
+    assert sdist.stat().st_size < 3 << 20  # more would be something that does not belong there
 
 
 @needs_backend
