@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import TypeVar
@@ -71,6 +71,15 @@ _PLACES = {
     "invalid-device-ordinal": _NUMBERED_PLACES,
     "shapes-differ": _SIZED_PLACES,
     "checkpoint-broken": _LOADED_PLACES,
+}
+
+
+# Of some entries, what the match and the lines around it show beside the groups of the pattern: values of the entry.
+_READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
+    "collectives-mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
+    "dcp-size-differs": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
+    "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
+    "gpu-xid": lambda values, lines, index: meaning_of_xid(values.get("xid", "154")),
 }
 
 
@@ -304,14 +313,9 @@ class LogReader:
             speaker = replace(speaker, rank=int(own))
         if match.entry.kind == "death" and not speaker.host:
             speaker = replace(speaker, host=values.get("host", ""))
-        if match.entry.id == "dcp-size-differs":
-            values["reason"] = part_of_tensor(values["saved"], values["now"])
-        if match.entry.id == "driver-too-old":
-            values |= cuda_of_driver(values.get("version", ""))
-        if match.entry.id == "gpu-xid":
-            values |= meaning_of_xid(values.get("xid", "154"))
-        if match.entry.id == "collectives-mismatch":
-            values |= reasons_of_mismatch(self.lines, index)
+        read_more = _READ_MORE.get(match.entry.id)
+        if read_more is not None:
+            values |= read_more(values, self.lines, index)
         # The host of a text is the one it speaks of; the rank that it names is the guilty one.
         ranks = values.get("rank", "")
         if ranks[:1].isdecimal():
