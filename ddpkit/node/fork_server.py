@@ -135,13 +135,15 @@ class Pipes:
         os._exit(0)
 
 
-def _become(rank: dict[str, Any]) -> None:
+def _become(rank: dict[str, Any], server: int) -> None:
     """What the supervisor does for a rank that it starts itself: a session, and the environment."""
     os.setsid()
     import ctypes
     import signal
 
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != server:  # it ended before that call
+        os._exit(1)
     if rank["cpus"] and sys.platform == "linux":
         with contextlib.suppress(OSError):  # a container may have none of them
             os.sched_setaffinity(0, rank["cpus"])
@@ -193,11 +195,11 @@ def _main() -> None:
     # What was imported lives as long as the process: no rank's garbage collector, least of all its last one at exit,
     # needs to walk through it and thereby copy the shared pages.
     gc.freeze()
-    running = {}
+    running, server = {}, os.getpid()
     for rank in parent.ranks:
         pid = parent.fork(rank)
         if pid == 0:
-            _become(rank)
+            _become(rank, server)
             if spec["answer"] and os.environ.get("DDPKIT_DUMP") != "0":
                 _answers(spec["answer"], times, again=bool(unsafe))
             if unsafe:

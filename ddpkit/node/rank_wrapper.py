@@ -76,11 +76,12 @@ def main(argv: list[str]) -> None:
         events = os.open(f"{folder}/events", os.O_WRONLY)
     # What comes before the rank has its own handling of signals waits until then, and is not lost.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
-    end_with_parent()
+    end_with_parent(os.getppid())
     early = [number for number, _ in take_signals()] if lines else []
+    own = os.getpid()
     pid = os.fork()
     if pid == 0:
-        end_with_parent()
+        end_with_parent(own)
         if lines:
             os.setpgid(0, 0)
         for (_, write), fd in zip(pipes, (1, 2)):
@@ -106,10 +107,10 @@ def main(argv: list[str]) -> None:
 def task(argv: list[str]) -> None:
     """Run a rank as a task of srun: pass on the signals that only the task got, and end as the rank ends."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*FROM_ABOVE, signal.SIGCHLD))
-    for_all = start_sentinel()
+    own, for_all = os.getpid(), start_sentinel()
     pid = os.fork()
     if pid == 0:
-        end_with_parent()
+        end_with_parent(own)
         start(argv, mask)
     while True:
         number = signal.sigwait((*FROM_ABOVE, signal.SIGCHLD))
@@ -131,9 +132,9 @@ def start_sentinel() -> int:
 
     The caller has blocked FROM_ABOVE.
     """
-    read, write = os.pipe()
+    own, (read, write) = os.getpid(), os.pipe()
     if os.fork() == 0:
-        end_with_parent()
+        end_with_parent(own)
         null = os.open(os.devnull, os.O_RDWR)
         for fd in range(3):
             os.dup2(null, fd)
@@ -202,9 +203,12 @@ def end_as(status: int) -> None:
     os.kill(os.getpid(), killer)
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends. Ends it now where the parent was faster."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def start(argv: list[str], mask: set[int]) -> None:

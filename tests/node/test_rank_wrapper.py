@@ -57,3 +57,35 @@ def test_a_rank_gets_a_signal_once(sent_to: str, number: signal.Signals, tmp_pat
             assert "signal 2" not in rest, rest
         finally:
             wrapper.kill()
+
+
+# The child comes to `end_with_parent` when its parent has ended already, as on a busy node.
+LATE = """
+import os, runpy, sys, time
+wrapper = runpy.run_path(sys.argv[1], run_name="wrapper")
+own = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == own:
+        time.sleep(0.001)
+    wrapper["end_with_parent"](own)
+    print("left behind")
+"""
+
+
+def test_a_process_that_is_slower_than_the_end_of_its_parent_ends() -> None:
+    """The kernel signals only a child that asked for it in time: the sentinel of a short task stayed for ever."""
+    argv = [sys.executable, "-c", LATE, str(WRAPPER)]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SLURM's nodes run Linux")
+def test_a_task_leaves_no_process() -> None:
+    """As srun starts it. What it leaves would hold the pipe of the output open."""
+    argv = [sys.executable, "-S", "-I", str(WRAPPER), "--task", sys.executable, "-c", "print('rank')"]
+    read, write = os.pipe()
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, pass_fds=(write,)) as process:
+        os.close(write)
+        assert process.communicate(timeout=60)[0] == "rank\n"
+    with os.fdopen(read) as pipe:
+        assert pipe.read() == ""
