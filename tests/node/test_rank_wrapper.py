@@ -73,7 +73,7 @@ if os.fork() == 0:
 
 
 def test_a_process_that_is_slower_than_the_end_of_its_parent_ends() -> None:
-    """The kernel signals only a child that asked for it in time: the sentinel of a short task stayed for ever."""
+    """The kernel signals only a child that asked for it in time: the sentinel of a short task stayed without end."""
     argv = [sys.executable, "-c", LATE, str(WRAPPER)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
