@@ -260,7 +260,9 @@ class Carrier:
         elif event["e"] == "note":
             self.note(event["text"])
         elif event["e"] == "refused":
-            self.fail(node, what=SUPERVISOR, reason=event["message"], code=LaunchError.exit_code)
+            # Ranks that were started are ended at once, and news of that must not be taken for the first failure.
+            at = event.get("t")
+            self.fail(node, what=SUPERVISOR, reason=event["message"], at=at, code=LaunchError.exit_code)
         elif event["e"] == "lost":
             if self.deadline is not None:
                 self.note(f"{step.host}: {event['reason']}")

@@ -32,7 +32,7 @@ Events go to standard output, one JSON object a line:
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
                                                             with "more" this node still waits for them
-    {"e": "refused", "message"}                             nothing was started
+    {"e": "refused", "message", "t"}                        nothing was started, or not all ranks
     {"e": "end", "t"}                                       nothing of this run is alive here any more
 
 Bytes that are no UTF-8 travel as lone surrogates (`surrogateescape`), so that logs are exact.
@@ -198,7 +198,7 @@ class Supervisor:
 
 def refuse(launcher: LauncherIO, error: OSError, which: str) -> None:
     what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-    launcher.send(e="refused", message=f"cannot start {which}: {what}")
+    launcher.send(e="refused", message=f"cannot start {which}: {what}", t=time.time())
 
 
 def guard(worker: int, folder: str) -> None:
