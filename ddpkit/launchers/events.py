@@ -143,7 +143,7 @@ class StuckEvent(_Event):
 
 
 class RefusedEvent(_Event):
-    """Nothing was started."""
+    """Nothing was started, or not all ranks: those are ended. `t`: when, on the node."""
 
     e: Literal["refused"]
     message: str
