@@ -303,12 +303,13 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
 
 def _has_started(match: LogMatch, lines: Sequence[str]) -> bool:
     """Whether an event below shows that a container of the same pod started."""
-    pod = _POD_NAME.search(lines[match.number - 1])
-    return any(
-        (other := _POD_NAME.search(line)) == pod or (pod is not None and other is not None and other[0] == pod[0])
-        for line in lines[match.end :]
-        if _POD_STARTED.search(line)
-    )
+    pod = _pod_of(lines[match.number - 1])
+    return any(_pod_of(line) == pod for line in lines[match.end :] if _POD_STARTED.search(line))
+
+
+def _pod_of(line: str) -> str:
+    name = _POD_NAME.search(line)
+    return name[0] if name else ""
 
 
 def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
