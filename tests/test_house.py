@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
+from itertools import groupby
 
 import pytest
 import rooms
 
 FILES = {name: path for name, path in rooms.sources().items() if not path.is_symlink()}
+ROOMS = {
+    room: list(names) for room, names in groupby(sorted(FILES), key=lambda name: name.partition(".")[0] or "__init__")
+}
 LONGEST = 60  # lines of a function
 # Functions that may be longer: a command's signature is its list of options.
 DECLARED = {"cli.launch.launch"}
@@ -24,6 +29,7 @@ PRIVATE = frozenset(
 CLAUSES = ("what ", "who ", "whom ", "whose ", "whether ", "where ", "when ", "how ", "that ", "those ", "it ", "if ")
 
 
+@cache
 def parsed(name: str) -> ast.Module:
     return ast.parse(FILES[name].read_text(encoding="utf-8"))
 
@@ -46,18 +52,23 @@ def defined(tree: ast.Module) -> dict[str, int]:
     return names
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_names_are_the_fields_own(name: str) -> None:
-    """Identifiers use the glossary's words; the module's own name as well."""
-    private = {each: line for each, line in defined(parsed(name)).items() if parts(each) & PRIVATE}
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_are_the_fields_own(room: str) -> None:
+    """Identifiers use the glossary's words; the modules' own names as well."""
+    private = {
+        (name, each): line
+        for name in ROOMS[room]
+        for each, line in {**defined(parsed(name)), name.rpartition(".")[2]: 1}.items()
+        if parts(each) & PRIVATE
+    }
     assert not private, f"see the glossary in CONTRIBUTING.md: {private}"
-    assert not parts(name.rpartition(".")[2]) & PRIVATE
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_functions_are_short(name: str) -> None:
+@pytest.mark.parametrize("room", ROOMS)
+def test_functions_are_short(room: str) -> None:
     long = {
         f"{name}.{node.name}": size
+        for name in ROOMS[room]
         for node in ast.walk(parsed(name))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (size := (node.end_lineno or 0) - node.lineno + 1) > LONGEST
@@ -75,10 +86,10 @@ def test_declared_long_functions_are_long() -> None:
         assert (node.end_lineno or 0) - node.lineno + 1 > LONGEST, name
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_module_says_what_it_is(name: str) -> None:
-    text = ast.get_docstring(parsed(name))
-    assert text, "no docstring"
-    first = text.partition("\n")[0].lower()
-    assert not first.startswith(CLAUSES), first
-    assert not set(re.findall(r"[a-z]+", first)) & PRIVATE, first
+def test_modules_say_what_they_are() -> None:
+    for name in FILES:
+        text = ast.get_docstring(parsed(name))
+        assert text, f"{name}: no docstring"
+        first = text.partition("\n")[0].lower()
+        assert not first.startswith(CLAUSES), f"{name}: {first}"
+        assert not set(re.findall(r"[a-z]+", first)) & PRIVATE, f"{name}: {first}"

@@ -11,7 +11,7 @@ from catalogue_document import COMMONEST, FOLDER, code_lines, pages
 from catalogue_examples import EXAMPLES
 
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, PARTS, Entry
 from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
 from ddpkit.diagnosis.catalogue.entry import filled
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Matcher, words_of
@@ -26,82 +26,93 @@ def test_ids_are_unique_and_stable_in_form() -> None:
     assert all(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) for name in BY_ID)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_an_entry_is_whole(entry: Entry) -> None:
-    for text in (entry.title, entry.cause, entry.probe, entry.fix):
-        assert text.strip() == text != ""
-        assert "\n" not in text
-    assert entry.link.startswith("https://")
-    assert not entry.cause.endswith(".")
+# What a text may hold beside its pattern's own groups: what is known of the speaker, and what the reader computes.
+KNOWN = frozenset(
+    """
+    host rank job path reason busy work late lagging absent ahead calls frame group number peers same versions
+    cuda wheel
+    """.split()
+)
+
+
+def faults_of_form(entry: Entry) -> list[str]:
+    """Rules of an entry's form that it breaks."""
+    texts = (entry.title, entry.cause, entry.probe, entry.fix)
     # Only what a pattern can capture, or what is known of the speaker, is filled in.
     groups = {name for each in (*entry.patterns, entry.context) for name in re.compile(each).groupindex}
     used = set(re.findall(r"\{([a-z]+)\}", entry.cause + entry.probe + entry.fix))
-    assert used <= groups | {
-        "host",
-        "rank",
-        "job",
-        "path",
-        "reason",
-        "busy",
-        "work",
-        "late",
-        "lagging",
-        "absent",
-        "ahead",
-        "calls",
-        "frame",
-        "group",
-        "number",
-        "peers",
-        "same",
-        "versions",
-        "cuda",
-        "wheel",
+    rules = {
+        "a text is empty, has spaces around it, or is not one line": not all(
+            text.strip() == text != "" and "\n" not in text for text in texts
+        ),
+        "the link is not https": not entry.link.startswith("https://"),
+        "the cause ends with a full stop": entry.cause.endswith("."),
+        f"{sorted(used - groups - KNOWN)} cannot be filled in": not used <= groups | KNOWN,
+        "patterns and examples are not both there": bool(entry.patterns) != (entry.id in EXAMPLES)
+        and entry.kind not in ("hint", "death"),
     }
-    assert bool(entry.patterns) == (entry.id in EXAMPLES) or entry.kind in ("hint", "death")
+    return [rule for rule, broken in rules.items() if broken]
 
 
-@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.patterns], ids=lambda entry: entry.id)
-def test_patterns_can_be_found_by_a_word(entry: Entry) -> None:
-    for pattern in entry.patterns:
-        assert words_of(pattern), f"no whole word outside of groups: {pattern}"
-        depth = 0
-        for index, char in enumerate(pattern):
-            escaped = index > 0 and pattern[index - 1] == "\\"
-            depth += (char == "(" and not escaped) - (char == ")" and not escaped)
-            assert char != "|" or depth or escaped, f"two patterns in one: {pattern}"
+def faults_of_pattern(pattern: str) -> list[str]:
+    """Whether a pattern cannot be found by a word of a line, or is two patterns."""
+    depth, faults = 0, [] if words_of(pattern) else ["no whole word outside of groups"]
+    for index, char in enumerate(pattern):
+        escaped = index > 0 and pattern[index - 1] == "\\"
+        depth += (char == "(" and not escaped) - (char == ")" and not escaped)
+        if char == "|" and not depth and not escaped:
+            faults.append("two patterns in one")
+    return faults
 
 
-@pytest.mark.parametrize(("entry", "text"), TEXTS, ids=lambda value: value.id if isinstance(value, Entry) else "")
-def test_an_example_leads_to_its_entry(entry: Entry, text: str) -> None:
+def test_entries_are_whole() -> None:
+    assert not {entry.id: faults for entry in ENTRIES if (faults := faults_of_form(entry))}
+
+
+def test_patterns_can_be_found_by_a_word() -> None:
+    patterns = {(entry.id, each): faults_of_pattern(each) for entry in ENTRIES for each in entry.patterns}
+    assert not {name: faults for name, faults in patterns.items() if faults}
+
+
+def test_every_pattern_matches_a_text_that_was_printed() -> None:
+    assert not [
+        (entry.id, each)
+        for entry in ENTRIES
+        for each in entry.patterns
+        if not any(re.search(each, text) for text, _ in EXAMPLES.get(entry.id, ()))
+    ]
+
+
+def test_examples_say_how_they_are_known() -> None:
+    known = re.compile(r".+, (?:run|source|documented|unverified|https://\S+)|https://.*")
+    sources = [(name, where) for name, examples in EXAMPLES.items() for _, where in examples]
+    assert not [(name, where) for name, where in sources if not known.fullmatch(where)]
+
+
+def wrong_answers(entry: Entry, text: str) -> list[str]:
+    """Differences between what is said of a printed text and its entry."""
     best = MATCHER.best(text)
-    assert best is not None
-    assert best.entry.id == entry.id
     # And a whole log that holds only this line is explained by it.
     first = analyze_log([("log", f"starting\n[rank3]: {text}\nbye\n")]).first
-    assert (None if first is None else first.id) == (None if entry.kind == "noise" else entry.id)
-    if first is not None:
-        for said in (first.cause, first.fix, first.probe):
-            assert not re.search(r"\{[a-z]+[}|]", said)
-            assert (
-                "unknown" not in said.replace("CUDA unknown", "") or "unknown" in entry.cause + entry.fix + entry.probe
-            )
+    said = "" if first is None else f"{first.cause} {first.fix} {first.probe}"
+    rules = {
+        f"found as {best and best.entry.id}": best is None or best.entry.id != entry.id,
+        f"explained as {first and first.id}": (first and first.id) != (None if entry.kind == "noise" else entry.id),
+        f"not filled in: {said}": re.search(r"\{[a-z]+[}|]", said) is not None,
+        f"a value is unknown: {said}": "unknown" in said.replace("CUDA unknown", "")
+        and "unknown" not in entry.cause + entry.fix + entry.probe,
+    }
+    return [f"{text!r}: {rule}" for rule, broken in rules.items() if broken]
 
 
-@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.patterns], ids=lambda entry: entry.id)
-def test_every_pattern_matches_a_text_that_was_printed(entry: Entry) -> None:
-    offenders = [
-        each for each in entry.patterns if not any(re.search(each, text) for text, _ in EXAMPLES.get(entry.id, ()))
-    ]
-    assert not offenders
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_says_how_it_is_known(name: str) -> None:
-    for _, where in EXAMPLES[name]:
-        assert where.startswith("https://") or re.fullmatch(
-            r".+, (?:run|source|documented|unverified|https://\S+)", where
-        ), where
+@pytest.mark.parametrize("part", PARTS)
+def test_an_example_leads_to_its_entry(part: str) -> None:
+    assert not {
+        entry.id: wrong
+        for entry in PARTS[part]
+        for text, _ in EXAMPLES.get(entry.id, ())
+        if (wrong := wrong_answers(entry, text))
+    }
 
 
 # What healthy runs print, and warnings behind which nothing is wrong: none of it is a cause.
