@@ -11,6 +11,8 @@ CUDA_TORCH ?= 2.11.0 2.10.0
 # The lab's SLURM, 22.05, 24.11 or 26.05; without it, the machine's own. Another version than its own is a Debian system
 # in /var/cache/ddpkit-lab: half a GB, made once in some minutes.
 export LAB_SLURM = $(SLURM)
+# Thousands of Python processes start in the tests. Each would compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-again test-thorough test-fast test-light test-slurm test-interop test-cuda gpu lab rounds heal healthy check golden schema pictures docs bench diagnosis dist release-check clean
 

@@ -121,7 +121,9 @@ def decide(analysis: LogAnalysis) -> Action:
     """Return the action after a failure with these logs."""
     first = analysis.first
     if first is None or first.kind == "hint":
-        return Action(action="retry", reason="the cause is not known")
+        return Action(
+            action="retry", reason="the log shows no failure" if analysis.healthy else "the cause is not known"
+        )
     return decide_match(first, [first.text, *(each.text for each in analysis.alike)])
 
 

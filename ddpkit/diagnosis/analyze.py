@@ -158,7 +158,8 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     if not failures:
         return result
     first = _first_of(failures, hints)
-    rest = [each for each in failures if each is not first]
+    place = (first.id, first.file, first.number)  # a deciding line is another object, as it is a cause now
+    rest = [each for each in failures if (each.id, each.file, each.number) != place]
     result.alike = [each for each in rest if _same(each, first)]
     result.first = first = _with_all(_with_speaker(first, result.alike, failures), result.alike)
     rest = [each for each in rest if not _same(each, first)]

@@ -167,7 +167,12 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
                 continue
             adjacent = False
         index += 1
-    return trace if trace.raised else None
+    return trace if trace.raised and not _is_cut_header(trace) else None
+
+
+def _is_cut_header(trace: Traceback) -> bool:
+    """Whether the log ends inside the exception of another process, which the only one here would print."""
+    return trace.links == ["nested"] and not trace.raised[0].text
 
 
 def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | None], Speaker, float | None]:

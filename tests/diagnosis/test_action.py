@@ -51,6 +51,11 @@ def test_decisions(log: str, action: str, host: str | None) -> None:
     assert decision.reason
 
 
+def test_a_healthy_log_is_no_reason() -> None:
+    steps = "".join(f"step {step} loss 0.{9 - step}\n" for step in range(9))
+    assert decide(analyze_log([("log", steps)])).reason == "the log shows no failure"
+
+
 def test_ids_are_in_the_catalogue_and_in_one_table() -> None:
     tables = [*NODE, *RETRY, *ENDED]
     assert len(tables) == len(set(tables))

@@ -240,6 +240,34 @@ def test_an_exception_of_a_worker_inside_anothers_message() -> None:
     assert "ValueError: no label at data.py:77 in __getitem__" in first.cause
 
 
+def test_the_header_of_a_spawned_process_whose_exception_is_cut_off_is_no_cause() -> None:
+    text = """\
+RuntimeError: NCCL error in: /build/c10d/NCCLUtils.hpp:82, invalid argument, NCCL version 2.4.8
+Traceback (most recent call last):
+  File "/opt/lib/python3.7/site-packages/torch/multiprocessing/spawn.py", line 119, in join
+    raise Exception(msg)
+Exception:
+
+-- Process 0 terminated with the following error:
+Traceback (most recent call last):
+  File "/opt/lib/python3.7/site-packages/torch/multiprocessing/spawn.py", line 20, in _wrap
+    fn(i, *args)
+"""
+    first = analyze_log([("log", text)]).first
+    assert first is not None
+    assert (first.id, first.number) == ("nccl-error", 1)
+
+
+def test_a_deciding_warning_is_not_repeated() -> None:
+    text = (
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.173\n"
+        "OSError: libcuda.so.1: cannot open shared object file: No such file or directory\n"
+    )
+    result = analyze_log([("log", text)])
+    assert result.first is not None
+    assert (result.first.id, result.alike) == ("driver-library-mismatch", [])
+
+
 def test_an_exception_that_came_from_another_process() -> None:
     """Ray, and multiprocessing: frames follow the line of an exception, and another exception follows them."""
     text = (

@@ -205,7 +205,7 @@ ENTRIES = (
             "image-not-found",
             "image-import-failed",
         ),
-        cause="the image {image|file} was not found on that node. A name that does not begin with / or ./ is "
+        cause="there is no image {image|file} where it was looked for. A name that does not begin with / or ./ is "
         "taken as an image of a registry",
         probe="on that node: ls -l {image|IMAGE}",
         fix="--container-image=./image.sqsh, or its full path on a file system that all nodes share",
@@ -433,7 +433,7 @@ ENTRIES = (
         "imported badly on this node",
         probe="on that node: enroot start IMAGE ls /bin, or docker run --rm --entrypoint ls IMAGE /bin",
         fix="use an image that contains it (for pyxis, /bin/bash), or --no-container-entrypoint, or import the image "
-        "again. A Python: --python PATH, as the image has it, or --container-mounts DIR:DIR",
+        "again. If the missing program is a Python of the host, use the image's own, or mount its folder",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(
@@ -514,8 +514,8 @@ ENTRIES = (
             r"spank_pyxis\.so: .* failed",
             r"workdir \"[^\"]+\" does not exist on container",
         ),
-        cause="the container image was found, but does not start. A mount is missing, a GPU driver hook failed, user "
-        "namespaces are disabled, or the image is incomplete",
+        cause="the container did not start. A mount is missing, a GPU driver hook failed, user namespaces are disabled, or "
+        "the image is incomplete or was not imported",
         probe="the lines above it; on that host: enroot start IMAGE true, or apptainer exec IMAGE true",
         fix="read the line above it that names a file or a hook. Correct the mounts, or import the image "
         "again. For an image with an entry point: --no-container-entrypoint",

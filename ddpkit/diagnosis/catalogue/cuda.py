@@ -218,7 +218,7 @@ ENTRIES = (
             r"cuda runtime error \((?:30|999)\) : unknown error",
         ),
         cause="the driver is installed, but CUDA cannot start. Error 802 (`system not yet initialized`): "
-        "nv-fabricmanager of an NVSwitch machine does not run, or is not of the driver's version. Other errors: the "
+        "the NVSwitches need nvidia-fabricmanager, which is not running or differs from the driver's version. Other errors: the "
         "kernel modules do not match after an update, or nvidia-uvm is not loaded",
         probe="systemctl status nvidia-fabricmanager; nvidia-smi; lsmod | grep nvidia_uvm",
         fix="run `sudo systemctl restart nvidia-fabricmanager` (same version as the driver; install it if it is absent) or `sudo modprobe "

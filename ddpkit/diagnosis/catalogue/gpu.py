@@ -28,10 +28,10 @@ ENTRIES = (
             r"\bhipErrorInvalidDevice\b",
         ),
         cause="LOCAL_RANK is not below the number of GPUs that this rank sees. There are more ranks than GPUs, or "
-        "--gpus-per-task or --gpu-bind shows one GPU to each task. Of MIG slices, a process sees one alone",
+        "SLURM's --gpus-per-task or --gpu-bind shows one GPU to each task. With MIG, a process sees one slice only",
         probe="in each rank: python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
-        fix="if a task sees one GPU, use device 0 or replace --gpus-per-task with --gpus-per-node. Otherwise start at "
-        "most one rank per GPU: -n, or torchrun --nproc-per-node",
+        fix="start at most one rank per GPU: --nproc-per-node of torchrun, or -n. If each task sees one GPU, use "
+        "device 0, or replace --gpus-per-task with --gpus-per-node",
         link="https://github.com/ACEsuit/mace/issues/435",
     ),
     Entry(

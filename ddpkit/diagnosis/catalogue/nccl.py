@@ -30,12 +30,12 @@ ENTRIES = (
             r"\bTimeout at NCCL work: \d+",
         ),
         cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ]a collective did not finish in time. One rank did not join "
-        "it: it died, hangs, is in another collective, or is slow because it saves, evaluates or prepares data. Or the "
-        "network drops packets: with a SeqNum below about 5 it never worked",
+        "it: it died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
+        "prepares data. Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
         fix="find the rank that does not print this line, or prints the lowest SeqNum, and read its log. If it is only slow, pass a "
-        "longer timeout to init_process_group. If the network never worked: NCCL_DEBUG=INFO, and `ddpkit "
-        "test` on these nodes",
+        "longer timeout to init_process_group. If all ranks print the same SeqNum, data does not pass: on one machine, try "
+        "NCCL_P2P_DISABLE=1. Between nodes: NCCL_DEBUG=INFO, and `ddpkit test` on them",
         link="https://github.com/pytorch/pytorch/issues/118369",
     ),
     Entry(

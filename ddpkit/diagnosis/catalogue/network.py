@@ -38,11 +38,11 @@ ENTRIES = (
             r"SO_ERROR: Connection refused, remote=\[127\.",
             r"connect \[127\.[\d.]+\]:\d+: Connection refused",
         ),
-        cause="the host's own name resolves to a loopback address (127.0.1.1 in its /etc/hosts, or no other "
-        "address under hostNetwork). gloo publishes that address, and other hosts cannot reach it",
+        cause="the host's own name resolves to a loopback address. /etc/hosts says 127.0.1.1, or has no other "
+        "address for it, as under hostNetwork. gloo publishes that address, and other hosts cannot reach it",
         probe="on each node: getent hosts $(hostname)",
-        fix="export GLOO_SOCKET_IFNAME=eth0, or the interface that `ip -o route get` shows for rank 0's "
-        "address. Or remove the 127.0.1.1 line from /etc/hosts",
+        fix="export GLOO_SOCKET_IFNAME=eth0 with the interface that `ip -o route get ADDRESS` shows for another host. Or "
+        "give the name the host's own address in /etc/hosts",
         link="https://github.com/sgl-project/sglang/issues/3226",
     ),
     Entry(

@@ -76,12 +76,12 @@ ENTRIES = (
         ),
         patterns=(
             r"client socket has timed out after \d+m?s while trying to connect to [\[(]?(?P<host>[^\],\s()]+?)\]?(?:, |:)(?P<port>\w+)",
-            r"client socket has failed to connect to (?:any network address of )?[\[(](?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
+            r"client socket has failed to connect to (?:any network address of )?[\[(](?:::ffff:(?=\d+\.))?(?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
             r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - timed out",
             r"RuntimeError: connect\(\) timed out\.(?:$| Original timeout was \d+ ms)",
             r"RuntimeError: (?:Connection refused|No route to host|Network is unreachable|Connection timed out)$",
             r"client socket has failed to connect to any network address",
-            r"client socket has failed to connect to \[(?P<host>[^\]]+)\]:(?P<port>\d+) \((?:errno: 1\d\d|system error: 100\d\d)",
+            r"client socket has failed to connect to \[(?:::ffff:(?=\d+\.))?(?P<host>[^\]]+)\]:(?P<port>\d+) \((?:errno: 1\d\d|system error: 100\d\d)",
         ),
         cause="[this is normal while {peers} start: torch tries again until its timeout. If it lasts, ]"
         "the address of rank 0[, {host}:{port},] does not answer. Rank 0 has not started, the address "
@@ -112,7 +112,7 @@ ENTRIES = (
     ),
     Entry(
         id="master-address-bad",
-        title="MASTER_ADDR is a path, a number alone, or has a blank in it",
+        title="MASTER_ADDR is a path, a netmask, a number alone, or has a blank in it",
         explains=(
             "master-unreachable",
             "master-name-unknown",
@@ -122,10 +122,10 @@ ENTRIES = (
             r"network addresses of \((?P<host>[^,)]*[/\s][^,)]*), \w+\) cannot be retrieved",
             r"network addresses of \((?P<host>\[[0-9a-fA-F:]+\]), \w+\) cannot be retrieved",
             r"(?:trying to|failed to) connect to (?:any network address of )?\((?P<host>\d+|0(?:\.\d+)+|[^,)]*[/\s][^,)]*), \d+\)",
-            r"failed to connect to \[?(?:::ffff:)?(?P<host>0\.(?!0\.0\.0\b)[\d.]+)\]?:\d+",
+            r"failed to connect to \[?(?:::ffff:)?(?P<host>0\.(?!0\.0\.0\b)[\d.]+|255\.[\d.]+)\]?:\d+",
         ),
-        cause="`{host}` is no name or address of a host, and the ranks got it as MASTER_ADDR. It is a path, "
-        "has a blank or brackets in it, or is a number alone, which is read as the address 0.0.0.N",
+        cause="`{host}` is no name or address of a host, and the ranks got it as MASTER_ADDR. It is a path "
+        "or a netmask, has a blank or brackets in it, or is a number alone, which is read as an address such as 0.0.0.7",
         probe="in a rank: printf '[%s]\\n' \"$MASTER_ADDR\"",
         fix="set MASTER_ADDR to the name or IP address of rank 0's host alone, an IPv6 address without brackets. Correct the line that sets it, for "
         "example the field that awk or cut selects from a host file",

@@ -15,7 +15,7 @@ ENTRIES = (
             r"TCPStore.*(?:Broken pipe|Connection reset)",
             r"\bRuntimeError: Broken pipe$",
         ),
-        cause="rank 0's store is gone. Rank 0 or its launcher ended first",
+        cause="the process that held the store has ended: rank 0, its launcher, or the torchrun that hosts the rendezvous",
         probe="the last lines of rank 0",
         fix="read rank 0's log. If rank 0 succeeded, call `destroy_process_group()` on all ranks before they exit",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shutdown",

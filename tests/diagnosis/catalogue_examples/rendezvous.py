@@ -90,6 +90,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/ofsoundof/GRL-Image-Restoration/issues/27",
         ),
         (
+            "[W socket.cpp:663] [c10d] The client socket has failed to connect to [::ffff:255.255.0.0]:29500 (errno: 110 - Connection timed out).",
+            "https://github.com/hiyouga/LlamaFactory/issues/3715",
+        ),
+        (
             "[E socket.cpp:610] [c10d] The client socket has failed to connect to [::ffff:0.0.0.5]:40323 (errno: 110 - "
             "Connection timed out).",
             "https://github.com/ofsoundof/GRL-Image-Restoration/issues/27",
