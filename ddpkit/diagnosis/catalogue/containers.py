@@ -205,7 +205,7 @@ ENTRIES = (
             "image-not-found",
             "image-import-failed",
         ),
-        cause="there is no image {image|file} where it was looked for. A name that does not begin with / or ./ is "
+        cause="the image {image|file} was not found. A name that does not begin with / or ./ is "
         "taken as an image of a registry",
         probe="on that node: ls -l {image|IMAGE}",
         fix="--container-image=./image.sqsh, or its full path on a file system that all nodes share",
@@ -433,7 +433,7 @@ ENTRIES = (
         "imported badly on this node",
         probe="on that node: enroot start IMAGE ls /bin, or docker run --rm --entrypoint ls IMAGE /bin",
         fix="use an image that contains it (for pyxis, /bin/bash), or --no-container-entrypoint, or import the image "
-        "again. If the missing program is a Python of the host, use the image's own, or mount its folder",
+        "again. If the missing program is a Python of the host, use the image's own, or mount its directory",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(

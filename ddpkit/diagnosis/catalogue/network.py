@@ -38,8 +38,8 @@ ENTRIES = (
             r"SO_ERROR: Connection refused, remote=\[127\.",
             r"connect \[127\.[\d.]+\]:\d+: Connection refused",
         ),
-        cause="the host's own name resolves to a loopback address. /etc/hosts says 127.0.1.1, or has no other "
-        "address for it, as under hostNetwork. gloo publishes that address, and other hosts cannot reach it",
+        cause="the host's own name resolves to a loopback address. Its /etc/hosts has 127.0.1.1 for it, or "
+        "no other address, as under hostNetwork. Then gloo publishes that address, and other hosts cannot reach it",
         probe="on each node: getent hosts $(hostname)",
         fix="export GLOO_SOCKET_IFNAME=eth0 with the interface that `ip -o route get ADDRESS` shows for another host. Or "
         "give the name the host's own address in /etc/hosts",
