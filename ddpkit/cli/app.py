@@ -7,9 +7,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thr
 from ddpkit.run import site
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.cli.typed_line import Flags
     from ddpkit.launchers.plan import Plan, Via
     from ddpkit.transports.login_host import LoginHost
 
@@ -265,7 +267,7 @@ def _run(argv: list[str]) -> int:
             line = CommandLine([*named, "--help"], None)
         if line.words[:2] == ["bench", "start"]:  # one command; a host of this name can come after a flag
             line = CommandLine(["bench start", *line.words[2:]], line.script)
-        program: Any = typer.main.get_command(app)
+        program = _program(line.words[0] if line.words else "")
         if line.words and line.words[0] in _LAUNCHES:
             line, read = _translate(line, program), True
         with program.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
@@ -313,17 +315,42 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
 _LAUNCHES = ("launch", "emit", "test", "test-distributed", "bench", "bench start")
 
 
+def _program(command: str = "") -> Any:
+    """Build `ddpkit` with this command alone, or with all: to build all takes as long as to run one."""
+    part = copy(app)
+    part.registered_commands = [
+        each for each in app.registered_commands if command == (each.name or getattr(each.callback, "__name__", ""))
+    ] or app.registered_commands
+    return typer.main.get_command(part)
+
+
+class _Options(Mapping[str, "Flags"]):
+    """The options of each command by its name; those of other commands than this one are read for an error only."""
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+
+    @cached_property
+    def _all(self) -> Any:
+        return _program().commands
+
+    def __getitem__(self, name: str) -> Flags:
+        command = self.program.commands.get(name) or self._all[name]
+        flags = {flag: not each.is_flag for each in command.params for flag in each.opts if flag[0] == "-"}
+        return {**flags, "-h": False, "--help": False}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
 def _translate(line: CommandLine, program: Any) -> CommandLine:
     """Translate options of backends and of torchrun. Prints notes."""
     from ddpkit.cli import reader
 
-    flags = {
-        name: {flag: not each.is_flag for each in command.params for flag in each.opts if flag[0] == "-"}
-        for name, command in program.commands.items()
-    }
-    for own in flags.values():
-        own |= {"-h": False, "--help": False}
-    typed = reader.translate(line.words, line.script, flags)
+    typed = reader.translate(line.words, line.script, _Options(program))
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
     return CommandLine(typed.words, typed.script)

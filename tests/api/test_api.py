@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MARK, PATIENCE
+from program import MARK, PATIENCE, marked
 
 import ddpkit
 
@@ -391,6 +392,7 @@ def test_a_living_run_without_its_folder() -> None:
 # ---- the end of the program
 
 Program = subprocess.Popen[str]
+THESE = secrets.token_hex(8)  # tests of another run on this machine have processes as well
 
 PROGRAM = """
 import {modules}
@@ -408,7 +410,7 @@ print(run.folder, flush=True)
 def program(mark: str, then: str, before: str = "", modules: str = "sys, time") -> Iterator[Program]:
     """A Python program that launches two ranks, and what is left of it."""
     text = PROGRAM.format(modules=modules, before=before, then=then)
-    env = {**os.environ, MARK: mark}
+    env = {**os.environ, MARK: f"{mark} {THESE}"}
     with subprocess.Popen([sys.executable, "-c", text], env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -422,20 +424,13 @@ def line_of(process: Program) -> str:
     return process.stdout.readline().strip()
 
 
-def survivors(mark: str) -> list[int]:
-    needle, pids = f"{MARK}={mark}".encode(), []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if needle in path.read_bytes().split(b"\0"):
-                pids.append(int(path.parent.name))
-        except OSError:
-            continue
-    return pids
+def survivors(mark: str) -> set[int]:
+    return set(marked(f"{mark} {THESE}"))
 
 
 def wait_for_none(mark: str, *spared: int) -> None:
     until = time.monotonic() + PATIENCE
-    while set(survivors(mark)) - set(spared):
+    while survivors(mark) - set(spared):
         assert time.monotonic() < until, survivors(mark)
         time.sleep(0.05)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MARK, PATIENCE
+from program import MARK, PATIENCE, marked
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.live
@@ -32,20 +33,9 @@ def test_the_sweep_prints_a_table(tmp_path: Path, clean_environ: dict[str, str])
     assert len(list((tmp_path / "logs").iterdir())) == 3
 
 
-def survivors(mark: str) -> list[int]:
-    needle, pids = f"{MARK}={mark}".encode(), []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if needle in path.read_bytes().split(b"\0"):
-                pids.append(int(path.parent.name))
-        except OSError:
-            continue
-    return pids
-
-
 def wait_for_none(mark: str) -> None:
     until = time.monotonic() + PATIENCE
-    while left := survivors(mark):
+    while left := marked(mark):
         assert time.monotonic() < until, left
         time.sleep(0.05)
 
@@ -54,7 +44,7 @@ def wait_for_none(mark: str) -> None:
 def client(tmp_path: Path, clean_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Any:
     """A notebook's client whose kernel has its folder and environment from the test."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    mark = f"kernel {tmp_path}"
+    mark = f"kernel {secrets.token_hex(8)}"
     env = {**clean_environ, MARK: mark, "IPYTHONDIR": str(tmp_path / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     notebook = nbformat.read(EXAMPLES / "notebook.ipynb", as_version=4)
@@ -103,7 +93,7 @@ def test_a_killed_kernel_leaves_no_rank(client: Any) -> None:
         async with client.async_setup_kernel(env=client.ddpkit_env):
             await client.async_execute_cell(client.nb.cells[0], 0)
             kernel = int(shown(client.nb.cells[0]))
-            ranks = set(survivors(client.ddpkit_mark)) - {kernel}
+            ranks = set(marked(client.ddpkit_mark)) - {kernel}
             os.kill(kernel, signal.SIGKILL)
             return len(ranks)
 

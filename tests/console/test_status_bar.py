@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MARK
 from terminal import Terminal
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -32,7 +31,7 @@ def terminal(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Open]:
         *words: str, argv: list[str] = LAUNCH, streams: tuple[int, ...] = (0, 1, 2), env: dict[str, str] | None = None
     ) -> Terminal:
         # Ranks that start a minute apart still fold: a line that all have said does not wait.
-        env = {**clean_environ, "TERM": "xterm", "DDPKIT_FOLD": "60", MARK: "bottom", **(env or {})}
+        env = {**clean_environ, "TERM": "xterm", "DDPKIT_FOLD": "60", **(env or {})}
         opened.append(Terminal([*argv, *words], tmp_path, env, streams))
         return opened[-1]
 
