@@ -70,6 +70,8 @@ RETRY: Mapping[str, str] = {
     "mlflow-unreachable": "the server was not reachable",
     "pod-name-unknown": "a pod was not ready",
     "hub-rate-limit": "the server rejects too many requests",
+    "cloud-unreachable": "the storage was not reachable",
+    "pod-refused": "a node had no resources for the pod",
     "slurm-unreachable": "SLURM's controller did not answer",
     "munge": "an authentication of SLURM failed",
     "ssh-max-startups": "sshd refused a login, as too many began at the same time",

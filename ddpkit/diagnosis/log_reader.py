@@ -65,12 +65,15 @@ _LOADED_PLACES = {
         r"/torch/distributed/distributed_c10d\.py|/fairseq/(?:distributed_utils|distributed/utils)\.py"
     )
 }
+# Code of a tracker that writes to its own process on the host.
+_TRACKER_PLACES = {"wandb-process-ended": re.compile(r"/wandb/sdk/")}
 _PLACES = {
     "disk-full": _FULL_PLACES,
     "quota": _FULL_PLACES,
     "invalid-device-ordinal": _NUMBERED_PLACES,
     "shapes-differ": _SIZED_PLACES,
     "checkpoint-broken": _LOADED_PLACES,
+    "broken-pipe": _TRACKER_PLACES,
 }
 
 

@@ -545,4 +545,21 @@ ENTRIES = (
         fix="request a larger quota there, end other machines of the account, or use another region or type of machine",
         link="https://docs.aws.amazon.com/general/latest/gr/aws_service_limits.html",
     ),
+    Entry(
+        id="pod-refused",
+        kind="generic",
+        title="kubectl get pods: Evicted, OutOfmemory, UnexpectedAdmissionError",
+        patterns=(
+            r"(?<!\S)(?P<pod>[\w.-]+) +\d+/\d+ {1,}Evicted {1,}\d",
+            r"(?<!\S)(?P<pod>[\w.-]+) +\d+/\d+ {1,}OutOfmemory {1,}\d",
+            r"(?<!\S)(?P<pod>[\w.-]+) +\d+/\d+ {1,}OutOfcpu {1,}\d",
+            r"(?<!\S)(?P<pod>[\w.-]+) +\d+/\d+ {1,}UnexpectedAdmissionError {1,}\d",
+        ),
+        cause="the node ended the pod {pod}, or did not let it start, for lack of memory, disk, CPUs or GPUs. The pod's "
+        "status shows which",
+        probe="kubectl describe pod {pod} | grep -E -A2 '^(Status|Reason|Message)'",
+        fix="read Message there. Memory or disk: set the pod's requests to what it needs. GPUs: look at the node's device plugin, or "
+        "exclude the node (kubectl cordon NODE). A Job or PyTorchJob starts the pod again",
+        link="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+    ),
 )

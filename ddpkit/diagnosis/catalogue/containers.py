@@ -273,6 +273,7 @@ ENTRIES = (
             r"Unable to find image '(?P<image>[^']+)'$",
             r"initializing source docker://(?P<image>\S+): ",
             r"\[ERROR\]:? No such file or directory: (?P<image>[./]\S+)",
+            r"\bCannotPullContainerError\b",
         ),
         cause="the container image was not found under this name, needs a login, or this host cannot reach the "
         "registry",
@@ -421,7 +422,7 @@ ENTRIES = (
             r"enroot-switchroot: failed to execute: (?P<program>[^:]+)",
             r"exec(?:_user_process caused)?: \"?(?P<program>/[\w./-]+)\"?: stat \S+: no such file",
             r"FATAL: +(?P<program>/\S+): no such file or directory",
-            r"exec: \"(?P<program>[^\"]+)\": executable file not found in \$PATH",
+            r"exec: \\?\"(?P<program>[^\"\\]+)\\?\": executable file not found in \$PATH",
             r"executable (?:file )?[`\"]?(?P<program>(?!file\b)\S+?)[`'\"]? not found in \$PATH",
             r"FATAL: +stat (?P<program>/\S+): no such file or directory",
         ),
@@ -432,8 +433,9 @@ ENTRIES = (
         cause="the container's file system has no {program|shell}. The image is minimal, incomplete, or was "
         "imported badly on this node",
         probe="on that node: enroot start IMAGE ls /bin, or docker run --rm --entrypoint ls IMAGE /bin",
-        fix="use an image that contains it (for pyxis, /bin/bash), or --no-container-entrypoint, or import the image "
-        "again. If the missing program is a Python of the host, use the image's own, or mount its directory",
+        fix="correct the command, or use an image that contains it (for pyxis, /bin/bash), or "
+        "--no-container-entrypoint, or import the image again. If the missing program is a Python of the host, "
+        "use the image's own, or mount its directory",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(
@@ -657,6 +659,12 @@ ENTRIES = (
             r"DeadLock detected from rank: (?P<rank>\d+)",
             r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code (?P<code>[1-9]\d*)",
             r"Error: Process completed with exit code (?P<code>[1-9]\d*)",
+            r"\bPod: [\w-]+\.(?P<host>[\w.-]+) exited with code (?P<code>[1-9]\d*)",
+            r"\bError pod (?P<host>[\w.-]+) container \S+ exitCode: (?P<code>[1-9]\d*)",
+            r"RuntimeError: Training failed with:$",
+            r"AlgorithmError: (?:framework error|Exit Code: (?P<code>\d+))",
+            r"Submitted script failed with a non-zero exit code; see the driver log",
+            r"Essential container in task exited",
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
@@ -833,6 +841,7 @@ ENTRIES = (
             r"Task was killed due to the node running low on memory",
             r"\bOutOfMemoryError: Task was killed",
             r"Workers \(tasks / actors\) killed due to memory pressure",
+            r"Memory on the node \(IP: (?P<host>[\w.:-]+), .* was (?P<used>[\d.]+GB / [\d.]+GB).*exceeds the memory usage threshold",
         ),
         context=r"Memory on the node \(IP: (?P<host>[\w.:-]+), .* was (?P<used>[\d.]+GB / [\d.]+GB)",
         cause="Ray ended a worker because the memory of {host|its host} was nearly full[: {used}]. The worker that it ended need "

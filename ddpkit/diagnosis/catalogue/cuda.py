@@ -309,6 +309,7 @@ ENTRIES = (
             r"Cannot re-initialize (?:CUDA|NPU|XPU|HPU|MUSA) in forked subprocess",
             r"can't create new processes if CUDA is already initialized",
             r"To launch a multi-GPU training from your notebook",
+            r"DECORDError: .*\bCUDA: initialization error",
         ),
         cause="the script used CUDA before it forked a process (DataLoader workers, multiprocessing, or ranks of a "
         "notebook)",

@@ -63,6 +63,7 @@ ENTRIES = (
             r"Stale (?:NFS )?file handle",
             r"No such file or directory: '(?P<path>[^']*(?:\.lock|\.incomplete|\.triton/cache/\S+|huggingface/(?:hub|datasets)/\S+|torch_extensions/\S+))'",
             r"Directory not empty: '(?P<path>[^']*(?:cache|huggingface|triton|torch_extensions)[^']*)'",
+            r"Failed to open local file '(?P<path>[^']*(?:\.incomplete|huggingface/datasets/)[^']*)'",
         ),
         needs=r"filelock|huggingface|modelscope|-packages/datasets/|\.triton|torch_extensions|\.lock\b|\.incomplete",
         explains=(
@@ -210,6 +211,8 @@ ENTRIES = (
             r"lmdb\.Error: (?P<path>.+): No such file or directory$",
             r"Exception: No such file or directory \(os error 2\)",
             r"unable to open file <(?P<path>[^>]+)> in read-only mode: No such file",
+            r"Failed to open local file '(?P<path>[^']+)'.*\[errno 2\]",
+            r"FileNotFoundError: No such file or directory: \"(?P<path>[^\"]+)\"",
         ),
         cause="{path} does not exist on this host. The working directory differs, the path is not mounted, or rank 0 "
         "has not written the file yet",
@@ -368,6 +371,7 @@ ENTRIES = (
             r"is not a symbolic link$",
             r"ERROR: ld\.so: object '.*' from LD_PRELOAD cannot be preloaded",
             r"Importing \w+ failed\. .* will not work",
+            r"pip's dependency resolver does not currently take into account",
         ),
         cause="a library found an optional part missing, and continues without it. This is harmless",
         probe="nothing to check",
@@ -500,5 +504,46 @@ ENTRIES = (
         probe="on each host: ls -la {path}; df -T {path}",
         fix="resume from the checkpoint before it, and delete this one. Save to a file system that all nodes share",
         link="https://github.com/awslabs/awsome-distributed-ai/issues/190",
+    ),
+    Entry(
+        id="map-limit",
+        title="unable to mmap 32 bytes from file </torch_...>: Cannot allocate memory (12)",
+        patterns=(
+            r"unable to mmap \d+ bytes from file <(?:/torch_\w+|filename not specified)>: Cannot allocate memory",
+        ),
+        explains=("shm-full",),
+        cause="the kernel refused one more mapping of shared memory. The process has as many as vm.max_map_count permits (65530 by "
+        "default), or the memory of the host or the container is used up. /dev/shm itself is not full",
+        probe="of a rank: wc -l /proc/PID/maps; sysctl vm.max_map_count; free -g",
+        fix="fewer workers, a smaller prefetch_factor, and few large tensors in a sample in place of many small ones. Copy what is "
+        "kept of a batch (copy.deepcopy). As administrator: sysctl -w vm.max_map_count=1048576",
+        link="https://github.com/pytorch/pytorch/issues/92134",
+    ),
+    Entry(
+        id="windows-paging-file",
+        title="[WinError 1455] The paging file is too small for this operation to complete",
+        patterns=(
+            r"\[WinError 1455\]",
+            r"The paging file is too small for this operation",
+            r"Couldn't open shared file mapping: <[^>]*>, error code: <1455>",
+        ),
+        cause="Windows has no more memory to commit: RAM and paging file are used up. Each DataLoader worker and each rank loads "
+        "torch again, with some GB for its CUDA libraries",
+        probe="Task Manager > Performance > Memory: Committed",
+        fix="use fewer workers (num_workers=0 to test), fewer ranks and a smaller batch. Or enlarge the paging file: System > Advanced "
+        "> Performance > Virtual memory",
+        link="https://github.com/ultralytics/yolov3/issues/1643",
+    ),
+    Entry(
+        id="wandb-process-ended",
+        # Found by the place that raised the error: see ddpkit.diagnosis.log_reader.
+        title="BrokenPipeError or ConnectionResetError in wandb/sdk",
+        kind="consequence",
+        cause="wandb's own process on this host has ended, so that nothing more is sent to its server. It was killed, as the host's "
+        "memory was full, or the end of the run ended it first",
+        probe="the end of wandb/debug-core.log and wandb/debug-internal.log; dmesg -T | grep -i 'killed process'",
+        fix="find what ended it: more host memory, or pip install -U wandb. To train without it: --env WANDB_MODE=offline. In a "
+        "thread (NetStatThr), the training itself continues",
+        link="https://github.com/wandb/wandb/issues/6449",
     ),
 )

@@ -37,13 +37,14 @@ ENTRIES = (
             r"FileNotFoundError: (?P<path>\S+) can not be found\.",
             r"Error: .*failed to resume from checkpoint (?P<path>\S+)",
             r"assert len\(self\.ckpt_list\) > 0",
+            r"Trying to restore training state but checkpoint contains only the model",
         ),
-        cause="the run cannot resume from {path}: no complete checkpoint is there. The run before ended while it saved, or "
+        cause="the run cannot resume from {path|this checkpoint}: no complete checkpoint is there. The run before ended while it saved, or "
         "only an adapter or the weights were saved",
-        probe="on all hosts: ls -l {path} (DeepSpeed: global_step*/ and `latest`; Trainer: the weights, optimizer.pt, "
+        probe="on all hosts: ls -l {path|PATH} (DeepSpeed: global_step*/ and `latest`; Trainer: the weights, optimizer.pt, "
         "trainer_state.json)",
         fix="resume from the checkpoint before it, or start without resume_from_checkpoint. Save whole checkpoints "
-        "(save_only_model=False), to a file system that all nodes share",
+        "(save_only_model=False; Lightning: save_weights_only=False), to a file system that all nodes share",
         link="https://github.com/PKU-YuanGroup/Video-LLaVA/issues/42",
     ),
     Entry(
@@ -243,6 +244,8 @@ ENTRIES = (
             r"Unable to (?:synchronously )?open file \((?P<reason>truncated file|file signature not found|bad object header)",
             r"Can't (?:synchronously )?read data \((?P<reason>[^)]*)",
             r"lmdb\.(?:Corrupted|Invalid|PageNotFound)Error: (?P<reason>.+)",
+            r"ArrowInvalid: (?P<reason>Not an Arrow file)",
+            r"Expected to be able to read \d+ bytes for message body, got (?P<reason>\d+)",
         ),
         explains=("checkpoint-empty", "broken-pipe", "disk-full"),
         cause="a file of the data cannot be read: {reason}. Its download or copy was cut off, it is still being written, or "
@@ -260,15 +263,17 @@ ENTRIES = (
             r"cannot identify image file (?P<path>.+)",
             r"image file is truncated",
             r"broken data stream when reading image file",
-            r"DECORDError: (?P<path>.+)",
+            r"DECORDError: (?P<path>(?!.*\bCUDA: ).+)",
             r"LibsndfileError: Error opening (?P<path>.+)",
             r"DecompressionBombError: (?P<path>Image size .*)",
+            r"error: \(-215:Assertion failed\) !(?:_?src|ssize|buf|_?img|image)\.empty\(\)",
+            r"Could not push packet to decoder: (?P<path>.*)",
         ),
         cause="an image, video or sound of the data set cannot be decoded[: {path}]. It is damaged or cut off, or no such "
         "file (a `._` file of macOS, a page of a server)",
         probe="of the file in the traceback: file FILE; python -c 'from PIL import Image; Image.open(\"FILE\").load()'",
         fix="find such files before the run (Image.open(path).load() for each), and delete them or copy them again. To "
-        "continue: skip the sample in __getitem__, or for images PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True",
+        "continue: skip the sample in __getitem__, or for images PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True. cv2.imread returns None for a path that does not exist. Open a video in the worker, not before it starts",
         link="https://pillow.readthedocs.io/en/stable/reference/ImageFile.html",
     ),
     Entry(
@@ -349,6 +354,7 @@ ENTRIES = (
             r"Your default credentials were not found",
             r"ClientError: An error occurred \((?P<code>403|AccessDenied|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch)\)",
             r"fatal error: Unable to locate credentials",
+            r"does not have storage\.\w+\.\w+ access",
         ),
         cause="the cloud's storage refused the process[ ({code})]: it has no credentials on this host, or they have expired or "
         "do not permit this",
@@ -367,5 +373,67 @@ ENTRIES = (
         fix="on the login node: python -m nltk.downloader -d /shared/nltk_data {name}. Then --env "
         "NLTK_DATA=/shared/nltk_data",
         link="https://www.nltk.org/data.html",
+    ),
+    Entry(
+        id="dataset-part-unknown",
+        title="BuilderConfig 'x' not found; Config name is missing; Unknown split \"validation\"",
+        patterns=(
+            r"BuilderConfig '(?P<name>[^']+)' not found\. Available: (?P<known>.+)",
+            r"Unknown split \"(?P<name>[^\"]+)\"\. Should be one of (?P<known>\[[^\]]*\])",
+            r"ValueError: Config name is missing\.",
+            r"Instruction \"(?P<name>[^\"]+)\" corresponds to no data!",
+        ),
+        cause="the data set has no configuration or split[ {name}][: it has {known}], or needs the name of one. A cache of this host "
+        "can hold other ones than the hub",
+        probe='python -c \'import datasets; print(datasets.get_dataset_config_names("NAME"), datasets.get_dataset_split_names("NAME"))\'',
+        fix="pass a name that exists: load_dataset(NAME, CONFIGURATION, split=SPLIT), or split off a validation set with "
+        "train_test_split. If the name is right, delete the cache of this data set (~/.cache/huggingface/datasets)",
+        link="https://huggingface.co/docs/datasets/loading",
+    ),
+    Entry(
+        id="streaming-shared-memory",
+        title="FileExistsError: '/000000_locals'; Reused local directory",
+        patterns=(
+            r"File exists: '/?\d{6}_(?P<name>locals|barrier|next_epoch|cache_usage|shard_states|shard_access_times|resume|epoch_shape|epoch_data)'",
+            r"\bReused local directory: ",
+        ),
+        explains=("file-exists-race", "dangling-link"),
+        cause="MosaicML Streaming keeps its state in shared memory of the host. State of an earlier run is still there, or two "
+        "processes that do not know each other as ranks read one data set",
+        probe="ls /dev/shm | grep -E '^[0-9]{6}_'; echo $WORLD_SIZE $RANK $LOCAL_WORLD_SIZE in the ranks",
+        fix="call streaming.base.util.clean_stale_shared_memory() once before the data sets are made. Start the ranks with a launcher "
+        "that sets RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and give each data set a local= of its own",
+        link="https://github.com/mosaicml/streaming/issues/767",
+    ),
+    Entry(
+        id="cloud-object-missing",
+        doubtful=True,
+        title="NoSuchKey; NoSuchBucket; An error occurred (404) when calling the HeadObject operation; The specified blob does not exist",
+        patterns=(
+            r"An error occurred \((?P<code>NoSuchKey|NoSuchBucket|404)\) when calling the \w+ operation",
+            r"The specified (?P<code>blob|container|bucket) does not exist",
+        ),
+        cause="the cloud's storage has no object or bucket of this name ({code}), in this region and at this endpoint",
+        probe="on that node, the same way: aws s3 ls s3://BUCKET/PREFIX (Google: gcloud storage ls); env | grep -E 'AWS_|ENDPOINT'",
+        fix="correct the address of the data or checkpoint, or set the endpoint of the right storage: AWS_ENDPOINT_URL, "
+        "AWS_DEFAULT_REGION. Let no other job delete it while the run reads",
+        link="https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html",
+    ),
+    Entry(
+        id="cloud-unreachable",
+        doubtful=True,
+        title="EndpointConnectionError: Could not connect to the endpoint URL; SlowDown; Read timeout on endpoint URL",
+        patterns=(
+            r"Could not connect to the endpoint URL: \"(?P<url>[^\"]+)\"",
+            r"(?:Connect|Read) timeout on endpoint URL: \"(?P<url>[^\"]+)\"",
+            r"An error occurred \((?P<code>SlowDown|RequestTimeout|ServiceUnavailable|InternalError|50\d)\) when calling the \w+ operation",
+            r"fsspec\.exceptions\.FSTimeoutError",
+        ),
+        cause="the cloud's storage did not answer in time[: {url}], or refuses so many requests at once[ ({code})]. Compute nodes "
+        "often have no way to it, and all workers of all ranks ask at the same time",
+        probe="on that node: curl -sSI {url|https://s3.amazonaws.com}; env | grep -iE 'proxy|AWS_|ENDPOINT'",
+        fix="copy the data to a local or shared disk before the run. Otherwise: fewer workers, larger shards, and "
+        "AWS_RETRY_MODE=adaptive AWS_MAX_ATTEMPTS=10. In a private network, a VPC endpoint for the storage or a proxy",
+        link="https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html",
     ),
 )

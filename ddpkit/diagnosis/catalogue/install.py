@@ -153,7 +153,9 @@ ENTRIES = (
             r"CUDA_HOME environment variable is not set",
             r"detected CUDA version \((?P<installed>[\d.]+)\) mismatches the version that was used to compile",
             r"No such file or directory: '\S*/bin/nvcc'",
+            r"\S/bin/nvcc: (?:not found|No such file or directory)",
         ),
+        explains=("command-not-found",),
         cause="an extension needs to be compiled (DeepSpeed's, flash-attention). The CUDA toolkit on this host is "
         "missing, or differs from torch's",
         probe="nvcc --version; echo $CUDA_HOME; python -c 'import torch; print(torch.version.cuda)'",
@@ -214,6 +216,7 @@ ENTRIES = (
             r"Unable to JIT load the (?P<extension>\w+) op due to",
             r"CalledProcessError: Command '\['which', '(?:c\+\+|g\+\+|gcc)'\]' returned non-zero",
             r"ERROR: (?:Could not build wheels for|Failed building wheel for) (?P<extension>[\w.-]+)",
+            r"Failed to build installable wheels for some pyproject\.toml based projects \((?P<extension>[\w.-]+)",
         ),
         cause="an extension could not be compiled on this host. The compiler's own message is above: ninja, a "
         "compiler or headers are missing, or several ranks compiled at the same time",
@@ -239,6 +242,7 @@ ENTRIES = (
             r"\bPTXASError\b",
             r"Triton Error \[CUDA\]: (?P<error>(?!out of memory).+)",
             r"PassManager::run failed",
+            r"CalledProcessError: Command '\['\S*(?:gcc|g\+\+|cc|clang)', '[^']*/(?:main|cuda_utils|__triton_launcher)\.c(?:pp)?'",
         ),
         cause="torch.compile could not compile a graph on this host. A C compiler, Python.h or libcuda.so is missing, "
         "triton has another version, or the compiler has a bug",
@@ -256,9 +260,10 @@ ENTRIES = (
             r"PyTorch and torch(?:vision|audio) were compiled with different CUDA (?:major )?versions",
             r"Detected that PyTorch and \w+ were compiled with different CUDA",
             r"partially initialized module 'torchvision' has no attribute 'extension'",
+            r"Could not run 'torchvision::\w+' with arguments from the 'CUDA' backend",
         ),
         explains=("torch-attribute",),
-        cause="the releases of torchvision (or torchaudio) and torch do not match",
+        cause="the releases of torchvision (or torchaudio) and torch do not match, or one of them is a build without CUDA",
         probe="pip list | grep -i torch",
         fix="pip install --upgrade torch torchvision torchaudio, in one command from one index",
         link="https://github.com/pytorch/vision#installation",
@@ -553,5 +558,88 @@ ENTRIES = (
         fix="update torch, start the ranks with an older Python (--python PATH), or run without it: `--env "
         "TORCHDYNAMO_DISABLE=1`",
         link="https://github.com/pytorch/pytorch/issues/120233",
+    ),
+    Entry(
+        id="nvcc-architecture",
+        title="nvcc fatal : Unsupported gpu architecture 'compute_89'",
+        patterns=(
+            r"nvcc fatal\s*: Unsupported gpu architecture '(?P<architecture>\w+)'",
+            r"nvcc fatal\s*: Value '(?P<architecture>\w+)' is not defined for option 'gpu-(?:architecture|code)'",
+            r"\bUnknown CUDA arch \((?P<architecture>[\w.+]+)\) or GPU not supported",
+        ),
+        explains=("extension-build-failed", "compile-failed", "header-missing"),
+        cause="an extension is compiled for the GPU architecture {architecture}, which this nvcc or this torch does not know. Its "
+        "CUDA toolkit is older than the GPU, or so new that it has dropped an old architecture",
+        probe="nvcc --version; nvcc --list-gpu-arch; echo $CUDA_HOME $TORCH_CUDA_ARCH_LIST; nvidia-smi --query-gpu=name,compute_cap "
+        "--format=csv",
+        fix="install the CUDA toolkit of torch's version, and export CUDA_HOME to it: 8.6 needs CUDA 11.1, 8.9 and 9.0 need 11.8, "
+        "10.0 and 12.0 need 12.8. Or build for one that it knows: export TORCH_CUDA_ARCH_LIST='8.6+PTX'",
+        link="https://github.com/rosinality/stylegan2-pytorch/issues/355",
+    ),
+    Entry(
+        id="linker-library-missing",
+        title="/usr/bin/ld: cannot find -lcurand",
+        patterns=(r"\bld: cannot find -l(?P<library>(?!(?:aio|cufile|cuda)\b)[\w+]+)",),
+        explains=("extension-build-failed", "compile-failed"),
+        cause="an extension could not be linked: the linker does not find lib{library}.so. The CUDA toolkit is not installed as a "
+        "whole, or the linker does not search its directory",
+        probe="find / -name 'lib{library}.so*' -not -path '/proc/*'; echo $CUDA_HOME $LIBRARY_PATH",
+        fix="export LIBRARY_PATH=$CUDA_HOME/lib64:$LIBRARY_PATH before the build, or install the whole CUDA toolkit of torch's "
+        "version. Where only lib{library}.so.N exists: make a link to it with the name lib{library}.so",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/3929",
+    ),
+    Entry(
+        id="cudnn-part-missing",
+        title="Unable to load any of {libcudnn_graph.so.9.1.0, ...}; Cannot load symbol cudnnCreateTensorDescriptor",
+        patterns=(
+            r"Unable to load any of \{(?P<library>libcudnn\w*\.so[\d.]*)",
+            r"Could not locate (?P<library>cudnn\w+\.dll)",
+            r"Cannot load symbol (?P<symbol>cudnn\w+)",
+        ),
+        explains=("cudnn-error", "library-missing"),
+        cause="a part of cuDNN[, {library},] was not found, and the process ends. cuDNN is incomplete, of another version than torch "
+        "requires, or in a directory that is not searched",
+        probe="pip list | grep -iE 'torch|cudnn|ctranslate2'; echo $LD_LIBRARY_PATH; python -c 'import torch; "
+        "print(torch.backends.cudnn.version())'",
+        fix="unset LD_LIBRARY_PATH, and install torch again with its own libraries: pip install --force-reinstall torch. For another "
+        "package that needs cuDNN, add site-packages/nvidia/cudnn/lib to LD_LIBRARY_PATH",
+        link="https://github.com/MahmoudAshraf97/whisper-diarization/issues/259",
+    ),
+    Entry(
+        id="torchcodec-no-ffmpeg",
+        title="RuntimeError: Could not load libtorchcodec",
+        patterns=(r"Could not load libtorchcodec",),
+        explains=("library-missing", "undefined-symbol"),
+        cause="torchcodec cannot be loaded: FFmpeg's libraries are not installed on this host, or this torchcodec belongs to another "
+        "version of torch",
+        probe="ffmpeg -version; ldconfig -p | grep libavcodec; pip list | grep torch",
+        fix="conda install -c conda-forge ffmpeg, or apt-get install ffmpeg. Install the torchcodec of torch's version from the table "
+        "at the link. Without it, use another decoder: video_backend='pyav' in lerobot",
+        link="https://github.com/meta-pytorch/torchcodec#installing-torchcodec",
+    ),
+    Entry(
+        id="dll-not-loaded",
+        title='[WinError 126] The specified module could not be found. Error loading "...fbgemm.dll" or one of its dependencies',
+        patterns=(
+            r"\[WinError (?:126|127|182|1114)\].* Error loading \"(?P<library>[^\"]+)\"",
+            r"DLL load failed while importing (?P<library>\w+)",
+        ),
+        cause="Windows cannot load {library}, or a DLL that it needs. The Visual C++ Redistributable or OpenMP is missing, or the "
+        "package was built for another version of torch, CUDA or Python",
+        probe="python -c 'import torch; print(torch.__version__)'; pip list",
+        fix="install the Visual C++ Redistributable (x64), then torch again. For fbgemm.dll, use a torch after 2.4.0, which lacks "
+        "libomp140.x86_64.dll. For an extension, install its wheel for this torch and Python",
+        link="https://github.com/pytorch/pytorch/issues/129568",
+    ),
+    Entry(
+        id="codec-of-locale",
+        title="UnicodeDecodeError: 'gbk' codec can't decode byte 0x80",
+        patterns=(
+            r"Unicode(?:De|En)codeError: '(?P<codec>gbk|gb2312|big5\w*|cp\d+|charmap|ascii|euc_\w+|shift_jis\w*)' codec can't",
+        ),
+        cause="Python used {codec}, the encoding of this host's language settings, for a text that is in another one, usually UTF-8",
+        probe="the same way: python -c 'import locale; print(locale.getpreferredencoding())'; echo $LANG",
+        fix="set PYTHONUTF8=1 before the start (ddpkit launch --env PYTHONUTF8=1), or open the file with encoding='utf-8'",
+        link="https://docs.python.org/3/library/os.html#utf8-mode",
     ),
 )

@@ -181,11 +181,9 @@ ENTRIES = (
         title="We couldn't connect to 'https://huggingface.co'; MaxRetryError",
         patterns=(
             r"We couldn't connect to 'https://huggingface\.co'",
-            r"Cannot reach https://huggingface\.co",
             r"HTTPSConnectionPool\(host='(?P<host>[\w.-]+)', port=(?P<port>\d+)\): Max retries exceeded",
             r"Max retries exceeded with url",
             r"\bLocalEntryNotFoundError\b",
-            r"\bOfflineModeIsEnabled\b",
             r"HTTPSConnectionPool\(host='(?P<host>[\w.-]+)', port=\d+\): Read timed out",
             r"50\d Server Error: .*https://(?P<host>huggingface\.co)",
             r"thrown while requesting [A-Z]+ https?://(?P<host>[\w.-]+)",
@@ -459,5 +457,38 @@ ENTRIES = (
         fix="log it with self.log('{key}', value, sync_dist=True) in validation_step, or change monitor= to a name from the "
         "list in the message. A validation set that is empty logs nothing",
         link="https://github.com/JonasSchult/Mask3D/issues/116",
+    ),
+    Entry(
+        id="hub-offline",
+        doubtful=True,
+        title="OfflineModeIsEnabled; outgoing traffic has been disabled",
+        patterns=(
+            r"\bOfflineModeIsEnabled\b",
+            r": offline mode is enabled\.",
+            r"\boutgoing traffic has been disabled\b",
+        ),
+        explains=("hub-unreachable", "model-files-missing", "dataset-not-found"),
+        cause="the process may not ask the hub (HF_HUB_OFFLINE, HF_DATASETS_OFFLINE, TRANSFORMERS_OFFLINE or local_files_only), and "
+        "a file of the model or data set is not in the cache of this host",
+        probe="in the ranks: env | grep -E 'HF_|TRANSFORMERS_'; ls ${HF_HOME:-~/.cache/huggingface}/hub",
+        fix="download it where there is internet access, with the HF_HOME that the ranks use, on a file system that they share: "
+        "`HF_HOME=/shared/hf huggingface-cli download NAME`. Or unset HF_HUB_OFFLINE",
+        link="https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables#hfhuboffline",
+    ),
+    Entry(
+        id="hydra-target",
+        kind="generic",
+        title="Error locating target; Error in call to target; Error instantiating",
+        patterns=(
+            r"Error locating target '(?P<target>[\w.]+)'",
+            r"Error in call to target '(?P<target>[\w.]+)'",
+            r"Error instantiating '(?P<target>[\w.]+)' ?: (?P<reason>.+)",
+        ),
+        cause="Hydra could not make {target} from the configuration[: {reason}]. The name is wrong, its module cannot be imported, or "
+        "the configuration has other arguments than that class",
+        probe="python -c 'import MODULE', for the module of {target}; python SCRIPT --cfg job",
+        fix="read the exception before it, or repeat with HYDRA_FULL_ERROR=1. Correct _target_ and the keys beside it, and start in "
+        "the project's root, or export PYTHONPATH=$PWD",
+        link="https://hydra.cc/docs/advanced/instantiate_objects/overview/",
     ),
 )

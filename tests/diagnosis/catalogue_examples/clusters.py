@@ -450,4 +450,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/verl-project/verl/issues/595",
         ),
     ),
+    "pod-refused": (
+        (
+            "datasets-server-prod-datasets-worker-776b774978-g7mpk   1/1     Evicted   0             73m",
+            "https://github.com/huggingface/dataset-viewer/issues/388",
+        ),
+        (
+            "datasets-server-prod-datasets-worker-776b774978-cdb4b   0/1     OutOfmemory   0             1s",
+            "https://github.com/huggingface/dataset-viewer/issues/388",
+        ),
+        ("imgsr-11103465-worker-0   0/1     UnexpectedAdmissionError   0     5m", "Kubernetes 1.16, unverified"),
+        ("trainer-worker-1   0/1     OutOfcpu   0          2s", "Kubernetes 1.22, unverified"),
+    ),
 }

@@ -115,6 +115,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   Unable to handle docker://nvcr.io/nvidia/pytrch:24.01-py3 uri: failed to get checksum for docker://nvcr.io/nvidia/pytrch:24.01-py3: unauthorized: authentication required",
             "singularity, source",
         ),
+        (
+            "CannotPullContainerError: Error response from daemon: manifest for trainer:1 not found",
+            "Amazon ECS, documented",
+        ),
     ),
     "image-unreadable": (
         (
@@ -349,6 +353,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Error: Process completed with exit code 143.",
             "https://github.com/pmodels/mpich/issues/6612",
         ),
+        (
+            '1.7085078566441019e+09\tDEBUG\tevents\tPod: kubeflow.pytorch-simple-worker-0 exited with code 1\t{"type": "Normal"}',
+            "https://github.com/kubeflow/trainer/issues/2008",
+        ),
+        (
+            '1.708507856644096e+09\tDEBUG\tevents\tError pod pytorch-simple-worker-0 container pytorch exitCode: 1 terminated message: \t{"type": "Warning"}',
+            "https://github.com/kubeflow/trainer/issues/2008",
+        ),
+        ("RuntimeError: Training failed with:", "https://github.com/GoogleCloudPlatform/vertex-ai-samples/pull/1504"),
+        (
+            "UnexpectedStatusException: Error for Training job rf-scikit-2023-09-28: Failed. Reason: AlgorithmError: framework error: ",
+            "https://github.com/aws/amazon-sagemaker-examples/issues/1740",
+        ),
+        (
+            "JobFailed: Submitted script failed with a non-zero exit code; see the driver log file for details.",
+            "https://github.com/Azure/MachineLearningNotebooks/issues/1360",
+        ),
+        ('"statusReason": "Essential container in task exited"', "https://github.com/nextflow-io/nextflow/issues/2005"),
     ),
     "ray-old-handle": (
         (
@@ -398,6 +420,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed "
             "due to other reasons",
             "Ray 2.60, source",
+        ),
+        (
+            "Memory on the node (IP: 10.1.180.84, ID: ba65c80c8aec) where the task (task ID: d221d26232c9, name=head, rank=0,, pid=4503, memory used=1301.50GB) was running was 1915.52GB / 2015.55GB (0.950372), which exceeds the memory usage threshold of 0.95.",
+            "https://github.com/hiyouga/LlamaFactory/issues/9258",
         ),
     ),
     "deepspeed-no-hostfile": (
@@ -492,6 +518,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "podman 4.3.1, run",
         ),
         ("FATAL:   stat /opt/venv/bin/python: no such file or directory", "apptainer 1.4.5, run"),
+        (
+            'message: "The replica workerpool0-0 exited with a non-zero status of 128. Termination reason: StartError. \\n Termination log message: failed to create containerd task: failed to create shim: OCI runtime create failed: container_linux.go:380: starting container process caused: exec: \\"trainer.task\\": executable file not found in $PATH: unknown"',
+            "https://github.com/GoogleCloudPlatform/vertex-ai-samples/issues/1898",
+        ),
     ),
     "container-hook-failed": (
         (

@@ -316,6 +316,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: To launch a multi-GPU training from your notebook, you need to avoid running any instruction using `torch.cuda` in any cell. Restart your notebook and make sure no cells use any CUDA function.",
             "https://github.com/fastai/fastai/issues/4015",
         ),
+        (
+            "decord._ffi.base.DECORDError: [12:18:41] /decord/src/video/nvcodec/cuda_stream.cc:20: Check failed: e == cudaSuccess || e == cudaErrorCudartUnloading CUDA: initialization error at line: 20 in file: /decord/src/video/nvcodec/cuda_stream.cc",
+            "https://github.com/dmlc/decord/issues/327",
+        ),
     ),
     "nccl-shm-register": (
         (

@@ -133,6 +133,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "file or directory (2)",
             "torch 2.13, run",
         ),
+        (
+            "FileNotFoundError: [Errno 2] Failed to open local file '/data/train.arrow'. Detail: [errno 2] No such file or directory",
+            "pyarrow, https://github.com/huggingface/datasets/issues/2728",
+        ),
+        (
+            'FileNotFoundError: No such file or directory: "/models/model-00001-of-00004.safetensors"',
+            "safetensors, unverified",
+        ),
     ),
     "permission-denied": (
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
@@ -302,6 +310,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "wandb: Network error resolved after 0:00:12.100000, resuming normal operation.",
             "wandb 0.30.0, source",
         ),
+        (
+            "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed. This behaviour is the source of the following dependency conflicts.",
+            "pip 24.0, source",
+        ),
     ),
     "shared-cache": (
         (
@@ -315,6 +327,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "OSError: [Errno 39] Directory not empty: '/home/me/.cache/huggingface/datasets/x'",
             "Python 3.11, source",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] Failed to open local file '/dccstor/.cache/csv/default-387f1f95c084d4df/0.0.0/2dc6629a9ff6.incomplete/csv-validation.arrow'. Detail: [errno 2] No such file or directory",
+            "https://github.com/huggingface/datasets/issues/2728",
         ),
     ),
     "dangling-link": (
@@ -403,6 +419,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
             "torch 2.13, run",
+        ),
+    ),
+    "map-limit": (
+        (
+            "RuntimeError: unable to mmap 2048 bytes from file <filename not specified>: Cannot allocate memory (12)",
+            "https://github.com/pytorch/pytorch/issues/92134",
+        ),
+        (
+            "RuntimeError: unable to mmap 32 bytes from file </torch_239305_1669300387>: Cannot allocate memory (12)",
+            "https://github.com/bbepoch/HoiTransformer/issues/22",
+        ),
+    ),
+    "windows-paging-file": (
+        (
+            'OSError: [WinError 1455] The paging file is too small for this operation to complete. Error loading "D:\\Anaconda\\envs\\swin-train\\lib\\site-packages\\torch\\lib\\shm.dll" or one of its dependencies.',
+            "https://github.com/cszn/KAIR/issues/127",
+        ),
+        (
+            "ImportError: DLL load failed: The paging file is too small for this operation to complete.",
+            "https://github.com/Spandan-Madan/Pytorch_fine_tuning_Tutorial/issues/10",
+        ),
+        (
+            "RuntimeError: Couldn't open shared file mapping: <torch_16336_2546003764_1594>, error code: <1455>",
+            "torch 2.4, source",
         ),
     ),
 }

@@ -84,6 +84,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "    assert len(self.ckpt_list) > 0",
             "https://github.com/huggingface/finetrainers/issues/29",
         ),
+        (
+            "KeyError: 'Trying to restore training state but checkpoint contains only the model. This is probably due to `ModelCheckpoint.save_weights_only` being set to `True`.'",
+            "https://github.com/bytedance/music_source_separation/issues/20",
+        ),
     ),
     "checkpoint-directory-race": (
         (
@@ -376,6 +380,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Index file doesn't match expected format. Make sure that --dataset-impl is configured properly.",
             "https://github.com/facebookresearch/fairseq/issues/2644",
         ),
+        ("pyarrow.lib.ArrowInvalid: Not an Arrow file", "https://github.com/dandelin/ViLT/issues/78"),
+        (
+            "OSError: Expected to be able to read 1013159856 bytes for message body, got 513144496",
+            "https://github.com/apache/arrow/issues/44146",
+        ),
     ),
     "image-broken": (
         (
@@ -401,6 +410,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "soundfile.LibsndfileError: Error opening '/data/a.wav': Format not recognised.",
             "soundfile 0.14.0, run",
+        ),
+        (
+            "cv2.error: OpenCV(3.4.8) /io/opencv/modules/imgproc/src/color.cpp:182: error: (-215:Assertion failed) !_src.empty() in function 'cvtColor'",
+            "https://github.com/leoxiaobin/deep-high-resolution-net.pytorch/issues/220",
+        ),
+        (
+            "RuntimeError: Could not push packet to decoder: Invalid data found when processing input",
+            "https://github.com/meta-pytorch/torchcodec/issues/766",
         ),
     ),
     "samples-differ": (
@@ -495,11 +512,56 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "fatal error: Unable to locate credentials",
             "awscli 1.45.11, source",
         ),
+        (
+            "google.api_core.exceptions.Forbidden: 403 GET https://storage.googleapis.com/storage/v1/b/data: trainer@p.iam.gserviceaccount.com does not have storage.objects.get access to the Google Cloud Storage object.",
+            "Google Cloud Storage, documented",
+        ),
     ),
     "nltk-data-missing": (
         (
             "LookupError: \n**********************************************************************\n  Resource 'punkt' not found.\n  Please use the NLTK Downloader to obtain the resource:",
             "nltk 3.10, source",
         ),
+    ),
+    "dataset-part-unknown": (
+        ("ValueError: BuilderConfig 'main' not found. Available: ['default']", "datasets 5.2, source"),
+        ("ValueError: Unknown split \"validation\". Should be one of ['train', 'test'].", "datasets 5.2, source"),
+        ("ValueError: Config name is missing.", "datasets 5.2, source"),
+        ('ValueError: Instruction "train" corresponds to no data!', "datasets 5.2, source"),
+    ),
+    "streaming-shared-memory": (
+        (
+            "FileExistsError: [Errno 17] File exists: '/000000_epoch_shape'",
+            "https://github.com/mosaicml/streaming/issues/767",
+        ),
+        (
+            "ValueError: Reused local directory: ['/tmp/31e2e930a4f3'] vs ['/tmp/31e2e930a4f3']. Provide a different one. If using a unique local directory, try deleting the local directory and call `streaming.base.util.clean_stale_shared_memory()` only once in your script to clean up the stale shared memory before instantiation of `StreamingDataset`.",
+            "mosaicml-streaming 0.13, source",
+        ),
+    ),
+    "cloud-object-missing": (
+        (
+            "botocore.errorfactory.NoSuchKey: An error occurred (NoSuchKey) when calling the GetObject operation: The specified key does not exist.",
+            "botocore 1.44, source",
+        ),
+        (
+            "azure.core.exceptions.ResourceNotFoundError: The specified blob does not exist.",
+            "Azure Blob Storage, documented",
+        ),
+    ),
+    "cloud-unreachable": (
+        (
+            'botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL: "https://data.s3.us-east-1.amazonaws.com/train/0001.tar"',
+            "botocore 1.44, source",
+        ),
+        (
+            'botocore.exceptions.ReadTimeoutError: Read timeout on endpoint URL: "https://data.s3.us-east-1.amazonaws.com/train/0001.tar"',
+            "botocore 1.44, source",
+        ),
+        (
+            "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the GetObject operation (reached max retries: 4): Please reduce your request rate.",
+            "botocore 1.44, source",
+        ),
+        ("fsspec.exceptions.FSTimeoutError", "fsspec 2024.2, unverified"),
     ),
 }

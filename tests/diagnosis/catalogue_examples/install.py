@@ -89,6 +89,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'", "Python 3.11, run"),
+        ("/bin/sh: 1: /usr/local/cuda-11.8/bin/nvcc: not found", "dash 0.5.12, run"),
     ),
     "extension-build-failed": (
         (
@@ -132,6 +133,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR: Could not build wheels for flash-attn, which is required to install pyproject.toml-based projects",
             "pip 23, source",
         ),
+        (
+            "ERROR: Failed to build installable wheels for some pyproject.toml based projects (flash-attn)",
+            "pip 24.0, source",
+        ),
     ),
     "compile-failed": (
         (
@@ -170,6 +175,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: PassManager::run failed",
             "Triton 3.6, source",
         ),
+        (
+            "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpj_1fdcu9/main.c', '-O3', '-I/usr/local/cuda/include', '-shared', '-fPIC', '-lcuda', '-o', '/tmp/tmpj_1fdcu9/triton_.cpython-310-x86_64-linux-gnu.so']' returned non-zero exit status 1.",
+            "https://github.com/pytorch/pytorch/issues/92745",
+        ),
     ),
     "torchvision-mismatch": (
         ("RuntimeError: operator torchvision::nms does not exist", "torchvision, documented"),
@@ -185,6 +194,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: partially initialized module 'torchvision' has no attribute 'extension' (most likely due to a circular import)",
             "Python 3.11, run",
+        ),
+        (
+            "NotImplementedError: Could not run 'torchvision::nms' with arguments from the 'CUDA' backend. This could be because the operator doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom build).",
+            "https://github.com/ltdrdata/ComfyUI-Impact-Pack/issues/915",
         ),
     ),
     "flash-attention-missing": (
@@ -541,6 +554,62 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Python 3.15+ not yet supported for torch.compile",
             "torch 2.13, source",
+        ),
+    ),
+    "nvcc-architecture": (
+        (
+            "nvcc fatal   : Unsupported gpu architecture 'compute_89'",
+            "https://github.com/FlyMyAI/flymyai-lora-trainer/issues/54",
+        ),
+        ("nvcc fatal   : Value 'sm_86' is not defined for option 'gpu-architecture'", "CUDA 11.0, unverified"),
+        ("ValueError: Unknown CUDA arch (8.9) or GPU not supported", "torch 1.13, source"),
+    ),
+    "linker-library-missing": (
+        (
+            "/usr/bin/ld: cannot find -lcurand: No such file or directory",
+            "https://github.com/deepspeedai/DeepSpeed/issues/7174",
+        ),
+        ("/usr/bin/ld: cannot find -lcurand", "https://github.com/deepspeedai/DeepSpeed/issues/889"),
+    ),
+    "cudnn-part-missing": (
+        (
+            "Unable to load any of {libcudnn_graph.so.9.1.0, libcudnn_graph.so.9.1, libcudnn_graph.so.9, libcudnn_graph.so}",
+            "https://github.com/modelscope/ms-swift/issues/3390",
+        ),
+        (
+            "Could not locate cudnn_ops64_9.dll. Please make sure it is in your library path!",
+            "https://github.com/ddean2009/MoneyPrinterPlus/issues/91",
+        ),
+        (
+            "Invalid handle. Cannot load symbol cudnnCreateConvolutionDescriptor",
+            "https://github.com/m-bain/whisperX/issues/1297",
+        ),
+    ),
+    "torchcodec-no-ffmpeg": (
+        ("RuntimeError: Could not load libtorchcodec. Likely causes:", "torchcodec 0.17, source"),
+    ),
+    "dll-not-loaded": (
+        (
+            'OSError: [WinError 126] The specified module could not be found. Error loading "C:\\Users\\user\\anaconda3\\Lib\\site-packages\\torch\\lib\\fbgemm.dll" or one of its dependencies.',
+            "https://github.com/mhamilton723/FeatUp/issues/67",
+        ),
+        (
+            'OSError: [WinError 126] 找不到指定的模块。 Error loading "D:\\env\\Lib\\site-packages\\torch\\lib\\fbgemm.dll" or one of its dependencies',
+            "https://github.com/hiyouga/LlamaFactory/issues/5132",
+        ),
+        (
+            "ImportError: DLL load failed while importing _C: The specified procedure could not be found.",
+            "Python 3.10, unverified",
+        ),
+    ),
+    "codec-of-locale": (
+        (
+            "UnicodeDecodeError: 'gbk' codec can't decode byte 0x80 in position 68: illegal multibyte sequence",
+            "https://github.com/hscspring/hcgf/issues/12",
+        ),
+        (
+            "UnicodeDecodeError: 'ascii' codec can't decode byte 0xc3 in position 3: ordinal not in range(128)",
+            "Python 3.11, run",
         ),
     ),
 }

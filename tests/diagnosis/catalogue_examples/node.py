@@ -64,11 +64,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.21, documented",
         ),
         (
-            "RuntimeError: unable to mmap 1024 bytes from file </torch_27882_2770998746_0>: Cannot "
-            "allocate memory (12)",
-            "torch 2.9, source",
-        ),
-        (
             "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient "
             "shared memory (shm).",
             "torch 2.6, source",
@@ -138,6 +133,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Replicas low on memory: workerpool0",
             "Vertex AI, unverified",
+        ),
+        (
+            "OutOfMemoryError: Container killed due to memory usage",
+            "https://github.com/aws/amazon-ecs-agent/issues/1187",
         ),
     ),
     "one-core": (

@@ -16,16 +16,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "requests 2.34, source",
         ),
         (
-            "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach "
-            "https://huggingface.co/api/models/gpt2: offline mode is enabled.",
-            "huggingface_hub 0.34, source",
-        ),
-        (
-            "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot "
-            "folder for the specified revision on the local disk and outgoing traffic has been disabled.",
-            "huggingface_hub 0.34, source",
-        ),
-        (
             "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', port=443): Read "
             "timed out. (read timeout=10)",
             "requests 2.31, source",
@@ -46,6 +36,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "httpx.ConnectError: [Errno -3] Temporary failure in name resolution",
             "httpx 0.28, source",
+        ),
+        (
+            "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to locate the file on the Hub and we cannot find the requested files in the local cache. Please check your connection and try again or make sure your Internet connection is on.",
+            "https://github.com/BaranziniLab/KG_RAG/issues/46",
         ),
     ),
     "hub-no-access": (
@@ -457,6 +451,33 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ReduceLROnPlateau conditioned on metric val_loss which is not available. Available metrics are: ['train_loss'].",
             "Lightning 2.4, source",
+        ),
+    ),
+    "hub-offline": (
+        (
+            "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach "
+            "https://huggingface.co/api/models/gpt2: offline mode is enabled.",
+            "huggingface_hub 0.34, source",
+        ),
+        (
+            "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot "
+            "folder for the specified revision on the local disk and outgoing traffic has been disabled.",
+            "huggingface_hub 0.34, source",
+        ),
+        (
+            "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find the requested files in the disk cache and outgoing traffic has been disabled. To enable hf.co look-ups and downloads online, set 'local_files_only' to False.",
+            "huggingface_hub 2.4, source",
+        ),
+    ),
+    "hydra-target": (
+        (
+            "hydra.errors.InstantiationException: Error locating target 'src.models.Net', set env var HYDRA_FULL_ERROR=1 to see chained exception.",
+            "hydra-core 1.3, source",
+        ),
+        ("hydra.errors.InstantiationException: Error in call to target 'lib.data.Data':", "hydra-core 1.3, source"),
+        (
+            "TypeError: Error instantiating 'lib.dataset.cape.CAPEDataProcessor' : __init__() missing 2 required positional arguments: 'opt' and 'total_points'",
+            "https://github.com/xuchen-ethz/snarf/issues/5",
         ),
     ),
 }

@@ -285,7 +285,7 @@ def _(scene: Scene) -> str:
     return transformers(scene, LOAD)
 
 
-@case("hub/offline", "HF_HUB_OFFLINE=1, and the model is not in the cache", "hub-unreachable", action="stop")
+@case("hub/offline", "HF_HUB_OFFLINE=1, and the model is not in the cache", "hub-offline", action="stop")
 def _(scene: Scene) -> str:
     return transformers(scene, LOAD, "HF_HUB_OFFLINE=1")
 
