@@ -498,8 +498,10 @@ ENTRIES = (
         patterns=(
             r"No such file or directory: '(?P<path>[^']*)/\.metadata'",
             r"No such file or directory: '(?P<path>[^']*)/__\d+_\d+\.distcp'",
+            r"assert metadata is not None$",
+            r"AssertionError: (?:self\.)?metadata is not None",
         ),
-        cause="the checkpoint in {path} is incomplete on this host. Its save was interrupted, as .metadata is written "
+        cause="the checkpoint[ in {path}] is incomplete on this host. Its save was interrupted, as .metadata is written "
         "last, or each node saved to its own disk",
         probe="on each host: ls -la {path}; df -T {path}",
         fix="resume from the checkpoint before it, and delete this one. Save to a file system that all nodes share",
@@ -545,5 +547,19 @@ ENTRIES = (
         fix="find what ended it: more host memory, or pip install -U wandb. To train without it: --env WANDB_MODE=offline. In a "
         "thread (NetStatThr), the training itself continues",
         link="https://github.com/wandb/wandb/issues/6449",
+    ),
+    Entry(
+        id="dcp-error-hidden",
+        kind="generic",
+        title="TypeError: cannot pickle code objects, in torch.distributed.checkpoint",
+        patterns=(r"TypeError: cannot pickle code objects",),
+        needs=r"/torch/distributed/checkpoint/",
+        cause="a rank failed while it loaded or saved a checkpoint, and its error could not be sent to the other ranks. The error itself "
+        "is hidden: usually a key that the checkpoint does not have",
+        probe="python -c 'from torch.distributed.checkpoint import FileSystemReader as R; "
+        'print(*R("CHECKPOINT").read_metadata().state_dict_metadata, sep="\\n")\' | head',
+        fix="compare these names with those of the model and the optimizer. Resume with the versions and the wrapper of the run that "
+        "saved, or load the model alone and begin with a new optimizer",
+        link="https://github.com/huggingface/accelerate/issues/3896",
     ),
 )

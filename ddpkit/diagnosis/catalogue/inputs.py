@@ -151,6 +151,7 @@ ENTRIES = (
             r"Couldn't find any class folder in (?P<path>\S+?)\.?$",
             r"Found no valid file for the classes",
             r"Found 0 files in subfolders of: (?P<path>\S+)",
+            r"No \(supported\) data files found in (?P<path>\S+)",
         ),
         cause="the data is not, or not completely, at {path|its directory} on this host. The directory differs, is not mounted, "
         "or another rank is still downloading to it",

@@ -36,7 +36,7 @@ ENTRIES = (
             r"TypeError: (?P<call>(?:(?:SFT|DPO|ORPO|KTO|CPO|PPO|GRPO|Reward|Seq2Seq)?Trainer|(?:Seq2Seq)?TrainingArguments|(?:SFT|DPO|PPO|GRPO|Reward)Config|Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
             r"DeepSpeedPlugin|DeepSpeedEngine|GradScaler|Adafactor|PeftConfig|LoraConfig)\.__init__\(\)) got an unexpected "
             r"keyword argument '(?P<argument>\w+)'",
-            r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite)'",
+            r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite|forward_prefetch|use_orig_params|limit_all_gathers|use_flash_attention_2|attn_implementation|load_in_[48]bit)'",
             r"AttributeError: (?:type object )?'(?P<call>LLMEngine|AsyncLLMEngine|Trainer|Accelerator|TrainingArguments|DynamicCache|GenerationConfig|PretrainedConfig)'(?: object)? has no attribute '(?P<argument>\w+)'",
         ),
         cause="two packages do not fit, or the script and a package. {call} is used with {argument}, which its installed "
@@ -154,6 +154,7 @@ ENTRIES = (
             r"detected CUDA version \((?P<installed>[\d.]+)\) mismatches the version that was used to compile",
             r"No such file or directory: '\S*/bin/nvcc'",
             r"\S/bin/nvcc: (?:not found|No such file or directory)",
+            r"was requested, but nvcc was not found",
         ),
         explains=("command-not-found",),
         cause="an extension needs to be compiled (DeepSpeed's, flash-attention). The CUDA toolkit on this host is "
@@ -171,6 +172,7 @@ ENTRIES = (
             r"unsupported GNU version! gcc versions later than",
             r"Cannot find compiler '(?P<header>[\w.+-]+)' in PATH",
             r"(?P<header>\w[\w+-]*): fatal error: no input files",
+            r"std_function\.h:\S+ error: parameter packs not expanded",
         ),
         explains=(
             "extension-build-failed",
@@ -641,5 +643,31 @@ ENTRIES = (
         probe="the same way: python -c 'import locale; print(locale.getpreferredencoding())'; echo $LANG",
         fix="set PYTHONUTF8=1 before the start (ddpkit launch --env PYTHONUTF8=1), or open the file with encoding='utf-8'",
         link="https://docs.python.org/3/library/os.html#utf8-mode",
+    ),
+    Entry(
+        id="compiler-not-for-cuda",
+        title="The current installed version of g++ (4.8.5) is less than the minimum required version by CUDA 11.7",
+        patterns=(
+            r"installed version of (?P<compiler>\S+) \((?P<found>[\d.]+)\) is (?P<way>less|greater) than the m\w+ required version by CUDA (?P<cuda>[\d.]+)",
+        ),
+        explains=("extension-build-failed", "header-missing"),
+        cause="nvcc of CUDA {cuda} does not accept {compiler} {found}, which compiles an extension: its version is {way} than "
+        "permitted",
+        probe="gcc --version; g++ --version; nvcc --version; echo $CC $CXX",
+        fix="use a gcc of the range that the message names, and tell the build: conda install -c conda-forge gxx_linux-64=11, or "
+        "module load gcc/11. Then export CC=gcc CXX=g++, and rm -rf ~/.cache/torch_extensions",
+        link="https://docs.nvidia.com/cuda/cuda-installation-guide-linux/index.html#host-compiler-support-policy",
+    ),
+    Entry(
+        id="build-without-torch",
+        title="ModuleNotFoundError: No module named 'torch', while pip builds flash-attn, apex or xformers",
+        patterns=(r"No module named '(?P<module>torch|packaging|wheel|psutil|numpy|Cython|setuptools)'",),
+        needs=r"subprocess-exited-with-error|metadata-generation-failed|Getting requirements to build wheel|/pip-install-\w+/|\bget_requires_for_build_wheel\b",
+        explains=("module-missing",),
+        cause="pip builds the package in an empty environment of its own, and its setup.py imports {module}, which is not there",
+        probe="python -m pip list | grep -iE 'torch|packaging|ninja|wheel|setuptools'",
+        fix="install what it imports first, then build without that environment: pip install torch packaging ninja wheel setuptools; "
+        "pip install --no-build-isolation PACKAGE. Or install a wheel for this torch, Python and CUDA",
+        link="https://github.com/Dao-AILab/flash-attention/issues/246",
     ),
 )

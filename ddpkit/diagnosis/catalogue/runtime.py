@@ -175,4 +175,13 @@ ENTRIES = (
         fix="install a handler that saves a checkpoint: signal.signal(signal.SIGUSR1, ...). train.py has one",
         link="https://slurm.schedmd.com/sbatch.html#OPT_signal",
     ),
+    Entry(
+        id="barrier-device-ids",
+        title="Function argument device_ids not supported for the selected backend gloo",
+        patterns=(r"Function argument device_ids not supported for the selected backend (?P<backend>\w+)",),
+        cause="the script calls barrier(device_ids=...), which belongs to NCCL alone, and the process group uses {backend}",
+        probe="grep -rn 'device_ids' of the lines with barrier",
+        fix="call barrier() without device_ids where the backend is {backend}: under Windows, on CPUs, or with a CPU build of torch",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.barrier",
+    ),
 )

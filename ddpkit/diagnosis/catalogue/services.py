@@ -36,7 +36,7 @@ ENTRIES = (
         id="pod-evicted-disk",
         title="The node was low on resource: ephemeral-storage",
         patterns=(
-            r"node was low on resource: (?:ephemeral-storage|inodes)(?:.*Container (?P<container>\S+) was using (?P<used>\w+),.*request (?:is|of) (?P<request>\w+))?",
+            r"node was low on resource: (?:ephemeral-storage|inodes|(?:node|image)fs)(?:.*Container (?P<container>\S+) was using (?P<used>\w+),.*request (?:is|of) (?P<request>\w+))?",
             r"node had condition: \[DiskPressure\]",
         ),
         cause="the node's local disk was nearly full, and Kubernetes evicted the pod[: its container {container} used {used}, "

@@ -420,6 +420,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
             "torch 2.13, run",
         ),
+        ("    assert metadata is not None", "https://github.com/bghira/SimpleTuner/issues/1880"),
+        ("AssertionError: metadata is not None", "torch 2.13, source"),
     ),
     "map-limit": (
         (
@@ -443,6 +445,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Couldn't open shared file mapping: <torch_16336_2546003764_1594>, error code: <1455>",
             "torch 2.4, source",
+        ),
+    ),
+    "dcp-error-hidden": (
+        (
+            "/torch/distributed/checkpoint/utils.py: TypeError: cannot pickle code objects",
+            "https://github.com/huggingface/accelerate/issues/3896",
         ),
     ),
 }

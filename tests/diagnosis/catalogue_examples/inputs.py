@@ -246,6 +246,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FileNotFoundError: Dict not found: /zjw/testproject/data/mustc/en-fr/dict.txt",
             "https://github.com/facebookresearch/fairseq/issues/2831",
         ),
+        (
+            "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in yaak-ai/L2D-v3",
+            "https://github.com/huggingface/lerobot/issues/2322",
+        ),
     ),
     "download-incomplete": (
         (

@@ -24,6 +24,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TypeError: DPOTrainer.__init__() got an unexpected keyword argument 'processing_class'",
             "https://github.com/huggingface/trl/issues/2226",
         ),
+        (
+            "TypeError: __init__() got an unexpected keyword argument 'forward_prefetch'",
+            "https://github.com/haotian-liu/LLaVA/issues/79",
+        ),
     ),
     "library-missing": (
         (
@@ -90,6 +94,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'", "Python 3.11, run"),
         ("/bin/sh: 1: /usr/local/cuda-11.8/bin/nvcc: not found", "dash 0.5.12, run"),
+        (
+            "RuntimeError: flash_attn was requested, but nvcc was not found.  Are you sure your environment has nvcc available?",
+            "https://github.com/Dao-AILab/flash-attention/issues/509",
+        ),
     ),
     "extension-build-failed": (
         (
@@ -275,6 +283,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "c++: fatal error: no input files",
             "gcc 12.2, run",
+        ),
+        (
+            "/usr/include/c++/11/bits/std_function.h:435:145: error: parameter packs not expanded with ‘...’:",
+            "https://github.com/facebookresearch/xformers/issues/484",
         ),
     ),
     "extension-not-built": (
@@ -610,6 +622,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "UnicodeDecodeError: 'ascii' codec can't decode byte 0xc3 in position 3: ordinal not in range(128)",
             "Python 3.11, run",
+        ),
+    ),
+    "compiler-not-for-cuda": (
+        (
+            "RuntimeError: The current installed version of g++ (4.8.5) is less than the minimum required version by CUDA 11.7 (6.0.0). Please make sure to use an adequate version of g++ (>=6.0.0, <12.0).",
+            "https://github.com/Dao-AILab/flash-attention/issues/246",
+        ),
+    ),
+    "build-without-torch": (
+        (
+            "  File \"/tmp/pip-install-xx1/xformers_56170db20c4e/setup.py\", line 18: ModuleNotFoundError: No module named 'torch'",
+            "https://github.com/facebookresearch/xformers/issues/740",
         ),
     ),
 }

@@ -155,4 +155,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("    traceback : Signal 10 (SIGUSR1) received by PID 4711", "torch 2.13, source"),
     ),
+    "barrier-device-ids": (
+        (
+            "RuntimeError: Function argument device_ids not supported for the selected backend gloo",
+            "https://github.com/huawei-noah/Efficient-Computing/issues/90",
+        ),
+    ),
 }

@@ -152,6 +152,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "The node had condition: [DiskPressure]. ",
             "Kubernetes 1.29, source",
         ),
+        ("Message:\tThe node was low on resource: nodefs.", "https://github.com/pachyderm/pachyderm/issues/2207"),
     ),
     "pod-evicted-memory": (
         (
