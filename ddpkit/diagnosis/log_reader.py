@@ -101,6 +101,12 @@ _GATHERING = re.compile(
 _PINNING = re.compile(r"in _?pin_memory\w*$")  # copies to memory of the host alone
 _LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
 
+# A call with an argument that the other side does not have, by code of a library that does not only pass arguments on.
+_UNEXPECTED = re.compile(r"(?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>\w+)'")
+_CALLER = re.compile(
+    r"-packages/(?:transformers|trl|peft|accelerate(?!/utils/operations)|deepspeed|datasets|diffusers|lightning\w*"
+    r"|pytorch_lightning|sentence_transformers|mmengine|mmcv|detectron2)/"
+)
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure|Consider|Either"
@@ -242,8 +248,12 @@ class LogReader:
             if best is not None and by_line[best].entry.kind == "noise":
                 best = None
             used.update(inside)
-            if best is None:
-                self._add_exception(trace, trace.origin())
+            origin = trace.origin()
+            differing = _packages_differ(origin) if best is None else None
+            if differing:
+                self._add_entry(origin.number, differing, trace)
+            elif best is None:
+                self._add_exception(trace, origin)
             else:
                 self._add_entry(best, self._by_frames(self._by_place(by_line[best], best), trace), trace)
         for index, match in by_line.items():
@@ -465,6 +475,13 @@ def _place_to_look(origin: RaisedException) -> str:
 
 
 T = TypeVar("T")
+
+
+def _packages_differ(raised: RaisedException) -> Match | None:
+    """Return the entry of packages that do not fit, where a library passes an argument its callee does not have."""
+    call = _UNEXPECTED.match(raised.text) if raised.kind == "TypeError" else None
+    library = raised.last and _CALLER.search(raised.last[0])
+    return Match(entry=BY_ID["packages-differ"], values=call.groupdict()) if call and library else None
 
 
 def _append(items: list[T], item: T | None) -> None:

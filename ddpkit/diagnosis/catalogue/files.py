@@ -213,6 +213,7 @@ ENTRIES = (
             r"unable to open file <(?P<path>[^>]+)> in read-only mode: No such file",
             r"Failed to open local file '(?P<path>[^']+)'.*\[errno 2\]",
             r"FileNotFoundError: No such file or directory: \"(?P<path>[^\"]+)\"",
+            r"\[WinError [23]\] [^:]+: '(?P<path>[^']*)'",
         ),
         cause="{path} does not exist on this host. The working directory differs, the path is not mounted, or rank 0 "
         "has not written the file yet",
@@ -230,6 +231,7 @@ ENTRIES = (
             r"\[Errno 1\] Operation not permitted",
             r"lmdb\.\w+: (?P<path>.+): Permission denied$",
             r"unable to open file: name = '(?P<path>[^']+)', errno = 13",
+            r"\[WinError (?:5|32)\] [^:]+: '(?P<path>[^']*)'",
         ),
         explains=("not-executable",),
         cause="this user cannot read or write {path|a file}. Another user owns it, for example a shared cache",

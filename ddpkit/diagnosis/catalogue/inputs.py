@@ -247,6 +247,11 @@ ENTRIES = (
             r"lmdb\.(?:Corrupted|Invalid|PageNotFound)Error: (?P<reason>.+)",
             r"ArrowInvalid: (?P<reason>Not an Arrow file)",
             r"Expected to be able to read \d+ bytes for message body, got (?P<reason>\d+)",
+            r"(?P<reason>mmap length) is greater than file size",
+            r"Failed to interpret file (?P<reason>.+) as a pickle",
+            r"EOFError: (?P<reason>No data left in file)",
+            r"Cannot load file containing (?P<reason>pickled data) when allow_pickle=False",
+            r"This file contains (?P<reason>pickled \(object\) data)",
         ),
         explains=("checkpoint-empty", "broken-pipe", "disk-full"),
         cause="a file of the data cannot be read: {reason}. Its download or copy was cut off, it is still being written, or "

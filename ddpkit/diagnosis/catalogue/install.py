@@ -43,7 +43,7 @@ ENTRIES = (
         "version does not have",
         probe="pip list | grep -iE 'torch|transformers|accelerate|deepspeed|peft|trl'; pip check",
         fix="update the calling package, or install the other one in the version from its requirements: pip install -U "
-        "transformers accelerate",
+        "transformers accelerate. A method of your own that a library calls needs the argument, or **kwargs",
         link="https://github.com/huggingface/transformers/issues/34699",
     ),
     Entry(
@@ -125,6 +125,7 @@ ENTRIES = (
             r"Numpy is not available$",
             r"was removed in the NumPy 2\.0 release",
             r"SystemError: initialization of _internal failed without raising an exception",
+            r"Unable to avoid copy while creating an array as requested",
         ),
         cause="the package was built for NumPy 1, and NumPy 2 is installed (or the reverse)",
         probe="python -c 'import numpy; print(numpy.__version__)'",
@@ -669,5 +670,19 @@ ENTRIES = (
         fix="install what it imports first, then build without that environment: pip install torch packaging ninja wheel setuptools; "
         "pip install --no-build-isolation PACKAGE. Or install a wheel for this torch, Python and CUDA",
         link="https://github.com/Dao-AILab/flash-attention/issues/246",
+    ),
+    Entry(
+        id="windows-no-compiler",
+        title="Microsoft Visual C++ 14.0 or greater is required; Command '['where', 'cl']' returned non-zero exit status 1",
+        patterns=(
+            r"Microsoft Visual C\+\+ (?P<version>[\d.]+) or greater is required",
+            r"Command '\['where', 'cl'\]' returned non-zero exit status",
+        ),
+        explains=("extension-build-failed", "compile-failed", "header-missing"),
+        cause="an extension is compiled under Windows, and the compiler cl of Visual C++ is not installed or not on PATH",
+        probe="where cl; echo %VSINSTALLDIR%",
+        fix="install the Microsoft C++ Build Tools with `Desktop development with C++`, and start from their `x64 Native Tools Command "
+        "Prompt`. Or install a wheel of the package, or use Linux or WSL",
+        link="https://visualstudio.microsoft.com/visual-cpp-build-tools/",
     ),
 )

@@ -209,6 +209,7 @@ ENTRIES = (
             r"is not a local folder and is not a valid model identifier",
             r"Dataset '(?P<name>[^']+)' doesn't exist on the Hub or cannot be accessed",
             r"Access to model \S+ is restricted",
+            r"(?:Revision|Entry) Not Found for url: (?P<url>\S+)",
         ),
         cause="the model or data set was not found under this name, is gated, or the process has no token with access",
         probe="on that node: huggingface-cli whoami; for a local directory: ls PATH",
@@ -320,6 +321,7 @@ ENTRIES = (
         patterns=(
             r"You must call wandb\.init\(\) before wandb\.(?P<call>\w+)",
             r"'NoneType' object has no attribute 'add_(?P<call>scalar|scalars|image|histogram|text|figure)'",
+            r"No active Run\. Call (?P<call>swanlab\.init)\(\) first",
         ),
         cause="a rank logs to a tracker that it has not started: usually the script starts it on rank 0 only, and logs on "
         "all ranks",

@@ -141,6 +141,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'FileNotFoundError: No such file or directory: "/models/model-00001-of-00004.safetensors"',
             "safetensors, unverified",
         ),
+        (
+            "FileNotFoundError: [WinError 3] The system cannot find the path specified: 'D:\\\\data\\\\train'",
+            "Python 3.11, documented",
+        ),
     ),
     "permission-denied": (
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
@@ -152,6 +156,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "PermissionError: [Errno 13] Unable to open file (unable to open file: name = '/data/train.h5', errno = 13, error message = 'Permission denied', flags = 0, o_flags = 0)",
             "h5py 3.14, source",
+        ),
+        (
+            "PermissionError: [WinError 32] The process cannot access the file because it is being used by another process: 'C:\\\\data\\\\cache.bin'",
+            "Python 3.11, documented",
         ),
     ),
     "file-exists-race": (

@@ -389,6 +389,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OSError: Expected to be able to read 1013159856 bytes for message body, got 513144496",
             "https://github.com/apache/arrow/issues/44146",
         ),
+        ("ValueError: mmap length is greater than file size", "Python 3.11, run"),
+        ("_pickle.UnpicklingError: Failed to interpret file '/data/a.npy' as a pickle", "NumPy 2.4, source"),
+        ("EOFError: No data left in file", "NumPy 2.4, source"),
+        ("ValueError: Cannot load file containing pickled data when allow_pickle=False", "NumPy 1.26, unverified"),
+        (
+            "ValueError: This file contains pickled (object) data. If you trust the file you can load it unsafely using the `allow_pickle=` keyword argument or `pickle.load()`.",
+            "NumPy 2.4, source",
+        ),
     ),
     "image-broken": (
         (

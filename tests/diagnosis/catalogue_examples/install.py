@@ -68,6 +68,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "SystemError: initialization of _internal failed without raising an exception",
             "Python 3.11, source",
         ),
+        ("ValueError: Unable to avoid copy while creating an array as requested.", "NumPy 2.4, run"),
     ),
     "import-name": (
         (
@@ -634,6 +635,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "  File \"/tmp/pip-install-xx1/xformers_56170db20c4e/setup.py\", line 18: ModuleNotFoundError: No module named 'torch'",
             "https://github.com/facebookresearch/xformers/issues/740",
+        ),
+    ),
+    "windows-no-compiler": (
+        (
+            'error: Microsoft Visual C++ 14.0 or greater is required. Get it with "Microsoft C++ Build Tools": https://visualstudio.microsoft.com/visual-cpp-build-tools/',
+            "setuptools 80, source",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['where', 'cl']' returned non-zero exit status 1.",
+            "torch 2.13, source",
         ),
     ),
 }

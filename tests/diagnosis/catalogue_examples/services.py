@@ -79,6 +79,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "datasets.exceptions.DatasetNotFoundError: Dataset 'me/mydata' doesn't exist on the Hub or cannot be accessed.",
             "datasets 2.20, source",
         ),
+        (
+            "Revision Not Found for url: https://huggingface.co/gpt2/resolve/v9/config.json.",
+            "huggingface_hub 2.4, source",
+        ),
     ),
     "hub-rate-limit": (
         (
@@ -326,6 +330,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: 'NoneType' object has no attribute 'add_scalar'",
             "Python 3.11, run",
+        ),
+        (
+            "RuntimeError: No active Run. Call swanlab.init() first.",
+            "https://github.com/modelscope/ms-swift/issues/9545",
         ),
     ),
     "mlflow-unreachable": (
