@@ -186,17 +186,14 @@ def test_no_regular_file_holds_a_launch_up(tmp_path: Path) -> None:
     assert "cannot use the list of bad nodes /proc/bad.json" in bad_nodes.remember("/proc/bad.json", node("n"), NOW)
 
 
-def test_a_lock_that_is_held_costs_a_second(tmp_path: Path) -> None:
+def test_a_lock_that_is_held_is_not_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     bad_nodes.remember(str(file), node("node2"), NOW)
     before = file.read_bytes()
     with (tmp_path / ".bad.json.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        began = time.monotonic()
         problem = bad_nodes.remember(str(file), node("node3"), NOW)
-        took = time.monotonic() - began
         assert "locked by another process" in problem
-        assert took < 3  # one second, on a busy machine
         assert bad_nodes.known(str(file), NOW).nodes == (node("node2"),)  # readers need no lock
     assert file.read_bytes() == before
 

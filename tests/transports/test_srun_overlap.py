@@ -39,5 +39,5 @@ def test_a_silent_node_costs_the_limit_and_no_more(tmp_path: Path, monkeypatch: 
     assert [(value["host"], list(value["ranks"])) for value in values if isinstance(value, dict)] == [(host, ["0"])]
     assert reason == "no answer"
     allowed = limit + ANSWER_TIME + STEP_START_TIME
-    assert allowed <= answered < allowed + 2.0
-    assert closed - answered < 2.0  # its srun would run for a minute
+    assert allowed <= answered < allowed + 30.0
+    assert closed - answered < 30.0  # its srun would run for a minute
