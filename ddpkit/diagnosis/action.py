@@ -39,6 +39,7 @@ NODE: Mapping[str, str] = {
     "user-unknown": "the host does not know the user",
     "node-lost": "the host or its network is down",
     "slurm-kill-failed": "SLURM cannot end processes of the host",
+    "slurm-node-invalid": "the host has less than SLURM's configuration promises",
     "slurm-credential": "the host rejects the credential of the job",
     "task-launch-failed": "SLURM cannot start a task on the host",
     "ssh-unreachable": "the host is not reachable by SSH",

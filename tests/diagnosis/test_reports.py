@@ -158,7 +158,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/NVIDIA/pyxis/issues/4": (
-        "task-launch-failed",
+        "slurm-plugin-failed",
         ("srun: error: task 0 launch failed: Plugin initialization failed",),
     ),
     "https://github.com/NVIDIA/pyxis/issues/135": (

@@ -78,6 +78,7 @@ ENTRIES = (
             r"DUE TO NODE \S*\s?FAILURE",
             r"srun: error: Node failure on (?P<host>[^\s,]+)",
             r"salloc: error: Node failure on (?P<host>[^\s,]+)",
+            r"error: Nodes? (?P<host>\S+) not responding, setting DOWN",
             r"(?P<host>[\w.-]+): shepherd died from signal",
             r"has not produced any output \(state: NODE_FAIL",
             r"\bNODE_FAIL +\d+:\d+$",
@@ -161,7 +162,7 @@ ENTRIES = (
         title="Kill task failed; the node is drained",
         patterns=(
             r"\bKill task failed\b",
-            r"JOB \S+ (?:STEPD )?TERMINATED ON (?P<host>\S+) AT .* DUE TO JOB NOT ENDING",
+            r"(?:JOB|STEP) \S+ (?:STEPD )?TERMINATED ON (?P<host>\S+) AT .* DUE TO JOB NOT ENDING",
         ),
         cause="a process did not end, not even after SIGKILL. It waits in a driver or a file system",
         probe="on the node: ps -eo pid,stat,wchan:30,args | awk '$2 ~ /D/'",

@@ -136,6 +136,7 @@ ENTRIES = (
             r"Slurm controller not responding",
             r"Could not establish a configuration source",
             r"Unable to establish control(?:ler)? machine address",
+            r"\b(?:slurm_set_addr|sinfo|squeue|srun|sbatch|scontrol|slurmd)\b.*: Unable to resolve \"",
         ),
         cause="the SLURM controller does not answer. It is down or busy, or slurm.conf on this host contains another "
         "controller",
@@ -203,15 +204,17 @@ ENTRIES = (
             r"error: Could not open std(?:out|err) file (?P<path>\S+)",
             r"slurmstepd: error: Could not open \S+ (?P<path>\S+)",
             r"TERM_CWD_NOTEXIST: ",
+            r"\bthe specified working directory:\s*(?:$|\n)",
             r"can't open output file \"(?P<path>[^\"]+)\": (?P<reason>.*)",
         ),
+        context=r"^\s*Working directory: (?P<path>\S+)",
         explains=(
             "script-missing",
             "file-missing",
         ),
         cause="{path} does not exist on the node, or this user cannot write to it. It is not on a shared file system",
         probe="srun -l ls -ld {path}",
-        fix="submit from a directory on a shared file system, or use sbatch --chdir=DIR --output=FILE",
+        fix="submit from a directory on a shared file system, or use sbatch --chdir=DIR --output=FILE (mpirun: --wdir DIR)",
         link="https://slurm.schedmd.com/sbatch.html#OPT_chdir",
     ),
     Entry(
@@ -303,20 +306,25 @@ ENTRIES = (
         id="task-launch-failed",
         title="srun: error: task N launch failed",
         patterns=(
-            r"srun: error: task (?P<rank>\d+) launch failed: (?P<reason>.*)",
-            r"Task launch for \S+ failed on node (?P<host>\S+): (?P<reason>(?!No such process).*)",
-            r"Application launch failed: (?P<reason>.*)",
+            r"srun: error: task (?P<rank>\d+) launch failed: (?P<reason>(?!Plugin init).*)",
+            r"Task launch for \S+ failed on node (?P<host>\S+): (?P<reason>(?!No such process|Plugin init).*)",
+            r"Application launch failed: (?P<reason>(?!Plugin init).*)",
             r"Task launch for \S+ failed: (?P<reason>.*)",
             r"slurm_receive_msgs: \[\[?(?P<host>[\w-]+)[\w.-]*\]:\d+\] failed: (?P<reason>.*)",
             r"(?P<reason>Prolog) failure on node (?P<host>\S+)",
+            r"slurmstepd: error: (?P<reason>Prolog hung) on node (?P<host>[\w.-]+)",
             r"\bProlog (?P<reason>(?:failed|hung).*)",
             r"\b(?P<reason>Prolog) for job \d+ failed",
             r"slurmstepd: error: execve\(\): (?P<reason>\S+/slurm_script: No such file or directory)",
             r"slurmstepd: error: job_manager: exiting abnormally: (?P<reason>.*)",
             r"\(launch failed requeued held\)",
-            r"slurmstepd: error: container_p_join: (?P<reason>.*)",
+            r"error: container_p_join: (?P<reason>.*)",
+            r"error: container_g_join failed: \d+",
+            r"(?P<reason>timeout) waiting for task launch, started \d+ of \d+ tasks",
+            r"error: (?:--task-prolog|TaskProlog) failed status=(?P<reason>\d+)",
+            r"\[job \d+\] (?P<reason>prolog) failed status=",
         ),
-        explains=("command-not-found", "slurm-cancelled"),
+        explains=("command-not-found", "slurm-cancelled", "slurm-plugin-failed"),
         cause="a node could not start the task[: {reason}]",
         probe="srun -l hostname, and the node's slurmd log",
         fix="srun --exclude={host|NODE}. For a job that is held afterwards: scontrol release JOB. As administrator: check "
@@ -412,6 +420,7 @@ ENTRIES = (
             r"No such file or directory: '(?P<program>srun|sbatch|salloc|scontrol|sinfo|squeue|sacct)'",
             r"SLURM does not appear to be installed",
             r"Could not detect \"(?P<program>srun)\", are you indeed on a slurm cluster",
+            r"\busable \"(?P<program>srun)\" command in its path",
         ),
         explains=("command-not-found", "file-missing", "own-exception"),
         cause="{program|SLURM's command} is not on this machine. It is no host of a SLURM cluster, or a container without "
@@ -534,6 +543,101 @@ ENTRIES = (
         fix="use the cluster's own slurm.conf here (in a container: mount /etc/slurm), or srun --exclude={host}. As "
         "administrator: the same slurm.conf on all hosts, then `scontrol reconfigure`",
         link="https://github.com/eth-cscs/cscs-reframe-tests/pull/224",
+    ),
+    Entry(
+        id="slurm-plugin-failed",
+        kind="generic",
+        title="srun: error: task 0 launch failed: Plugin initialization failed",
+        patterns=(
+            r"\blaunch failed: Plugin initialization failed",
+            r"failed on node (?P<host>\S+): Plugin initialization failed",
+            r"Plugin stack initialization failed",
+        ),
+        cause="a plugin of SLURM did not start on {host|the node}: pyxis, another SPANK plugin, or one for cgroups. The reason is in "
+        "the node's slurmd log",
+        probe="on that node: grep -iE 'error|fatal' /var/log/slurm/slurmd.log | tail; cat /etc/slurm/plugstack.conf; stat -fc %T "
+        "/sys/fs/cgroup",
+        fix="srun --exclude={host|NODE}, if other nodes start. As administrator: read that log, install the plugin for this version of "
+        "SLURM, and CgroupPlugin=autodetect in cgroup.conf",
+        link="https://github.com/SergioMEV/slurm-for-dummies/issues/12",
+    ),
+    Entry(
+        id="slurmd-cgroup",
+        title="cannot find cgroup plugin for cgroup/v2; cgroup namespace 'freezer' not mounted; slurmd initialization failed",
+        patterns=(
+            r"cannot find cgroup plugin for (?P<version>cgroup/v\d)",
+            r"specified plugin name for (?P<version>cgroup/v\d)",
+            r"cgroup namespace '\w+' not mounted\. aborting",
+            r"cannot connect to dbus system daemon",
+            r"\bUnable to initialize cgroup plugin",
+        ),
+        cause="slurmd does not start: it cannot use the control groups of this node[ ({version})]. It was built without their plugin, runs "
+        "in a container without systemd and dbus, or is configured for the other version",
+        probe="stat -fc %T /sys/fs/cgroup; ls /usr/lib*/slurm* | grep cgroup; cat /etc/slurm/cgroup.conf",
+        fix="install SLURM built with libdbus-1-dev and libbpf (for version 2). In a container: IgnoreSystemd=yes in cgroup.conf, with "
+        "--privileged. Without control groups: ProctrackType=proctrack/linuxproc, TaskPlugin=task/affinity, CgroupPlugin=disabled",
+        link="https://slurm.schedmd.com/cgroup_v2.html",
+    ),
+    Entry(
+        id="slurmd-config",
+        title="fatal: Unable to determine this slurmd's NodeName; can't stat gres.conf file /dev/nvidia0",
+        patterns=(
+            r"Unable to determine this slurmd's (?P<missing>NodeName)",
+            r"(?:can't stat|Waiting for) gres\.conf file (?P<path>/[^\s:]+)",
+            r"We were configured to autodetect (?P<library>\w+) functionality, but we weren't able",
+            r"\bParsing error at unrecognized key: (?P<key>\S+)",
+            r"\bslurm(?:d|ctld|dbd): fatal: (?P<reason>.*)",
+        ),
+        explains=("slurm-unreachable", "slurm-no-config"),
+        cause="a daemon of SLURM stopped, or does not start[: {reason}][: no {missing} is this host's][: no device {path}][: no library for {library}][: it does not "
+        "know the key {key}]. Its slurm.conf or gres.conf does not fit this host or version",
+        probe="on that host: hostname -s; slurmd -C; slurmd -V; ls -l /dev/nvidia*; grep -iE 'NodeName|Gres' /etc/slurm/*.conf",
+        fix="as administrator: write NodeName as `slurmd -C` prints it, and in gres.conf only devices that exist (nvidia-smi at boot makes "
+        "them). Use one slurm.conf on all hosts, then restart slurmctld and slurmd",
+        link="https://slurm.schedmd.com/slurm.conf.html",
+    ),
+    Entry(
+        id="slurm-node-invalid",
+        title="Setting node state to INVAL with reason: gres/gpu count reported lower than configured; Low RealMemory",
+        patterns=(
+            r"Setting node (?P<host>\S+) state to INVAL with reason:(?P<reason>.*)",
+            r"(?P<resource>\S+) count reported lower than configured (?P<counts>\(\d+ < \d+\))",
+            r"\bNode (?P<host>\S+) has low (?P<resource>real_memory size|cpu count|socket\S+ count) (?P<counts>\(\d+ < \d+\))",
+            r"\bLow (?P<resource>RealMemory)\b",
+        ),
+        cause="SLURM starts no jobs on {host|the node}, as it reported less than slurm.conf promises[: {reason}][: {resource}][ {counts}]. A GPU or memory is lost, "
+        "the driver is not loaded, or the configured number is too high",
+        probe="on {host|that node}: slurmd -C; nvidia-smi -L; free -m; dmesg -T | grep -E 'NVRM|EDAC'; scontrol show node {host|NODE}",
+        fix="exclude the node. As administrator: repair it, or write what `slurmd -C` prints into slurm.conf (RealMemory, CPUs, Gres). "
+        "Restart slurmd, then scontrol update nodename={host|NODE} state=resume",
+        link="https://github.com/awslabs/awsome-distributed-ai/issues/195",
+    ),
+    Entry(
+        id="slurm-node-unavailable",
+        doubtful=True,
+        title="Required node not available (down, drained or reserved); ReqNodeNotAvail, UnavailableNodes",
+        patterns=(
+            r"Required node not available \(down, drained or reserved\)",
+            r"\bReqNodeNotAvail, *UnavailableNodes:(?P<host>[^\s)]+)",
+            r"Nodes required for job are DOWN, DRAINED or reserved",
+        ),
+        explains=("slurm-bad-request",),
+        cause="the job waits, or was rejected: nodes that it needs[ ({host})] are down, drained, or reserved for maintenance. A job whose "
+        "--time reaches into a reservation waits, too",
+        probe="sinfo -R; sinfo -N -l; scontrol show reservation",
+        fix="omit --nodelist, use another partition, or a --time that ends before the maintenance. As administrator: scontrol update "
+        "nodename=NODE state=resume, after the reason of `sinfo -R` is gone",
+        link="https://slurm.schedmd.com/job_reason_codes.html",
+    ),
+    Entry(
+        id="slurm-controller-disk",
+        title="Batch job submission failed: I/O error writing script/environment to file",
+        patterns=(r"I/O error writing script/environment to file",),
+        explains=("slurm-bad-request",),
+        cause="the SLURM controller could not store the job: the disk of its StateSaveLocation is full or read-only",
+        probe="on the controller: df -h $(scontrol show config | awk '/StateSaveLocation/ {print $3}')",
+        fix="nothing is wrong with the request: tell the administrators, and submit again later. As administrator: free that disk",
+        link="https://slurm.schedmd.com/slurm.conf.html#OPT_StateSaveLocation",
     ),
     Entry(
         id="pyxis-missing",

@@ -113,6 +113,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "x4604c5s6b0n0.hsn.cm.aurora.alcf.anl.gov: Resource temporarily unavailable",
             "https://github.com/saforem2/ezpz/pull/244",
         ),
+        (
+            "slurmctld: error: Nodes node[1-2] not responding, setting DOWN",
+            "Slurm 22.05, source",
+        ),
     ),
     "slurm-requeued": (
         (
@@ -201,6 +205,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: *** JOB 4711 STEPD TERMINATED ON node3 AT 2026-11-20T17:02:51 DUE TO JOB NOT "
             "ENDING WITH SIGNALS ***",
             "Slurm 22.05, source",
+        ),
+        (
+            "[2020-12-14T08:59:56.040] [63532.0] error: *** STEP 63532.0 STEPD TERMINATED ON cn106 AT 2020-12-14T09:44:56 DUE TO JOB NOT ENDING WITH SIGNALS ***",
+            "https://github.com/ai4d-iasc/trixie/issues/45",
         ),
     ),
     "slurm-nested-job": (

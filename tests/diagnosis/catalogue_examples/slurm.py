@@ -52,6 +52,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: error: Unable to establish control machine address",
             "https://github.com/ZhangYuanhan-AI/NOAH/issues/5",
         ),
+        (
+            'sinfo: error: Unable to resolve "login": Host name lookup failure',
+            "https://github.com/clustervision/trinity/issues/336",
+        ),
     ),
     "munge": (
         ("srun: error: Munge decode failed: Expired credential", "munge, documented"),
@@ -82,6 +86,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'error: can\'t open output file "/home/ybZhang/changcheng_asr_ch/./q/test.log": Permission denied',
             "https://github.com/kaldi-asr/kaldi/issues/4358",
+        ),
+        (
+            "mpirun was unable to launch the specified application as it could not\nchange to the specified working directory:\n\nWorking directory: /home/user/run\nNode: node2",
+            "Open MPI 4.1.8, source",
         ),
     ),
     "slurm-no-job": (
@@ -193,6 +201,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: slurm_receive_msgs: [[n1.mytestdomain]:6818] failed: Socket timed out on send/recv operation",
             "https://github.com/NVIDIA/pyxis/issues/107",
+        ),
+        (
+            "slurmstepd: error: Prolog hung on node worker-3",
+            "https://github.com/nebius/nebius-solutions-library/pull/265",
+        ),
+        (
+            "[2021-08-25T09:09:02.859] [15.0] error: container_p_join: setns failed for /slurm-tmp/15/.ns: Invalid argument",
+            "https://github.com/ovis-hpc/ldms/issues/778",
+        ),
+        (
+            "[2021-08-25T09:09:02.859] [15.0] error: container_g_join failed: 15",
+            "https://github.com/ovis-hpc/ldms/issues/778",
+        ),
+        (
+            "srun: error: timeout waiting for task launch, started 3 of 4 tasks",
+            "Slurm 22.05, source",
+        ),
+        (
+            "slurmstepd: error: TaskProlog failed status=256",
+            "Slurm 22.05, source",
+        ),
+        (
+            "slurmd: error: [job 4711] prolog failed status=1:0",
+            "Slurm 22.05, source",
         ),
     ),
     "slurm-memory-invalid": (("sbatch: error: Memory specification can not be satisfied", "SLURM 22.05, run"),),
@@ -449,6 +481,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'RuntimeError: Could not detect "srun", are you indeed on a slurm cluster?',
             "https://github.com/facebookresearch/phyre-fwd/issues/3",
         ),
+        (
+            'The SLURM process starter for OpenMPI was unable to locate a\nusable "srun" command in its path. Please check your path\nand try again.',
+            "https://github.com/sylabs/singularity/issues/1695",
+        ),
     ),
     "slurm-count-compressed": (
         (
@@ -614,6 +650,106 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: _fwd_tree_get_addr: can't find address for host nid006677, check slurm.conf",
             "https://github.com/eth-cscs/cscs-reframe-tests/pull/224",
+        ),
+    ),
+    "slurm-plugin-failed": (
+        (
+            "srun: error: task 0 launch failed: Plugin initialization failed",
+            "https://github.com/SergioMEV/slurm-for-dummies/issues/12",
+        ),
+        (
+            "srun: error: Task launch for StepId=4711.0 failed on node node3: Plugin initialization failed",
+            "Slurm 22.05, source",
+        ),
+        (
+            "[321.0] error: Plugin stack initialization failed.",
+            "https://github.com/NVIDIA/pyxis/issues/4",
+        ),
+    ),
+    "slurmd-cgroup": (
+        (
+            "[2023-10-16T10:42:01.139] error: cannot find cgroup plugin for cgroup/v2",
+            "https://github.com/nateGeorge/slurm_gpu_ubuntu/issues/7",
+        ),
+        (
+            "slurmd: error: Couldn't load specified plugin name for cgroup/v2: Plugin init() callback failed",
+            "https://github.com/stackhpc/slurm-k8s-cluster/issues/38",
+        ),
+        (
+            "[2020-07-09T09:55:38.584] error: cgroup namespace 'freezer' not mounted. aborting",
+            "https://github.com/omnivector-solutions/snap-slurm/issues/82",
+        ),
+        (
+            "slurmd: error: cgroup_dbus_attach_to_scope: cannot connect to dbus system daemon: Failed to connect to socket /run/dbus/system_bus_socket: No such file or directory",
+            "https://github.com/stackhpc/slurm-k8s-cluster/issues/38",
+        ),
+        (
+            "slurmd: error: Unable to initialize cgroup plugin",
+            "https://github.com/stackhpc/slurm-k8s-cluster/issues/38",
+        ),
+    ),
+    "slurmd-config": (
+        (
+            "slurmd: fatal: Unable to determine this slurmd's NodeName",
+            "https://github.com/GoogleCloudPlatform/cluster-toolkit/issues/1600",
+        ),
+        (
+            "Jul  8 15:11:23 gpu slurmd[5421]: fatal: can't stat gres.conf file /dev//nvidia0: No such file or directory",
+            "https://github.com/fgci-org/ansible-role-cuda/issues/3",
+        ),
+        (
+            "slurmd: error: Waiting for gres.conf file /dev/nvidia0",
+            "Slurm 22.05, source",
+        ),
+        (
+            "slurmd: fatal: We were configured to autodetect nvml functionality, but we weren't able to find that lib when Slurm was configured.",
+            "Slurm 23.11, source",
+        ),
+        (
+            "squeue: error: Parsing error at unrecognized key: SlurmctldHost",
+            "Slurm 22.05, source",
+        ),
+        (
+            "slurmctld: fatal: Can not recover assoc_usage state, incompatible version",
+            "Slurm 22.05, source",
+        ),
+    ),
+    "slurm-node-invalid": (
+        (
+            "error: Setting node node3 state to INVAL with reason:gres/gpu count reported lower than configured (7 < 8)",
+            "https://github.com/ComputeCanada/puppet-magic_castle/issues/361",
+        ),
+        (
+            "gres/gpu count reported lower than configured (7 < 8)",
+            "https://github.com/awslabs/awsome-distributed-ai/issues/195",
+        ),
+        (
+            "error: Node node001 has low real_memory size (64000 < 128000)",
+            "https://github.com/aws/aws-parallelcluster/issues/1517",
+        ),
+        (
+            "Low RealMemory       slurm     2019-04-01T12:00:00 node3",
+            "https://github.com/clusterinthecloud/terraform/issues/11",
+        ),
+    ),
+    "slurm-node-unavailable": (
+        (
+            "sbatch: error: Batch job submission failed: Required node not available (down, drained or reserved)",
+            "Slurm 22.05, source",
+        ),
+        (
+            "(ReqNodeNotAvail, UnavailableNodes:c[001-004])",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/67",
+        ),
+        (
+            "(Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions)",
+            "https://github.com/mace-cream/clusterhowto/issues/2",
+        ),
+    ),
+    "slurm-controller-disk": (
+        (
+            "sbatch: error: Batch job submission failed: I/O error writing script/environment to file",
+            "https://github.com/DataBiosphere/toil/issues/4743",
         ),
     ),
 }

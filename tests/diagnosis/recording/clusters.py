@@ -178,7 +178,7 @@ def _(scene: Scene) -> str:
 @case(
     "slurm/drained",
     "the requested node is drained; the user gives up",
-    "slurm-bad-request or interrupted or slurm-cancelled",
+    "slurm-node-unavailable",
     action="stop",
 )
 def _(scene: Scene) -> str:
