@@ -11,7 +11,8 @@ ENTRIES = (
         kind="generic",
         patterns=(
             r"has lost communication with a remote daemon",
-            r"(?:ORTE|PRTE) daemon has unexpectedly failed after launch",
+            r"(?:ORTE|PRR?TE) daemon has unexpectedly failed after launch",
+            r"a required daemon terminated during execution",
         ),
         context=r"Remote daemon ?: \S+ on node (?P<host>\S+)",
         cause="mpirun lost its daemon on {host|another host}. The host or its network failed, the daemon or its container was "
@@ -29,6 +30,7 @@ ENTRIES = (
             r"HYDU_sock_connect .*unable to connect from \"(?P<host>[^\"]+)\" to \"(?P<peer>[^\"]+)\" \((?P<reason>[^)]+)\)",
             r"unable to connect to server (?P<peer>\S+) at port (?P<port>\d+) \(check for firewalls",
             r"No OOB path to target",
+            r"\[(?P<host>[\w.-]+):mpirun_rsh\]\[connect_socket\] could not connect to (?P<peer>[\w.-]+):\d+",
         ),
         context=r"Remote host: +(?P<peer>\S+)",
         explains=("mpi-daemon", "mpi-daemon-lost", "launcher-summary"),
@@ -43,7 +45,7 @@ ENTRIES = (
         id="mpi-proxy-failed",
         title="unable to run bstrap_proxy on HOST; error setting up the bootstrap proxies",
         patterns=(
-            r"unable to run (?:bstrap_)?proxy on (?P<host>[\w.-]+)",
+            r"[Uu]nable to run (?:bstrap_)?proxy on (?P<host>[\w.-]+)",
             r"error setting up the boot?strap proxies",
         ),
         explains=("mpi-abort",),
@@ -272,7 +274,10 @@ ENTRIES = (
     Entry(
         id="mpi-hostfile",
         title="Open RTE was unable to open the hostfile",
-        patterns=(r"was unable to open the hostfile",),
+        patterns=(
+            r"was unable to open the hostfile",
+            r"unable to open host file: (?P<path>\S+)",
+        ),
         context=r"^\s+(?P<path>/\S+)$",
         cause="mpirun cannot read its host file[ {path}]. The path is wrong, or the file is not on the host or in the container "
         "where mpirun runs",
@@ -310,7 +315,13 @@ ENTRIES = (
     Entry(
         id="mpi-binding",
         title="A request was made to bind to that would result in binding more processes than cpus on a resource",
-        patterns=(r"\bprocesses than cpus (?:on a resource|available in your allocation)\b",),
+        patterns=(
+            r"\bprocesses than cpus (?:on a resource|available in your allocation)\b",
+            r"computing bindings, we found no available cpus on",
+            r"request was made to bind to [\w:.-]+, but an appropriate target could",
+            r"has requested more cpus per process\(rank\) than there",
+            r"given to map to an object level that (?:has less cpus|cannot support)",
+        ),
         context=r"\bNode: +(?P<host>[\w.-]+)",
         explains=("mpi-init-failed",),
         cause="mpirun binds each rank to cores of its own, and there are too few[ on {host}]. The allocation has fewer cores than "
@@ -357,5 +368,104 @@ ENTRIES = (
         fix="horovodrun --gloo-timeout-seconds 240, and --network-interface eth0 with the interface that connects the hosts. If a "
         "process ended first, correct its error",
         link="https://github.com/horovod/horovod/issues/2015",
+    ),
+    Entry(
+        id="mpi-called-outside",
+        title="The MPI_Comm_rank() function was called before MPI_INIT was invoked; after MPI_FINALIZE",
+        patterns=(
+            r"\*\*\* (?:The (?P<call>MPI_\w+)\(\)|An MPI) function was called (?P<when>before MPI_INIT|after MPI_FINALIZE) was invoked",
+            r"Attempting to use an MPI routine (?:\((?P<call>\w+)\) )?(?P<when>before|after)",
+        ),
+        explains=("mpi-init-failed", "mpi-abort", "mpi-error"),
+        cause="the program called {call|MPI} while MPI was not active: {when|before its start, or after its end}. A library did not start "
+        "MPI, used another MPI, or was still in use at the end",
+        probe="python -c 'from mpi4py import MPI; print(MPI.Get_library_version())'; ldd of the library that calls MPI",
+        fix="import mpi4py.MPI, or call hvd.init(), before all else. At the end, release communicators and process groups "
+        "before MPI_Finalize. Build all parts for one MPI",
+        link="https://github.com/facebookarchive/caffe2/issues/1283",
+    ),
+    Entry(
+        id="mpi-options-of-other",
+        title="match_arg (utils/args/args.c): unrecognized argument allow-run-as-root",
+        patterns=(r"\bmatch_arg \(.*\): unrecognized argument (?P<option>\S+)",),
+        cause="this mpirun is of MPICH or Intel MPI, and does not know {option}, an option of another MPI. Horovod, torchpack and "
+        "other launchers pass options of Open MPI",
+        probe="which -a mpirun; mpirun --version",
+        fix="use the mpirun of Open MPI: put it first on PATH, or conda install -c conda-forge openmpi mpi4py. Or start it by the options "
+        "of MPICH (-n, -ppn, -hosts, -genv); for Horovod: horovodrun --gloo",
+        link="https://github.com/horovod/horovod/issues/1637",
+    ),
+    Entry(
+        id="mpi-hosts-not-allocated",
+        title="Some of the requested hosts are not included in the current allocation; no allocated resources match the requested mapping",
+        patterns=(
+            r"There are no allocated resources for the application",
+            r"requested hosts are not included in the current allocation",
+            r"There are no available nodes allocated to this job",
+            r"No nodes are available for this job, either due to",
+        ),
+        cause="mpirun has no host for these ranks. A name of -H or of the host file is not in the allocation of SLURM, LSF or PBS, or is "
+        "spelled otherwise there",
+        probe="scontrol show hostnames $SLURM_JOB_NODELIST; cat HOSTFILE; mpirun --display-allocation hostname",
+        fix="in a job, omit -H and --hostfile: mpirun takes the hosts of the job. Outside of one, unset SLURM_JOB_ID. Otherwise write the "
+        "names as the allocation does, short or long",
+        link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
+    ),
+    Entry(
+        id="mpi-no-ssh-client",
+        title="The value of the MCA parameter plm_rsh_agent was set to a path that could not be found",
+        patterns=(r"MCA parameter \"plm_(?:rsh|ssh)_agent\" was set to a path",),
+        explains=("mpi-daemon", "mpi-init-failed"),
+        cause="mpirun starts other hosts with ssh, and finds no ssh here. Images of containers often have none",
+        probe="command -v ssh; env | grep -E 'plm_(rsh|ssh)_agent'",
+        fix="install it (apt-get install openssh-client), or unset the variable that names another program. On one host alone: "
+        "OMPI_MCA_plm_rsh_agent=sh, or OMPI_MCA_plm=^rsh",
+        link="https://docs.open-mpi.org/en/main/launching-apps/ssh.html",
+    ),
+    Entry(
+        id="mpi-singletons",
+        kind="hint",
+        title="No PMIx server was reachable, but a PMI1/2 was detected: singletons will be started",
+        patterns=(
+            r"No PMIx server was reachable, but a PMI",
+            r"launch application, +\d+ singletons will be started",
+            r"This singleton init program attempted to access",
+        ),
+        cause="srun started the processes without the interface that this MPI knows: PMIx for Open MPI 5, PMI2 for MPICH. Each process "
+        "is rank 0 of 1, and they do not communicate",
+        probe="srun --mpi=list; srun --mpi=pmix env | grep PMIX_RANK",
+        fix="srun --mpi=pmix (MPICH: --mpi=pmi2), if the list has it. Otherwise start it with mpirun inside of the allocation. torch alone "
+        "needs no MPI",
+        link="https://github.com/open-mpi/ompi/issues/13523",
+    ),
+    Entry(
+        id="pmix-error",
+        kind="hint",
+        title="PMIX ERROR: OUT-OF-RESOURCE in file base/bfrop_base_unpack.c at line 750",
+        patterns=(
+            r"PMIX ERROR: (?P<reason>[\w-]+) in file \S+",
+            r"OPAL ERROR: (?P<reason>[\w -]+) in file \S*(?:pmix|ext)\w*_client\.c",
+        ),
+        explains=("mpi-init-failed", "mpi-error"),
+        cause="PMIx, which connects the ranks with their launcher, reported {reason}. Often the program or its container has "
+        "another version of PMIx than srun or mpirun. Some versions print it in healthy runs, too",
+        probe="srun --mpi=list; ompi_info | grep -i pmix, inside and outside of the container",
+        fix="if the ranks run, ignore it. Otherwise use one PMIx and Open MPI on all hosts and in the container. To test: export "
+        "PMIX_MCA_gds=hash PMIX_MCA_psec=native, or mpirun in place of srun",
+        link="https://github.com/openpmix/openpmix/issues/2948",
+    ),
+    Entry(
+        id="mpi-warnings",
+        kind="noise",
+        title="mca_base_component_repository_open: unable to open mca_pml_ucx (ignored); Read -1, expected 131072, errno = 1",
+        patterns=(
+            r"component_repository_open: unable to open .*\(ignored\)",
+            r"\] (?:Read|Wrote) -?\d+, expected \d+, errno = \d+",
+        ),
+        cause="Open MPI leaves out a component whose library is missing, or cannot copy between two processes in a container. It takes "
+        "another way",
+        probe="nothing to check",
+        fix="nothing. Against `Read -1`: docker run --cap-add=SYS_PTRACE, or OMPI_MCA_btl_vader_single_copy_mechanism=none",
+        link="https://github.com/open-mpi/ompi/issues/4948",
     ),
 )

@@ -11,6 +11,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "An PRTE daemon has unexpectedly failed after launch and before",
             "https://github.com/open-mpi/ompi/issues/10153",
         ),
+        (
+            "An PRRTE daemon has unexpectedly failed after launch and before\ncommunicating back to mpirun.",
+            "https://github.com/openpmix/prrte/issues/540",
+        ),
+        (
+            "mpirun has detected that a required daemon terminated during execution\nof the application with a non-zero status. This is a fatal error.",
+            "Open MPI 5.0.11, source",
+        ),
     ),
     "mpi-connect-back": (
         (
@@ -32,6 +40,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ORTE: UNABLE TO SEND MESSAGE: No OOB path to target",
             "https://github.com/open-mpi/ompi/issues/12359",
         ),
+        (
+            "[gordon-ln1.sdsc.edu:mpirun_rsh][connect_socket] could not connect to gcn-14-31:60727",
+            "https://github.com/radical-cybertools/radical.pilot/issues/1034",
+        ),
     ),
     "mpi-proxy-failed": (
         (
@@ -43,6 +55,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[mpiexec@machine1] main (../../../../../src/pm/i_hydra/mpiexec/mpiexec.c:1881): error setting up the "
             "boostrap proxies",
             "https://github.com/firemodels/fds/issues/8508",
+        ),
+        (
+            "[mpiexec@runner-d8zbrqlyc-project-80-concurrent-0] Error: Unable to run bstrap_proxy on localhost:2 (pid 13546, exit code 65280)",
+            "https://github.com/BLAST-WarpX/warpx/pull/6980",
         ),
     ),
     "mpi-component-missing": (
@@ -251,6 +267,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Open RTE was unable to open the hostfile:\n    /usr/lib64/mpi/gcc/openmpi/etc/openmpi-default-hostfile",
             "https://github.com/open-mpi/ompi/issues/172",
         ),
+        (
+            "[mpiexec@node1] HYDU_parse_hostfile (utils/args/args.c:323): unable to open host file: hosts.txt",
+            "MPICH 5.0.2, source",
+        ),
     ),
     "psm-endpoint": (
         (
@@ -270,6 +290,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "processes than cpus on a resource:",
             "https://github.com/openai/baselines/issues/325",
+        ),
+        (
+            "While computing bindings, we found no available cpus on\nthe following node:\n\n  Node:  node2",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "A request was made to bind to core, but an appropriate target could not\nbe found on node node2.",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "Your job has requested more cpus per process(rank) than there\nare cpus in a socket",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "was also given to map to an object level that has less cpus than\nrequested ones",
+            "Open MPI 4.1.8, source",
         ),
     ),
     "no-mpi-in-torch": (
@@ -292,6 +328,88 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "  what():  [horovod/common/gloo/http_store.cc:57] Wait timeout after 30 seconds for key(s): 0. You may want to increase the timeout via HOROVOD_GLOO_TIMEOUT_SECONDS",
             "https://github.com/ray-project/ray/issues/25866",
+        ),
+    ),
+    "mpi-called-outside": (
+        (
+            "*** The MPI_Comm_rank() function was called before MPI_INIT was invoked.\n*** This is disallowed by the MPI standard.",
+            "https://github.com/exalearn/EXARL/issues/22",
+        ),
+        (
+            "*** The MPI_Comm_free() function was called after MPI_FINALIZE was invoked.\n*** This is disallowed by the MPI standard.",
+            "https://github.com/facebookarchive/caffe2/issues/1283",
+        ),
+        (
+            "Attempting to use an MPI routine (internal_Comm_rank) before initializing or after finalizing MPICH",
+            "MPICH 5.0.2, source",
+        ),
+    ),
+    "mpi-options-of-other": (
+        (
+            "[mpiexec@node1] match_arg (utils/args/args.c:159): unrecognized argument allow-run-as-root",
+            "https://github.com/horovod/horovod/issues/1637",
+        ),
+    ),
+    "mpi-hosts-not-allocated": (
+        (
+            "There are no allocated resources for the application:\n  python\nthat match the requested mapping:",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "Some of the requested hosts are not included in the current allocation for the\napplication:\n  python",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "There are no available nodes allocated to this job. This could be because\nno nodes were found or all the available nodes were already used.",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "No nodes are available for this job, either due to a failure to\nallocate nodes to the job, or allocated nodes being marked",
+            "Open MPI 4.1.8, source",
+        ),
+    ),
+    "mpi-no-ssh-client": (
+        (
+            'The value of the MCA parameter "plm_rsh_agent" was set to a path\nthat could not be found:\n\n  plm_rsh_agent: ssh : rsh',
+            "https://github.com/open-mpi/ompi/issues/3625",
+        ),
+    ),
+    "mpi-singletons": (
+        (
+            "No PMIx server was reachable, but a PMI1/2 was detected.\nIf srun is being used to launch application,  2 singletons will be started.",
+            "https://github.com/open-mpi/ompi/issues/13523",
+        ),
+        (
+            "If srun is being used to launch application,  64 singletons will be started.",
+            "Open MPI 5.0.11, source",
+        ),
+        (
+            "[unset]:   This singleton init program attempted to access some feature\n[unset]:   for which process manager support was required, e.g. spawn or universe_size.",
+            "https://github.com/pmodels/mpich/issues/6924",
+        ),
+    ),
+    "pmix-error": (
+        (
+            "[squidhpc2:3977236] PMIX ERROR: OUT-OF-RESOURCE in file ../../../../../../3rd-party/openpmix/src/mca/bfrops/base/bfrop_base_unpack.c at line 750",
+            "https://github.com/openpmix/openpmix/issues/2948",
+        ),
+        (
+            "[nid002424:601313] PMIX ERROR: OUT-OF-RESOURCE in file base/bfrop_base_unpack.c at line 750",
+            "https://github.com/open-mpi/ompi/issues/12146",
+        ),
+        (
+            "[node1:21] OPAL ERROR: Unreachable in file ext3x_client.c at line 112",
+            "https://github.com/CosmoStat/shapepipe/issues/744",
+        ),
+    ),
+    "mpi-warnings": (
+        (
+            "[node1:12] mca_base_component_repository_open: unable to open mca_pml_ucx: libucp.so.0: cannot open shared object file: No such file or directory (ignored)",
+            "https://github.com/clustervision/trinity/issues/160",
+        ),
+        (
+            "[node1:12] Read -1, expected 131072, errno = 1",
+            "https://github.com/horovod/horovod/issues/503",
         ),
     ),
 }
