@@ -7,14 +7,18 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 ENTRIES = (
     Entry(
         id="container-no-driver",
-        title="nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1",
-        patterns=(r"nvidia-container-cli: .*load library failed: (?P<library>[\w.+-]+)",),
+        title="nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1; nvml error: driver not loaded",
+        patterns=(
+            r"nvidia-container-cli: .*load library failed: (?P<library>[\w.+-]+)",
+            r"nvidia-container-cli(?:\.real)?: initialization error: nvml error: driver not loaded",
+            r"nvidia-container-cli(?:\.real)?: initialization error: driver error: failed to process request",
+        ),
         explains=("docker-no-gpu", "container-hook-failed", "container-start-failed", "library-missing"),
-        cause="the host has no NVIDIA driver, or its library {library} is not where the container runtime searches. The "
-        "driver belongs on the host, not into the image",
-        probe="on that host, outside of the container: nvidia-smi; ldconfig -p | grep {library}",
-        fix="install the NVIDIA driver on the host, then `sudo ldconfig`. With Docker Desktop or rootless Docker, use the "
-        "host's own docker engine",
+        cause="the host has no NVIDIA driver, it is not loaded, or its library {library|libcuda.so} is not where the container "
+        "runtime searches. The driver belongs on the host, not into the image",
+        probe="on that host, outside of the container: nvidia-smi; ldconfig -p | grep {library|libcuda}",
+        fix="where nvidia-smi fails on the host, install the NVIDIA driver or load it (sudo modprobe nvidia), then `sudo ldconfig`. "
+        "With Docker Desktop or rootless Docker, use the host's own docker engine",
         link="https://github.com/NVIDIA/nvidia-container-toolkit/issues/183",
     ),
     Entry(
@@ -110,13 +114,14 @@ ENTRIES = (
             r"unresolvable CDI devices",
             r"failed to stat CDI host device \"(?P<device>[^\"]+)\"",
             r"No help topic for '(?P<hook>[\w-]+)'",
+            r"\bstat (?P<device>nvidia\.com/gpu=\S+): no such file",
         ),
-        explains=("container-hook-failed", "container-start-failed", "docker-no-gpu"),
+        explains=("container-hook-failed", "container-start-failed", "docker-no-gpu", "own-exception"),
         cause="the CDI file that describes the host's GPUs to containers is missing, or out of date[: it names {device}][: the "
         "installed nvidia-ctk does not know {hook}]. It must be made again after an update or another GPU",
         probe="on that host: nvidia-ctk cdi list; ls -l /etc/cdi /var/run/cdi; nvidia-ctk --version",
         fix="as administrator: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, with the same version of the toolkit as "
-        "the runtime. Then: podman run --device nvidia.com/gpu=all",
+        "the runtime. Then: podman run --device nvidia.com/gpu=all, with podman 4.1 or newer",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html",
     ),
     Entry(
@@ -161,6 +166,7 @@ ENTRIES = (
             r"exec format error",
             r"no matching manifest for (?P<platform>\S+)",
             r"no match for platform in manifest",
+            r"image's architecture \(\w+\) could not run on the host's \((?P<platform>\w+)\)",
         ),
         explains=("container-start-failed", "image-not-found", "command-not-found", "launcher-summary"),
         cause="the image is for another kind of CPU[ than {platform}]: amd64 and arm64 (Grace, Graviton) need different images. Or "
@@ -180,6 +186,9 @@ ENTRIES = (
             r"[Ff]ailed to create user namespace: (?P<reason>.*)",
             r"seccomp filter failed: (?P<reason>.*)",
             r"cannot clone: (?P<reason>Operation not permitted|Invalid argument)",
+            r"Singularity must be executed in privileged mode to use images",
+            r"User namespace not supported, and program not running privileged",
+            r"no mapping entry found in /etc/sub[ug]id for",
         ),
         explains=("container-start-failed", "image-not-found"),
         cause="this user cannot create a user namespace on that host, or has no range of ids there. Rootless podman, docker, "
@@ -348,6 +357,7 @@ ENTRIES = (
             r"could not open image (?P<image>\S+): (?:image format not recognized|.*permission denied)",
             r"failed to mount squashfs filesystem: (?:invalid argument|input/output error)",
             r"\[ERROR\]:? Invalid image format: (?P<image>\S+)",
+            r"Something went wrong trying to read the squashfs image",
         ),
         cause="the image {image|file} cannot be read on that node. It is incomplete, has the format of another "
         "runtime, or this user has no permission",
@@ -425,6 +435,7 @@ ENTRIES = (
             r"exec: \\?\"(?P<program>[^\"\\]+)\\?\": executable file not found in \$PATH",
             r"executable (?:file )?[`\"]?(?P<program>(?!file\b)\S+?)[`'\"]? not found in \$PATH",
             r"FATAL: +stat (?P<program>/\S+): no such file or directory",
+            r"FATAL: +\"(?P<program>[^\"]+)\": executable file not found in \$PATH",
         ),
         explains=(
             "container-start-failed",
@@ -529,6 +540,8 @@ ENTRIES = (
         patterns=(
             r"There are not enough slots available in the system",
             r"Your job has requested more processes than the ppr",
+            r"has requested a conflicting number of processes",
+            r"All nodes which are allocated for this job are already filled",
         ),
         cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
@@ -562,7 +575,10 @@ ENTRIES = (
         id="mpi-daemon",
         title="ORTE was unable to reliably start one or more daemons; PMIX ERROR",
         kind="generic",
-        patterns=(r"was unable to reliably start one or more daemons",),
+        patterns=(
+            r"was unable to reliably start one or more daemons",
+            r"[Aa] daemon (?:\(pid \d+\) )?died unexpectedly (?:with status|on signal) \d+",
+        ),
         cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
         "of the MPI library there, or a firewall",
         probe="from the first host, for each of the others: ssh -o BatchMode=yes HOST which orted prted",
@@ -605,6 +621,9 @@ ENTRIES = (
             r"has exited due to process rank (?P<rank>\d+) with PID \d+ on(?:\s+node (?P<host>\S+))?",
             r"Primary job +terminated normally, but \d+ process returned",
             r"PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<host>[^\s@]+)",
+            r"application called MPI_Abort\(.*\) - process (?P<rank>\d+)",
+            r"one of the processes terminated badly; aborting",
+            r"\bassert \(!closed\) failed",
         ),
         context=r"Process name: (?:\[.*,)?(?P<rank>\d+)\]?\s*$",
         cause="[rank {rank}: ]a process failed, and its launcher ended the others. The reason is in the output of that rank",
@@ -1023,11 +1042,94 @@ ENTRIES = (
         id="mpi-mapping",
         kind="generic",
         title="PMIx_Spawn failed: PMIX_ERR_JOB_FAILED_TO_MAP",
-        patterns=(r"\bPMIX_ERR_JOB_FAILED_TO_MAP\b",),
+        patterns=(
+            r"\bPMIX_ERR_JOB_FAILED_TO_MAP\b",
+            r"Your job failed to map\b",
+        ),
         cause="mpirun cannot place the ranks as --map-by and --bind-to ask. Its text around this line names the reason",
         probe="mpirun --display map,allocation ...; lscpu | head -20; cat HOSTFILE",
         fix="mpirun --map-by slot --bind-to none, and set CPUs and GPUs of a rank by LOCAL_RANK. Or correct the option that "
         "the message names",
         link="https://github.com/open-mpi/ompi/issues/14169",
+    ),
+    Entry(
+        id="container-fuse",
+        title="squashfuse_ll exited: fuse: device not found; squashfuse_ll failed to mount rootfs in 10s",
+        patterns=(
+            r"(?P<program>squashfuse\w*|fuse2fs|fuse-overlayfs|gocryptfs) exited\b.*?: (?P<reason>fuse: device not found|fusermount.*)",
+            r"(?P<program>squashfuse\w*|fuse2fs|fuse-overlayfs|gocryptfs) failed to mount \S+ in (?P<wait>\d+m?s)",
+            r"\blibfuse3\.so[^:\s]*: (?P<reason>version \S+ not found)",
+        ),
+        explains=("container-start-failed", "glibc-too-old"),
+        cause="Apptainer without setuid mounts the image by a FUSE program[, {program}], and that failed[: {reason}][: it was not ready after {wait}]. The host or "
+        "outer container has no usable /dev/fuse or libfuse, or the image's file system was too slow",
+        probe="on that host: ls -l /dev/fuse; lsmod | grep fuse; fusermount3 -V; time head -c 100M IMAGE >/dev/null",
+        fix="start an unpacked image: `apptainer build --sandbox /tmp/$USER/image IMAGE`, or apptainer exec --unsquash. A slow file system: "
+        "copy the image to a local disk. As administrator: modprobe fuse, or install apptainer-suid; in docker: --device /dev/fuse",
+        link="https://github.com/apptainer/apptainer/issues/949",
+    ),
+    Entry(
+        id="container-device-missing",
+        title="nvidia-container-cli: device error: 1: unknown device; mount error: stat failed: /dev/nvidia-modeset",
+        patterns=(
+            r"nvidia-container-cli\S*: device error: (?:unknown device id: )?(?P<device>[^:\s\\]+)",
+            r"nvidia-container-cli\S*: .*stat failed: (?P<device>/dev/[\w./-]+): no such file",
+            r"adding custom device \"(?P<device>/dev/[^\"]+)\": no such file",
+        ),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the container requests {device}, and the host has no such device. It has fewer GPUs than requested, or the driver "
+        "has not made the device's file",
+        probe="on that host: nvidia-smi -L; ls -l /dev/nvidia* /dev/infiniband; echo $NVIDIA_VISIBLE_DEVICES",
+        fix="request GPUs that `nvidia-smi -L` lists (--gpus, NVIDIA_VISIBLE_DEVICES). For a file of the driver: sudo nvidia-modprobe "
+        "-u -m -c 0, or NVIDIA_DRIVER_CAPABILITIES=compute,utility. Otherwise omit --device",
+        link="https://github.com/NVIDIA/nvidia-docker/issues/1283",
+    ),
+    Entry(
+        id="container-cgroup-v2",
+        title="nvidia-container-cli: container error: cgroup subsystem devices not found",
+        patterns=(r"nvidia-container-cli\S*: container error: cgroup subsystem devices not found",),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the host uses cgroups of version 2, and its NVIDIA container toolkit knows only version 1, or looks at cgroups that "
+        "this container does not have",
+        probe="on that host: stat -fc %T /sys/fs/cgroup; nvidia-container-cli --version; grep no-cgroups "
+        "/etc/nvidia-container-runtime/config.toml",
+        fix="install NVIDIA's own nvidia-container-toolkit, 1.8 or newer, and restart docker. Or set no-cgroups = true in that "
+        "config.toml, and pass the devices: --device /dev/nvidia0 --device /dev/nvidiactl --device /dev/nvidia-uvm",
+        link="https://github.com/NVIDIA/nvidia-docker/issues/1660",
+    ),
+    Entry(
+        id="podman-storage",
+        title="'overlay' is not supported over nfs at ~/.local/share/containers/storage/overlay",
+        patterns=(r"'overlay' is not supported over (?P<filesystem>\w+)(?: at \\?\"(?P<path>[^\"\\]+))?",),
+        explains=("own-exception", "image-not-found", "container-start-failed"),
+        cause="podman keeps images in {path|~/.local/share/containers}, on {filesystem}. Its storage driver does not work on this "
+        "file system, as on most network file systems",
+        probe="podman info | grep -iE 'graphRoot|graphDriverName'; df -T ~/.local/share/containers",
+        fix='keep the storage on a local disk: podman --root /tmp/$USER/storage, or graphroot = "/tmp/USER/storage" in '
+        "~/.config/containers/storage.conf. Then `podman system reset`",
+        link="https://github.com/containers/podman/blob/main/rootless.md",
+    ),
+    Entry(
+        id="image-reference-invalid",
+        title="docker: invalid reference format: repository name must be lowercase",
+        patterns=(r"\binvalid reference format\b",),
+        explains=("own-exception",),
+        cause="docker or podman took another word of the command for the image. A variable is empty, a path has a blank and no "
+        "quotes, an option lacks its value, or the name has capitals",
+        probe="bash -x SCRIPT 2>&1 | grep 'docker run'",
+        fix='quote the paths (-v "$PWD":/work), write -e before each variable, and no blank after a backslash. Write the image\'s name in '
+        "lower case",
+        link="https://github.com/moby/moby/issues/36080",
+    ),
+    Entry(
+        id="image-file-exists",
+        kind="hint",
+        title="[ERROR] File already exists: /home/user/nvidia+pytorch+24.01-py3.sqsh",
+        patterns=(r"\[ERROR\]:? File already exists: (?P<path>\S+)",),
+        cause="enroot does not write over {path}, which an earlier import or container left. The new image is not used",
+        probe="ls -ld {path}; enroot list",
+        fix="remove {path} (a container: enroot remove NAME), or pass another name with -o or -n. enroot 3.4 and newer: "
+        "ENROOT_FORCE_OVERRIDE=y",
+        link="https://github.com/NVIDIA/enroot/blob/master/doc/cmd/import.md",
     ),
 )

@@ -243,6 +243,8 @@ ENTRIES = (
             r"Failed to initialize NVML: Unknown Error",
             r"Can't initialize NVML",
             r"NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+            r"nvml error: driver/library version mismatch",
+            r"NVRM: API mismatch: the client has (?:the )?version",
         ),
         cause="the driver was updated, and the old kernel module is still loaded. In a container, `Unknown Error` "
         "means that it lost its devices when systemd reloaded",

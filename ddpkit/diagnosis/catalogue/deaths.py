@@ -112,6 +112,7 @@ ENTRIES = (
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: killed by signal 11\b",
             r"Child process with PID \d+ terminated with code -11\b",
             r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code -11\b",
+            r"\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\]\[error_sighandler\] Caught error: Segmentation fault",
             r"=   EXIT CODE: (?:11|139)\b",
             r"=   KILLED BY SIGNAL: 11\b",
         ),
@@ -366,7 +367,10 @@ ENTRIES = (
             r": permission denied: (?P<path>\./\S+|/\S+)$",
             r"cannot execute binary file: Exec format error",
             r"\[Errno 8\] Exec format error",
+            r"execve\(\): (?P<path>\S+): Exec format error",
+            r"\bor execute an executable:\s*(?:$|\n)",
         ),
+        context=r"^\s*Executable: (?P<path>\S+)",
         cause="the program cannot be executed on this host. It has no x permission, its file system is mounted noexec, "
         "or it was built for another CPU",
         probe="[ls -l {path}; file {path}; ]uname -m",

@@ -166,6 +166,7 @@ ENTRIES = (
         patterns=(
             r"Too many open files",
             r"received 0 items of ancdata",
+            r"system limit exceeded on number of (?:pipes|network connections|files) that can be open",
             r"unable to open shared memory object </torch_\S+> in read-write mode: Too many",
         ),
         cause="a process reached its limit of open files. Each batch that a DataLoader worker passes on uses several",

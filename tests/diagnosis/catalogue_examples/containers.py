@@ -7,6 +7,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "object file: no such file or directory: unknown.",
             "https://github.com/NVIDIA/nvidia-container-toolkit/issues/183",
         ),
+        (
+            "stderr: nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown.",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1217",
+        ),
+        (
+            "error running hook: exit status 1, stdout: , stderr: nvidia-container-cli.real: initialization error: driver error: failed to process request",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1225",
+        ),
     ),
     "docker-no-gpu": (
         (
@@ -14,8 +22,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/nvidia-docker/issues/1352",
         ),
         (
-            "nvidia-container-cli: initialization error: driver error: failed to process request",
-            "nvidia-container-toolkit, documented",
+            "nvidia-container-cli: initialization error: cuda error: no cuda-capable device is detected",
+            "libnvidia-container, unverified",
         ),
         (
             "docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
@@ -145,6 +153,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "error",
             "https://github.com/apptainer/apptainer/issues/1351",
         ),
+        (
+            "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/9->/var/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/9: squashfuse_ll exited with status 255: Something went wrong trying to read the squashfs image.",
+            "https://github.com/apptainer/apptainer/issues/952",
+        ),
     ),
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
@@ -200,8 +212,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Your job has requested more processes than the ppr for",
             "https://github.com/ComputationalRadiationPhysics/picongpu/issues/3048",
         ),
+        (
+            "Your job has requested a conflicting number of processes for the\napplication:",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "All nodes which are allocated for this job are already filled.",
+            "Open MPI 4.1.8, source",
+        ),
     ),
-    "mpi-daemon": (("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),),
+    "mpi-daemon": (
+        ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
+        (
+            "A daemon (pid 2424) died unexpectedly with status 127 while attempting\nto launch so we are aborting.",
+            "Open MPI 4.1.8, source",
+        ),
+        (
+            "A daemon died unexpectedly on signal 11  while attempting to\nlaunch so we are aborting.",
+            "Open MPI 4.1.8, source",
+        ),
+    ),
     "mpi-abort": (
         (
             "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 1 (Hangup).",
@@ -228,6 +258,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to be terminated.",
             "https://github.com/determined-ai/determined/issues/3275",
+        ),
+        (
+            "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3",
+            "https://github.com/microsoft/FedDrift/issues/30",
+        ),
+        (
+            "[mpiexec@node1] HYDT_bscu_wait_for_completion (tools/bootstrap/utils/bscu_wait.c:76): one of the processes terminated badly; aborting",
+            "https://github.com/lanl/MPI-Bash/issues/14",
+        ),
+        (
+            "[proxy:0@node1] HYD_pmcd_pmip_control_cmd_cb (proxy/pmip_cb.c:490): assert (!closed) failed",
+            "https://github.com/pmodels/mpich/issues/7957",
         ),
     ),
     "launcher-summary": (
@@ -521,6 +563,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'message: "The replica workerpool0-0 exited with a non-zero status of 128. Termination reason: StartError. \\n Termination log message: failed to create containerd task: failed to create shim: OCI runtime create failed: container_linux.go:380: starting container process caused: exec: \\"trainer.task\\": executable file not found in $PATH: unknown"',
             "https://github.com/GoogleCloudPlatform/vertex-ai-samples/issues/1898",
+        ),
+        (
+            'FATAL:   "force-level2": executable file not found in $PATH',
+            "https://github.com/davidfrantz/force/issues/204",
         ),
     ),
     "container-hook-failed": (
@@ -952,6 +998,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[h200-1001:1609093] PMIx_Spawn failed (-179): PMIX_ERR_JOB_FAILED_TO_MAP",
             "https://github.com/open-mpi/ompi/issues/14169",
         ),
+        (
+            "Your job failed to map. Either no mapper was available, or none\nof the available mappers was able to perform the requested",
+            "Open MPI 4.1.8, source",
+        ),
     ),
     "container-driver-too-old": (
         (
@@ -971,6 +1021,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "error running createContainer hook #5: exit status 3, stdout: , stderr: No help topic for 'disable-device-node-modification': unknown",
             "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/568",
+        ),
+        (
+            "Error: stat nvidia.com/gpu=0: no such file or directory",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/63",
         ),
     ),
     "image-registry-unreachable": (
@@ -1040,6 +1094,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'failed to pull and unpack image "docker.io/library/train:1": no match for platform in manifest: not found',
             "containerd, unverified",
         ),
+        (
+            "FATAL:   While checking container encryption: could not open image /home/user/a.sif: the image's architecture (arm64) could not run on the host's (amd64)",
+            "apptainer, source",
+        ),
     ),
     "no-user-namespaces": (
         (
@@ -1069,6 +1127,74 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: No space left on device",
             "https://github.com/NVIDIA/pyxis/issues/93",
+        ),
+        (
+            "ERROR  : Singularity must be executed in privileged mode to use images\nABORT  : Retval = 255",
+            "https://github.com/apptainer/singularity/issues/1172",
+        ),
+        (
+            "ERROR  : User namespace not supported, and program not running privileged.\nABORT  : Retval = 255",
+            "singularity 2, source",
+        ),
+        (
+            "FATAL:   could not use fakeroot: no mapping entry found in /etc/subuid for user",
+            "singularity, source",
+        ),
+    ),
+    "container-fuse": (
+        (
+            "FATAL:   container creation failed: image driver mount failure: image driver squashfuse_ll instance exited with error: squashfuse_ll exited: fuse: device not found, try 'modprobe fuse' first",
+            "https://github.com/Observation-Management-Service/ewms-pilot/pull/86",
+        ),
+        (
+            "FATAL:   container creation failed: image driver mount failure: image driver squashfuse_ll instance exited with error: squashfuse_ll exited: fusermount: mountpoint /dev/fuse is not a directory or a regular file",
+            "https://github.com/PGScatalog/pgsc_calc/issues/332",
+        ),
+        (
+            "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/var/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: squashfuse_ll failed to mount /var/apptainer/mnt/session/rootfs in 2s",
+            "https://github.com/apptainer/apptainer/issues/949",
+        ),
+        (
+            "FATAL:   container creation failed: image driver mount failure: image driver squashfuse_ll instance exited with error: squashfuse_ll\nexited: /sw/squashfuse/0.5.1/bin/squashfuse_ll: /lib64/libfuse3.so.3: version `FUSE_3.12' not found",
+            "https://github.com/apptainer/apptainer/issues/2477",
+        ),
+    ),
+    "container-device-missing": (
+        (
+            "stderr: nvidia-container-cli: device error: 4: unknown device: unknown.",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1283",
+        ),
+        (
+            "nvidia-container-cli: mount error: stat failed: /dev/nvidia-modeset: no such file or directory",
+            "https://github.com/NVIDIA/enroot/issues/47",
+        ),
+        (
+            'docker: Error response from daemon: error gathering device information while adding custom device "/dev/infiniband/rdma_cm": no such file or directory.',
+            "docker, unverified",
+        ),
+    ),
+    "container-cgroup-v2": (
+        (
+            "error running hook: exit status 1, stdout: , stderr: nvidia-container-cli: container error: cgroup subsystem devices not found: unknown.",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1486",
+        ),
+    ),
+    "podman-storage": (
+        (
+            "Error: 'overlay' is not supported over nfs at \"/home/user/.local/share/containers/storage/overlay\": backing file system is unsupported for this graph driver",
+            "podman 4.3, source",
+        ),
+    ),
+    "image-reference-invalid": (
+        (
+            "docker: invalid reference format: repository name must be lowercase.",
+            "https://github.com/moby/moby/issues/36080",
+        ),
+    ),
+    "image-file-exists": (
+        (
+            "[ERROR] File already exists: /home/user/nvidia+pytorch+24.01-py3.sqsh",
+            "enroot, source",
         ),
     ),
 }

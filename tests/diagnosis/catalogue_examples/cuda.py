@@ -247,6 +247,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "pynvml.nvml.NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.",
             "https://github.com/rapidsai/dask-cuda/issues/949",
         ),
+        (
+            "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/29",
+        ),
+        (
+            "NVRM: API mismatch: the client has the version 535.104.05, but",
+            "NVIDIA open-gpu-kernel-modules, source",
+        ),
     ),
     "cudnn-error": (
         ("RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "torch, source"),

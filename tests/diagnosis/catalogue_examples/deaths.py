@@ -226,6 +226,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "=   KILLED BY SIGNAL: 11 (Segmentation fault)",
             "Intel MPI, unverified",
         ),
+        (
+            "[node3:mpi_rank_0][error_sighandler] Caught error: Segmentation fault (signal 11)",
+            "https://github.com/lanl/MPI-Bash/issues/14",
+        ),
     ),
     "aborted": (
         ("*** SIGABRT received at time=1655335369 on cpu 8 ***", "https://github.com/ray-project/ray/issues/25866"),
@@ -581,6 +585,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "/var/spool/sge/ccwsge0830/job_scripts/5430281:1: permission denied: "
             "/path/to/my/home/apps/julia/julia-0.5.0/bin/julia",
             "https://github.com/JuliaParallel/ClusterManagers.jl/issues/56",
+        ),
+        (
+            "slurmstepd: error: execve(): /home/user/a.out: Exec format error",
+            "Slurm 22.05, source",
+        ),
+        (
+            "mpirun was unable to launch the specified application as it could not access\nor execute an executable:\n\nExecutable: ./train.sh\nNode: node2",
+            "Open MPI 4.1.8, source",
         ),
     ),
     "cpu-time-limit": (

@@ -66,6 +66,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "mode: Too many open files (24)",
             "torch 2.9, source",
         ),
+        (
+            "Error: system limit exceeded on number of network connections that can be open",
+            "Open MPI 4.1.8, source",
+        ),
     ),
     "cannot-fork": (
         ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, run"),
