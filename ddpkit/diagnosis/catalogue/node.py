@@ -22,6 +22,8 @@ ENTRIES = (
             r"(?P<program>\S+): (?:/\S+: )?bad interpreter: No such file or directory",
             r"task (?P<rank>\d+): start failed: (?P<program>\S+): No such file or directory",
             r"execvp error on file (?P<program>\S+) \(No such file or directory\)",
+            r"(?:mpiexec|prterun|orterun) was unable to find the specified executable file",
+            r"execve\(\): bad interpreter\((?P<program>[^)]+)\): No such file",
         ),
         cause="{program|a program} is not found on that host: it is not on PATH, was removed, or its first "
         "line names a missing interpreter (also with Windows line ends). A command over SSH does not read "
@@ -37,10 +39,14 @@ ENTRIES = (
         id="modules-not-loaded",
         doubtful=True,
         title="ml: command not found; module: command not found",
-        patterns=(r"\b(?P<program>ml|module): (?:command )?not found",),
+        patterns=(
+            r"\b(?P<program>ml|module): (?:command )?not found",
+            r"execve\(\): (?P<program>ml|module): No such file or directory",
+            r": /\S*/(?P<program>lmod|modulecmd\S*): No such file or directory",
+        ),
         explains=("command-not-found",),
-        cause="{program} is a function of the environment modules, and this shell has not defined it: a job script's shell "
-        "does not read /etc/profile.d, and srun cannot start a function",
+        cause="{program} belongs to the environment modules, and this shell has not defined it. A job script's shell does not read "
+        "/etc/profile.d, and srun cannot start a function. Or this node has no modules",
         probe="on that host: ls /etc/profile.d/ | grep -iE 'mod'; bash -lc 'type module'",
         fix="begin the script with `#!/bin/bash -l`, or with `source /etc/profile.d/modules.sh` (Lmod: lmod.sh or "
         "z00_lmod.sh). Call it in the script, not with srun",
@@ -53,6 +59,8 @@ ENTRIES = (
         patterns=(
             r"Lmod has detected the following error: +(?P<reason>.*)",
             r"Unable to locate a modulefile for '?(?P<reason>[^' ]+)",
+            r"ERROR: Module cannot be loaded due to a (?P<reason>conflict)",
+            r"Failed to find the following module\(s\): +(?P<reason>\S+)",
         ),
         explains=("command-not-found", "module-missing", "library-missing", "cuda-toolkit-mismatch"),
         cause="`module load` failed in the job script: {reason}. This shell and its ranks run without the module",
@@ -66,7 +74,7 @@ ENTRIES = (
         doubtful=True,
         title="Your shell has not been properly configured to use 'conda activate'; Could not find conda environment",
         patterns=(
-            r"Your shell has not been properly configured to use 'conda activate'",
+            r"Your shell has not been properly configured to use 'conda (?:de)?activate'",
             r"Run 'conda init' before 'conda activate'",
             r"Could not find conda environment: (?P<environment>\S+)",
             r"Not a conda environment: (?P<environment>\S+)",
@@ -275,6 +283,7 @@ ENTRIES = (
             r"No space left on device\W+joblib will operate in serial mode",
             r"(?:include/shm\.h|shmutils\.cc|/dev/shm).*No space left on device",
             r"configured object store size \([\d.]+ GB\) exceeds /dev/shm size",
+            r"there is not enough space for /dev/shm/\S+ \(the shared-memory backing",
         ),
         explains=("disk-full",),
         cause="/dev/shm is full or too small. DataLoader workers pass batches through it, NCCL keeps buffers there, Ray its "
@@ -387,7 +396,10 @@ ENTRIES = (
         id="task-blocked",
         title="INFO: task python:4711 blocked for more than 120 seconds",
         kind="hint",
-        patterns=(r"INFO: task (?P<task>\S+):(?P<pid>\d+) blocked for more than \d+ seconds",),
+        patterns=(
+            r"INFO: task (?P<task>\S+):(?P<pid>\d+) blocked for more than \d+ seconds",
+            r"soft lockup - CPU#\d+ stuck for \d+s! \[(?P<task>[^\]]+):(?P<pid>\d+)\]",
+        ),
         explains=("collective-timeout", "watchdog-stuck", "gloo-timeout", "store-wait"),
         cause="process {pid} ({task}) hangs in the kernel of this node, in a call to a disk, a file server or a driver. It "
         "cannot be killed until the call returns",
@@ -395,5 +407,56 @@ ENTRIES = (
         fix="repair what the trace shows: nfs, lustre or ceph, a disk, or nvidia and amdgpu (reboot the node). Until then, "
         "exclude the node",
         link="https://github.com/rwth-i6/returnn/issues/1480",
+    ),
+    Entry(
+        id="file-server-silent",
+        kind="hint",
+        title="nfs: server filer1 not responding, still trying; Lustre: Connection to scratch-OST0003 was lost",
+        patterns=(
+            r"\bnfs: server (?P<server>\S+) not responding",
+            r"\bLustre: .*Connection to (?P<server>\S+) \(at \S+\) was lost; in progress operations",
+            r"\bLustre(?:Error)?: .*This client was evicted by (?P<server>[^\s;]+)",
+        ),
+        explains=("task-blocked",),
+        cause="the file server {server} did not answer this node. Processes that read or write there hang until it does. `OK` or `restored` "
+        "in a later line means that it came back",
+        probe="on that node: dmesg -T | grep -iE 'nfs|lustre'; mount | grep -E 'nfs|lustre'; nfsstat -rc, or lfs check servers",
+        fix="keep datasets, environments and caches on a local disk, so that fewer ranks read from that server. Otherwise ask its "
+        "administrators, or exclude the node",
+        link="https://man7.org/linux/man-pages/man5/nfs.5.html",
+    ),
+    Entry(
+        id="disk-errors",
+        kind="hint",
+        title="blk_update_request: I/O error, dev nvme0n1; EXT4-fs error; nvme nvme0: controller is down",
+        patterns=(
+            r"\bI/O error, dev (?P<device>nvme\w+|sd[a-z]+|dm-\d+|md\d+|vd[a-z]+), sector",
+            r"\bBuffer I/O error on dev(?:ice)? (?P<device>nvme\w+|sd[a-z]+\d*|dm-\d+|md\d+|vd[a-z]+\d*),",
+            r"\bEXT4-fs error \(device (?P<device>[\w-]+)\)",
+            r"\bXFS \((?P<device>[\w-]+)\): .*(?:I/O error|[Ss]hutting down filesystem|Corruption)",
+            r"\bnvme (?P<device>nvme\d+): (?:controller is down|Device not ready|Removing after probe failure)",
+        ),
+        explains=("task-blocked", "read-only-fs", "io-error"),
+        cause="the kernel reported errors of the disk {device} of this node: it is defective or lost, or its cloud volume was detached. The "
+        "file system may turn read-only, and files on it may be damaged",
+        probe="on that node: dmesg -T | grep -iE 'i/o error|ext4|xfs|nvme'; sudo smartctl -a /dev/{device}; mount | grep {device}",
+        fix="exclude the node, and report the disk to the administrators. Copy from another node what was read or written there",
+        link="https://docs.kernel.org/filesystems/ext4/index.html",
+    ),
+    Entry(
+        id="node-memory-errors",
+        kind="hint",
+        title="EDAC MC3: 1 UE memory read error; Kernel panic - not syncing",
+        patterns=(
+            r"\bEDAC MC\d+: \d+ (?P<reason>UE\b.* error on \S+)",
+            r"\[Hardware Error\]: event severity: (?P<reason>fatal|recoverable)",
+            r"\bKernel panic - not syncing: (?P<reason>.*)",
+        ),
+        explains=("node-lost", "slurm-node-failure"),
+        cause="the kernel of this node reported a fault that it cannot correct: {reason}. Memory or the CPU is defective, or a driver failed. "
+        "Processes die, or the node restarts",
+        probe="on that node: sudo ras-mc-ctl --errors; sudo ipmitool sel list | tail; journalctl -k -b -1 | tail -50",
+        fix="exclude the node, and report these lines to the administrators",
+        link="https://docs.kernel.org/admin-guide/RAS/main.html",
     ),
 )

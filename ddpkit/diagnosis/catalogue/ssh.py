@@ -352,4 +352,20 @@ ENTRIES = (
         fix="install it (`apt-get install {launcher}`), use `deepspeed --launcher` with another one, or start torchrun on each host",
         link="https://www.deepspeed.ai/getting-started/#multi-node-environment-variables",
     ),
+    Entry(
+        id="sshd-not-started",
+        title="sshd: no hostkeys available -- exiting; Missing privilege separation directory: /run/sshd",
+        patterns=(
+            r"sshd: no hostkeys available",
+            r"Missing privilege separation directory: (?P<path>\S+)",
+            r"\bCannot bind any address\b",
+        ),
+        explains=("ssh-unreachable", "mpi-daemon"),
+        cause="sshd does not start there: it has no host keys, no {path|/run/sshd}, or its port is taken or below 1024. Images of "
+        "containers often lack these files",
+        probe="on that host, as root: sshd -t; ls /etc/ssh/ssh_host_*; ss -ltnp | grep :22",
+        fix="before sshd in the image's start script: ssh-keygen -A && mkdir -p /run/sshd. With the host's network, or without root: "
+        "sshd -p 2222, and `Port 2222` in ~/.ssh/config of the other hosts",
+        link="https://man7.org/linux/man-pages/man8/sshd.8.html",
+    ),
 )

@@ -37,6 +37,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[proxy:0:2@gpu-2-4] HYDU_create_process (./utils/launch/launch.c:69): execvp error on file ./train.sh (No such file or directory)",
             "https://github.com/cBio/cbio-cluster/issues/274",
         ),
+        (
+            "mpiexec was unable to find the specified executable file, and therefore did not launch the job.",
+            "Open MPI 5.0.11, source",
+        ),
+        (
+            "slurmstepd: error: execve(): bad interpreter(/usr/bin/pyhton3): No such file or directory",
+            "Slurm 22.05, source",
+        ),
     ),
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
@@ -75,6 +83,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: The configured object store size (11.81114368 GB) exceeds /dev/shm size (11.8111232 GB). This will harm performance.",
             "https://github.com/alumae/kiirkirjutaja/issues/5",
+        ),
+        (
+            "It appears as if there is not enough space for /dev/shm/vader_segment.node1.0 (the shared-memory backing\nfile).",
+            "Open MPI 4.1.8, source",
         ),
     ),
     "host-out-of-memory": (
@@ -184,6 +196,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "/var/spool/slurmd/job00156/slurm_script: line 4: ml: command not found",
             "https://github.com/envmodules/modules/issues/339",
         ),
+        (
+            "slurmstepd: error: execve(): ml: No such file or directory",
+            "https://github.com/envmodules/modules/issues/341",
+        ),
+        (
+            "environment: line 17: /usr/share/lmod/lmod/libexec/lmod: No such file or directory",
+            "https://github.com/TACC/Lmod/issues/645",
+        ),
     ),
     "module-load-failed": (
         (
@@ -193,6 +213,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'cuda100/toolkit'",
             "https://github.com/kevinduh/sockeye-recipes/issues/25",
+        ),
+        (
+            "  ERROR: Module cannot be loaded due to a conflict.",
+            "environment-modules, documented",
+        ),
+        (
+            'Lmod Warning:  Failed to find the following module(s):  "cuda/11.8" in your MODULEPATH',
+            "Lmod, source",
         ),
     ),
     "conda-not-active": (
@@ -215,6 +243,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "/var/spool/slurmd/job123/slurm_script: line 12: activate: No such file or directory",
             "Bash 5.2, run",
+        ),
+        (
+            "CommandNotFoundError: Your shell has not been properly configured to use 'conda deactivate'.",
+            "conda, source",
         ),
     ),
     "line-continued-badly": (
@@ -384,6 +416,64 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[ 4712.000000] INFO: task python3.11:15277 blocked for more than 120 seconds.",
             "https://github.com/rwth-i6/returnn/issues/1480",
+        ),
+        (
+            "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python:4711]",
+            "Linux, source",
+        ),
+    ),
+    "file-server-silent": (
+        (
+            "nfs: server filer1 not responding, still trying",
+            "Linux, source",
+        ),
+        (
+            "Lustre: DIAS-OST0001-osc-MDT0000: Connection to DIAS-OST0001 (at 192.168.14.178@tcp) was lost; in progress operations using this service will wait for recovery to complete",
+            "Lustre, source",
+        ),
+        (
+            "Lustre: scratch-OST0000-osc-ffff8: This client was evicted by scratch-OST0000; in progress operations using this service will fail.",
+            "Lustre, source",
+        ),
+    ),
+    "disk-errors": (
+        (
+            "[  531.168257] blk_update_request: I/O error, dev nvme0n1, sector 100492368 op 0x1:(WRITE) flags 0x104000 phys_seg 16 prio class 0",
+            "https://github.com/oxidecomputer/crucible/issues/1239",
+        ),
+        (
+            "[ 4730.850402] Buffer I/O error on device nvme0n1p1, logical block 1066386",
+            "https://github.com/oxidecomputer/crucible/issues/1844",
+        ),
+        (
+            "[  279.665892] EXT4-fs error (device nvme0n1p1): ext4_journal_check_start:83: comm kworker/u16:3: Detected aborted journal",
+            "https://github.com/Joshua-Riek/ubuntu-rockchip/issues/970",
+        ),
+        (
+            'XFS (nvme0n1): metadata I/O error in "xfs_trans_read_buf_map" at daddr 0x1 len 1 error 5',
+            "Linux, unverified",
+        ),
+        (
+            "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS read failed (134)",
+            "https://github.com/Joshua-Riek/ubuntu-rockchip/issues/155",
+        ),
+        (
+            "[184739.296354] nvme nvme1: Removing after probe failure status: -19",
+            "https://github.com/crypto-org-chain/cronos/issues/468",
+        ),
+    ),
+    "node-memory-errors": (
+        (
+            "[  +0.000006] EDAC MC3: 1 UE memory read error on CPU_SrcID#1_MC#1_Chan#2_DIMM#0 (channel:2 slot:0 page:0xb757589 offset:0xdc0 grain:32)",
+            "https://github.com/ovro-lwa/lwa-issues/issues/117",
+        ),
+        (
+            "[ 261.273227] {1}[Hardware Error]: event severity: recoverable",
+            "https://github.com/andikleen/mcelog/issues/74",
+        ),
+        (
+            "Kernel panic - not syncing: Fatal exception",
+            "Linux, source",
         ),
     ),
 }

@@ -230,4 +230,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/horovod/horovod/issues/1338",
         ),
     ),
+    "sshd-not-started": (
+        (
+            "sshd: no hostkeys available -- exiting.",
+            "OpenSSH 9.2, source",
+        ),
+        (
+            "Missing privilege separation directory: /run/sshd",
+            "OpenSSH 9.2, source",
+        ),
+        (
+            "Cannot bind any address.",
+            "OpenSSH 9.2, source",
+        ),
+    ),
 }
