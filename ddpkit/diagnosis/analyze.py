@@ -18,6 +18,7 @@ from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
 from ddpkit.diagnosis.progress import PROGRESS_LINES, RANKS, Course, reports_error
 from ddpkit.diagnosis.slow_names import slow_look_ups
+from ddpkit.diagnosis.torchrun_table import aborted_ranks
 
 # Ranks that waited for another in a collective print these: the rank that does not is the one to look at.
 _WAITED = frozenset(
@@ -52,6 +53,7 @@ _POD_WAITS = frozenset(
 _POD_STARTED = re.compile(r"\bStarted container\b|\bStarted: ?Started\b")
 _POD_NAME = re.compile(r"\bpod/[\w.-]+")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
+_THROWN = "terminate called after throwing"  # the exception itself is another line
 # After the one, SLURM starts the job again; the other shows that the new start failed.
 _RESTARTS = frozenset(("slurm-preempted", "slurm-requeued"))
 _AFTER_RESTART = frozenset(("store-shared",))
@@ -179,7 +181,7 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
             key=lambda each: (
                 not each.text.startswith("exitcode"),
                 not each.values.get("local"),
-                each.id not in _ENDINGS,
+                each.id not in _ENDINGS or each.text.startswith(_THROWN),
             )
         )
     elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
@@ -398,6 +400,7 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     others = [each for each in result.consequences if each.id in _WAITED]
     waited = {each.speaker.rank for each in (first, *result.alike, *others)} | set(_cut_error(logs))
     waited |= busy_ranks(log.lines for log in logs.values())
+    waited |= aborted_ranks(line for log in logs.values() for line in log.lines)
     speaking = _speaking(logs)
     result.silent_ranks = sorted(set(speaking) - waited)
     calls, alone = different_calls((first, *result.alike), [log.lines for log in logs.values()])

@@ -211,3 +211,24 @@ def _numbers_apart(line: str) -> dict[str, str]:
         return {"ahead": "their numbers are random, as of gloo before torch 2.1, so this can be a false alarm"}
     calls = "1 call" if more - fewer == 1 else f"{more - fewer} calls"
     return {"ahead": f"rank {ahead} made {calls} more than rank {behind}, which can be a send or a recv, too"}
+
+
+# torch's comparison of the ranks: who is behind, and who began which collective.
+_UNFINISHED = re.compile(r"^[^#]*\[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<number>\d+)")
+_ABSENT = re.compile(r"\] finished collective #\d+, but didn't join|never joined any collectives")
+_BEGAN = re.compile(r"#(?P<number>\d+) (?:started|finished) ranks:")
+_BEGINNERS = re.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) \w+")
+REPORT_LINES = 12  # of torch's comparison of the ranks
+
+
+def joined_by_all(lines: Sequence[str], index: int) -> dict[str, str]:
+    """Where torch reports that all ranks began a collective that did not end: no rank is behind; values of an entry."""
+    below = lines[index : index + REPORT_LINES]
+    behind = [match for line in below if (match := _UNFINISHED.search(line))]
+    began = {match["number"] for line in below if (match := _BEGAN.search(line))}
+    ranks = [match["ranks"] for line in below if (match := _BEGINNERS.search(line))]
+    if len(behind) != 1 or began != {behind[0]["number"]} or any(map(_ABSENT.search, below)):
+        return {}
+    if len(ranks) != 1 or ranks[0] != behind[0]["ranks"] or "," not in ranks[0]:
+        return {}
+    return {"rank": "", "stuck": "", "same": behind[0]["number"]}

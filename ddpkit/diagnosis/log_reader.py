@@ -18,7 +18,7 @@ from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.deaths import SIGNALS
 from ddpkit.diagnosis.catalogue.entry import needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
-from ddpkit.diagnosis.collectives import reasons_of_mismatch
+from ddpkit.diagnosis.collectives import joined_by_all, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
 from ddpkit.diagnosis.line_prefixes import (
@@ -80,6 +80,7 @@ _PLACES = {
 # Of some entries, what the match and the lines around it show beside the groups of the pattern: values of the entry.
 _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
     "collectives-mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
+    "desync": lambda values, lines, index: joined_by_all(lines, index),
     "dcp-size-differs": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
     "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "gpu-xid": lambda values, lines, index: meaning_of_xid(values.get("xid", "154")),

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
+# torchrun's agents log this at the level INFO.
+_AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
+_LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
 
 
@@ -40,6 +43,9 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
 def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
     """Return the same where a log ends while a rank waits for others at the store."""
     last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
+    if lines and _AGENT_WAITS.search(lines[last].strip()):
+        nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
+        return (last, "rendezvous-timeout", {}) if nodes and max(nodes) > 1 else None
     match = _WAITS.search(lines[last]) if lines else None
     if match is None or int(match["joined"]) >= int(match["wanted"]):
         return None

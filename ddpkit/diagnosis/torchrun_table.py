@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
@@ -35,3 +35,20 @@ def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | N
             speaker = Speaker(rank=int(rank[0]) if rank else None, host=fields.get("host", "").strip())
             return TorchrunFailure(number=index, speaker=speaker, code=int(code[0])) if code else None
     return None
+
+
+_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")
+_ABORTED = re.compile(r"^\s*exitcode\s*: -6\b")
+
+
+def aborted_ranks(lines: Iterable[str]) -> set[int]:
+    """Return the ranks that the table reports as aborted (SIGABRT), as NCCL's watchdog ends a rank that waited."""
+    aborted: set[int] = set()
+    rank: int | None = None
+    for line in lines:
+        row = _ROW.search(line)
+        if row:
+            rank = int(row[1])
+        elif rank is not None and _ABORTED.search(line):
+            aborted.add(rank)
+    return aborted

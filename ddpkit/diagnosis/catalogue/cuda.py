@@ -48,10 +48,24 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/fsdp.html#torch.distributed.fsdp.FullStateDictConfig",
     ),
     Entry(
+        id="device-assert-values",
+        title="Assertion `input_val >= zero && input_val <= one` failed; Assertion `!isnan(val)` failed",
+        patterns=(
+            r"Assertion `(?P<assertion>!isnan\(.*?\)|input_val >= zero && input_val <= one|cumdist\[.*?\] > .*?)` failed",
+        ),
+        explains=("device-assert",),
+        cause="a kernel on the GPU found values that are NaN or outside of their range. binary_cross_entropy needs "
+        "probabilities from 0 to 1, and multinomial needs finite ones. With TORCH_NCCL_NAN_CHECK=1, collectives reject NaN",
+        probe="print(x.min(), x.max(), x.isnan().any()) before that call; torch.autograd.set_detect_anomaly(True)",
+        fix="pass logits to binary_cross_entropy_with_logits, or apply sigmoid first. Against NaN: bf16 in place of fp16, a "
+        "lower learning rate, gradient clipping",
+        link="https://github.com/pytorch/pytorch/issues/2866",
+    ),
+    Entry(
         id="device-assert",
         title="CUDA error: device-side assert triggered",
         patterns=(
-            r"Assertion `(?P<assertion>[^`]+)` failed\.?$",
+            r"Assertion `(?P<assertion>(?!!isnan|input_val >= zero|cumdist)[^`]+)` failed\.?$",
             r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): device-side assert triggered",
             r"\bcudaErrorAssert\b",
         ),
@@ -617,5 +631,15 @@ ENTRIES = (
         probe="nothing to check",
         fix="nothing to do",
         link="https://github.com/pytorch/ao/issues/1065",
+    ),
+    Entry(
+        id="triton-optional",
+        title="A matching Triton is not available, some optimizations will not be enabled",
+        kind="noise",
+        patterns=(r"\bTriton is not available, some optimizations", r"Error caught was: No module named 'triton"),
+        cause="xformers works without Triton, and omits some of its kernels. This is harmless",
+        probe="pip show triton",
+        fix="nothing to do. Under Linux, `pip install triton` ends the message",
+        link="https://github.com/vllm-project/vllm/issues/424",
     ),
 )

@@ -108,6 +108,8 @@ ENTRIES = (
         patterns=(
             r"Default process group has not been initialized",
             r"Default process group is not initialized",
+            r"is not initialized in the world group map",
+            r"Invalid process group specified(?: or has been destroyed)?\.?$",
             r"DeepSpeed backend not set, please initialize it using init_process_group",
         ),
         cause="a collective was called before init_process_group or after destroy_process_group",
@@ -152,6 +154,8 @@ ENTRIES = (
             r"Invalid parallel dims: (?P<layout>.*\S)",
             r"world_size \((?P<world>\d+)\) is not equal to (?P<layout>tensor_model_parallel_size .*\S)",
             r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
+            r"The world size \((?P<world>\d+)\) must be divisible by",
+            r"Invalid rank \d+, rank should be in the interval \[0, \d+\]",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
         "rank calls a collective of a group to which it does not belong",
@@ -233,8 +237,8 @@ ENTRIES = (
         id="fsdp-mixed-dtypes",
         title="Must flatten tensors with uniform dtype; FlatParameter requires uniform dtype",
         patterns=(
-            r"Must flatten tensors with uniform (?P<what>dtype|requires_grad)",
-            r"FlatParameter`? requires uniform (?P<what>dtype|requires_grad)",
+            r"Must flatten tensors with uniform `?(?P<what>dtype|requires_grad)",
+            r"FlatParameter`? requires uniform `?(?P<what>dtype|requires_grad)",
             r"Cannot flatten integer dtype tensors",
             r"Integer parameters are unsupported",
             r"FSDP expects uniform original parameter (?P<what>dtype)",
@@ -335,6 +339,8 @@ ENTRIES = (
             r"Expects storage to be allocated",
             r"Expects tensor to be unsharded with size",
             r"Cannot writeback when the (?:parameter|gradient) shape changes",
+            r"RuntimeError: weight should have at least three dimensions",
+            r"RuntimeError: mat2 must be a matrix, got 1-D tensor",
         ),
         cause="a parameter is used while it is empty: FSDP or ZeRO-3 has split it over the ranks. Its module is called "
         "outside of the wrapped model's forward, its weight is read directly, or two modules share it",
@@ -725,6 +731,7 @@ ENTRIES = (
             r"(?P<operation>\w+\.\w+)\.\w+: got mixed torch\.Tensor and DTensor",
             r"operands in (?P<operation>\w+\.\w+)\.\w+ must have the same mesh",
             r"\bgot mixed torch\.Tensor and DTensor",
+            r"DTensor does not support cross-mesh operation on (?P<operation>\w+\.\w+)",
         ),
         cause="an operation[ ({operation})] gets a parameter that is split over the ranks (DTensor), and one that is a "
         "plain tensor or of another device mesh. A part of the model was not split, or is called alone",
@@ -740,6 +747,10 @@ ENTRIES = (
         patterns=(
             r"Operator (?P<operation>[\w.]+) does not have a sharding strategy registered",
             r"Sharding propagation failed (?:for|on)",
+            r"Cannot (?:shard|flatten|unflatten) unevenly (?:distributed|sharded) tensor",
+            r"Attempted to flatten sharded dimension \d",
+            r"would remove or reshape sharded dimension \d",
+            r"(?P<operation>[\w.]+): in-place operations that require placement changes are not supported",
         ),
         cause="this torch cannot compute an operation[ ({operation})] on a tensor that is split over ranks (DTensor)",
         probe="python -c 'import torch; print(torch.__version__)'; the traceback shows the line",
@@ -878,6 +889,10 @@ ENTRIES = (
             r"FSDP parameters should be materialized on CPU when enabling CPU offloading",
             r"Inconsistent compute device and `device_id` on rank (?P<rank>\d+)",
             r"Expects the parameter to already be moved to device",
+            r"FSDP-managed module (?:unexpectedly|with parameter CPU offloading enabled) has parameters on",
+            r"FSDP only supports single device modules but got params on",
+            r"To support a module with both CPU and GPU params, please pass in device_id",
+            r"Must flatten tensors on the same device but got both",
         ),
         cause="FSDP finds parameters on another device than it expects: on the CPU without device_id, or on the GPU with "
         "offloading to the CPU, or on the GPU of another rank",
@@ -894,9 +909,12 @@ ENTRIES = (
             r"Non-root FSDP instance's `_is_root` should not have been set",
             r"state has already been lazily initialized for",
             r"requires running forward through the root module first",
+            r"`(?P<call>clip_grad_norm_\(\))` should only be called on the root FSDP instance",
+            r"`(?P<call>no_sync\(\))` on inner FSDP instances is not supported",
+            r"FSDP auto wrapping requires modules to not already have FSDP applied",
         ),
-        cause="a part of an FSDP model was called, or its state dict was taken, before the whole model. That part took "
-        "itself for the root",
+        cause="[{call} belongs to the whole FSDP model, and ]a part of an FSDP model was used, before the whole model or in its "
+        "place. That part takes itself for the root. Or the model was wrapped twice",
         probe="the traceback shows the call; grep -n 'module\\.\\|state_dict\\|generate' in the script",
         fix="call the outermost FSDP model first, and never a part of it. Wrap the model once (no second prepare), and keep "
         "a reference model in an FSDP of its own",
@@ -1107,5 +1125,116 @@ ENTRIES = (
         fix="use two or more GPUs, or StateDictType.FULL_STATE_DICT (accelerate: fsdp_state_dict_type: FULL_STATE_DICT). On "
         "one GPU, run without FSDP",
         link="https://github.com/pytorch/pytorch/pull/100208",
+    ),
+    Entry(
+        id="fsdp-scalar",
+        title="FSDP doesn't support scalar parameters. Change logit_scale to a 1D tensor with numel equal to 1",
+        patterns=(r"(?:FSDP|fully_shard) doesn't support scalar parameters\. Change (?P<name>\S+) to a 1D tensor",),
+        cause="FSDP splits each parameter along a dimension, and {name} is a scalar, which has none",
+        probe="print([n for n, p in model.named_parameters() if p.dim() == 0])",
+        fix="give it one dimension: torch.nn.Parameter(torch.tensor([1.0])). Or leave it out of FSDP: ignored_states "
+        "(FSDP2: ignored_params)",
+        link="https://docs.pytorch.org/docs/stable/fsdp.html",
+    ),
+    Entry(
+        id="fsdp-mesh-missing",
+        title="Manual wrapping with HYBRID_SHARD requires explicit specification of process group or device_mesh",
+        patterns=(
+            r"Manual wrapping with \S+ requires explicit specification of process group or device_mesh",
+            r"(?:fully_shard|replicate) expects a 1D(?: or 2D)? DeviceMesh but got",
+            r"Please init the 2D mesh for HSDP with mesh_dim_names specified",
+            r"Expected device_mesh to have ndim=2 but got",
+        ),
+        cause="hybrid sharding needs a device mesh of two dimensions: one of replicas, one of shards. FSDP got none, or one of "
+        "another form. Full sharding needs one dimension",
+        probe="print(device_mesh) before the call in the traceback",
+        fix="mesh = init_device_mesh('cuda', (NODES, GPUS_PER_NODE), mesh_dim_names=('replicate', 'shard')), and pass "
+        "device_mesh=mesh (FSDP2: mesh=mesh). Of a larger mesh, pass a part: mesh['dp']",
+        link="https://docs.pytorch.org/tutorials/recipes/distributed_device_mesh.html",
+    ),
+    Entry(
+        id="pipeline-layout",
+        title="Expecting 4 arg_mbs but got 2; num_stages 6 must be evenly divisible by pp_size 4; PipeliningShapeError",
+        patterns=(
+            r"Expecting (?P<wanted>\d+) (?P<what>arg_mbs|kwarg_mbs|target_mbs|losses) but got (?P<number>\d+)",
+            r"num_stages (?P<number>\d+) must be evenly divisible by pp_size (?P<wanted>\d+)",
+            r"Pipeline group size (?P<wanted>\d+) cannot be larger than number of stages (?P<number>\d+)",
+            r"\bInterleaved 1F1B requires the number of microbatches to be a",
+            r"Tensor size \d+ is smaller than num_chunks",
+            r"\bPipeliningShapeError: (?P<reason>.*\S)",
+            r"\bPipeliningMetadataError: (?P<reason>.*\S)",
+        ),
+        cause="a batch, the stages and the ranks of the pipeline do not fit each other[: {reason}][: it expects {wanted} "
+        "{what}, and got {number}]. Each stage gets tensors of the shape of the first step",
+        probe="print the batch size, n_microbatches, the number of stages and the size of the pipeline's group",
+        fix="use a batch that n_microbatches divides, also at the end of the data (drop_last=True), and equal shapes in all "
+        "steps. The number of stages is a multiple of the pipeline's ranks",
+        link="https://docs.pytorch.org/docs/stable/distributed.pipelining.html",
+    ),
+    Entry(
+        id="pipeline-not-traced",
+        title="It seems that we cannot capture your model as a full graph",
+        patterns=(r"It seems that we cannot capture your model as a full graph",),
+        cause="torch.distributed.pipelining could not trace the model to split it. Its forward depends on data, or calls what "
+        "torch.export cannot trace",
+        probe="torch.export.export(model, args) shows the line",
+        fix="split the model by hand: a module of its layers for each rank, in PipelineStage(module, index, stages, device)",
+        link="https://docs.pytorch.org/docs/stable/distributed.pipelining.html",
+    ),
+    Entry(
+        id="collective-unsupported",
+        title="Input tensor data type is not supported for NCCL process group: Short; Backend nccl does not support ...",
+        patterns=(
+            r"Input tensor data type is not supported for NCCL process group: (?P<reason>\w+)",
+            r"(?:RuntimeError|ValueError): (?:Backend|ProcessGroup) ?(?P<backend>\w+) does not support (?P<reason>\w+)",
+            r"all_reduce does not support (?P<reason>\S+) on complex tensors",
+            r"(?P<backend>ProcessGroupGloo)::\w+: unsupported device type (?P<reason>\w+)",
+            r"\bmonitored_barrier is only implemented for (?P<reason>GLOO) backend",
+        ),
+        cause="the backend of this group[, {backend},] does not offer this collective for this type of tensor[ ({reason})]",
+        probe="print(tensor.dtype, tensor.device, dist.get_backend(group)) before the call in the traceback",
+        fix="convert the tensor first: bool to uint8, int16 and uint16 to int32, complex with torch.view_as_real. Otherwise use "
+        "a group of another backend: dist.new_group(backend='gloo') for CPU tensors, nccl for GPUs",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#backends",
+    ),
+    Entry(
+        id="collective-arguments",
+        title="Argument ``gather_list`` must be specified on destination rank; Expected timeout argument to be of type datetime.timedelta",
+        patterns=(
+            r"Argument ``(?P<argument>gather_list|scatter_list)`` must (?:NOT )?be specified on \S+ ranks?",
+            r"\b(?P<argument>src|dst|source|destination) rank should not be the same as the rank of the current process",
+            r"Invalid usage of tensors with different dtypes",
+            r"(?:RuntimeError|ValueError): (?P<argument>Tensors) must be contiguous",
+            r"Expected (?P<argument>timeout) argument to be of type ?datetime\.timedelta",
+        ),
+        cause="a call of torch.distributed got an argument that it does not accept on this rank[: {argument}]",
+        probe="the traceback shows the call; print(dist.get_rank(group)) before it",
+        fix="pass lists only on the rank that gathers or scatters, and None elsewhere. Ranks are global ones. Tensors: one "
+        "dtype, and tensor.contiguous(). A timeout: datetime.timedelta(minutes=30)",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#collective-functions",
+    ),
+    Entry(
+        id="dcp-async-backend",
+        title="A CPU backend must be enabled for async save",
+        patterns=(r"A CPU backend must be enabled for async save",),
+        cause="torch.distributed.checkpoint.async_save runs collectives on the CPU, and this run has only NCCL",
+        probe="grep -rn 'init_process_group\\|async_save' .",
+        fix="init_process_group('cpu:gloo,cuda:nccl'). Or save with torch.distributed.checkpoint.save",
+        link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+    ),
+    Entry(
+        id="rpc-timeout",
+        title="RPC ran for more than set timeout (60000 ms) and will now be marked with an error",
+        kind="generic",
+        patterns=(
+            r"RPC ran for more than set timeout \((?P<ms>\d+) ms\)",
+            r"Followers \[(?P<late>.*?)\] timed out in _all_gather",
+        ),
+        cause="a call of torch.distributed.rpc got no answer in time[ from {late}]. The other worker died, is busy or hangs, or "
+        "a firewall blocks the ports between the nodes",
+        probe="the last lines of the other worker; on its host: py-spy dump -p PID",
+        fix="read the log of the other worker. If it is only slow: TensorPipeRpcBackendOptions(rpc_timeout=600). On several "
+        "networks: export TP_SOCKET_IFNAME=INTERFACE",
+        link="https://docs.pytorch.org/docs/stable/rpc.html",
     ),
 )

@@ -26,6 +26,7 @@ ENTRIES = (
             r"\binvalid device ordinal\b",
             r"'?invalid device ordinal'?",
             r"\bhipErrorInvalidDevice\b",
+            r"device_id \S+ is out of range\. Please use a device index less than",
         ),
         cause="LOCAL_RANK is not below the number of GPUs that this rank sees. There are more ranks than GPUs, or "
         "SLURM's --gpus-per-task or --gpu-bind shows one GPU to each task. With MIG, a process sees one slice only",

@@ -249,7 +249,9 @@ ENTRIES = (
         id="module-missing",
         doubtful=True,
         title="ModuleNotFoundError: No module named ...",
-        patterns=(r"(?<!Failed to initialize NumPy: )No module named '?(?P<module>[\w.]+)'?",),  # torch warns of NumPy
+        patterns=(
+            r"(?<!Failed to initialize NumPy: )(?<!Error caught was: )No module named '?(?P<module>[\w.]+)'?",
+        ),  # warnings of torch and xformers
         cause="this Python cannot import {module}. The package is not installed there, its environment is not active, or "
         "it is the wrong Python",
         probe="on that node, the same way: python -c 'import sys; print(sys.executable, sys.path)'",

@@ -23,7 +23,7 @@ ENTRIES = (
         id="port-not-permitted",
         title="The server socket has failed to bind (errno: 13 - Permission denied)",
         patterns=(
-            r"server socket has failed to (?:bind to|listen on).*(?::|port: )(?P<port>\d+)\D.*(?:errno: 13\b|code: -13\b)",
+            r"server socket has failed to (?:bind|listen on).*(?::|port: )(?P<port>\d+)\D.*(?:errno: 13\b|code: -13\b)",
             r"server socket has failed to (?:bind to|listen on).*:(?P<port>\d+) \(system error: (?P<windows>10013)\b",
         ),
         explains=(
@@ -256,6 +256,7 @@ ENTRIES = (
             r"environment variable (?P<variable>[A-Z_]+) expected, but not set",
             r"rendezvous: (?P<variable>rank|world_size|world size) parameter missing",
             r"Could not find '(?P<variable>[A-Z_]+)' in the torch environment",
+            r"(?P<variable>LOCAL_RANK) is not in the environment\. Consider passing fallback_rank",
         ),
         cause="{variable} is not set. The script was started without a launcher, or with a launcher that sets other "
         "variables (srun, mpirun)",
@@ -449,5 +450,28 @@ ENTRIES = (
         fix="use the backend c10d, which needs no server: --rdzv-backend=c10d --rdzv-endpoint=HEAD:29500. Otherwise pip "
         "install python-etcd, and start etcd with --enable-v2",
         link="https://github.com/pytorch/pytorch/issues/132950",
+    ),
+    Entry(
+        id="torchrun-value-bad",
+        title='nnodes=two is not in "MIN:MAX" format; The run id must be a non-empty string',
+        patterns=(
+            r"nnodes=(?P<value>.*) is not in \"MIN:MAX\" format",
+            r"The (?P<option>run id) must be a non-empty string",
+            r"rendezvous configuration option '(?P<option>\w+)' does not represent a valid",
+            r"rendezvous configuration option '(?P<option>\w+)' must have a value",
+            r"The (?P<option>rendezvous configuration) string must be in format",
+            r"The minimum number of (?:rendezvous )?nodes \((?P<option>min_nodes)\) must be greater than zero",
+            r"maximum number of (?:rendezvous )?nodes \((?P<option>max_nodes)\) must be greater than or equal",
+            r"(?P<option>min_nodes) must be > 0 and <= max_nodes",
+            r"port is missing in endpoint: (?P<value>\S+)\. Try to specify --master-port",
+            r"Port is absent in endpoint: (?P<value>\S+)\. Try launching with --master-port",
+            r"\bport must have value from 0 to 65535 but was (?P<value>\d+)",
+        ),
+        cause="torchrun does not accept the value of an option[: {option}][: {value}]. Often a variable of the job script is "
+        "empty, unset or misspelled",
+        probe="bash -x of the job script shows the values; env | grep -E 'SLURM|MASTER|NODE'",
+        fix="--nnodes=2 or --nnodes=1:4, --rdzv-id=$SLURM_JOB_ID, --rdzv-endpoint=HOST:29500, --rdzv-conf=timeout=900, and "
+        "a port below 65536",
+        link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
 )

@@ -28,6 +28,8 @@ ENTRIES = (
             r"An MPI communication peer process has unexpectedly disconnected",
             r"Connection closed by remote peer (?P<peer>[^\s<]+)<\d+>",
             r"OFI poll failed .*\bPTLTE_NOT_FOUND\b",
+            r"RPC agent for \S+ encountered error when \w+ \w+ \w+ (?:from|to) \S+ (?:eof|sendmsg: Broken pipe)",
+            r"(?:eof|Broken pipe) \(this error originated at tensorpipe",
         ),
         explains=("nccl-warning", "nccl-error", "nccl-remote"),
         cause="another rank[ at {peer}] ended, and this rank lost the connection to it",
@@ -90,9 +92,10 @@ ENTRIES = (
         ),
         context=r"\[(?P<rank>\d[\d, ]*)\] (?:finished collective #(?P<done>\d+), but didn't join collective #(?P<missed>\d+)|joined but didn't finish collective #(?P<stuck>\d+))",
         cause="torch compared the ranks[. Rank {rank} came least far][. It finished collective {done}, and did not join {missed}]"
-        "[. It waits in collective {stuck}, which others did not join]. If the list has all ranks, the network or NCCL hangs",
+        "[. It waits in collective {stuck}, which others did not join]"
+        "[. All ranks began collective {same}, and it did not end: the network, NCCL or a GPU hangs, or their sizes differ]",
         probe="on the host of such a rank: py-spy dump -p PID",
-        fix="read the log of these ranks first, and look at what they do instead: a collective under `if rank == 0`, uneven "
+        fix="[test GPUs and network of all ranks, as all began {same}: `ddpkit test`, and NCCL_DEBUG=INFO. Or ]read the log of these ranks first, and look at what they do instead: a collective under `if rank == 0`, uneven "
         "data, an exception that was caught, or slow work",
         link="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
     ),

@@ -614,4 +614,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/ao/issues/1065",
         ),
     ),
+    "device-assert-values": (
+        (
+            "../aten/src/ATen/native/cuda/Loss.cu:92: operator(): block: [79,0,0], thread: [118,0,0] Assertion `input_val >= zero && input_val <= one` failed.",
+            "torch 2.0, source",
+        ),
+        (
+            "/pytorch/torch/csrc/distributed/c10d/NanCheck.cu:40: checkForNaN: block: [0,0,0], thread: [3,0,0] Assertion `!isnan(data[i])` failed.",
+            "torch 2.4, source",
+        ),
+        (
+            "../aten/src/ATen/native/cuda/MultinomialKernel.cu:112: binarySearchForMultinomial: block: [0,0,0], thread: [0,0,0] Assertion `cumdist[size - 1] > static_cast<scalar_t>(0)` failed.",
+            "torch 2.4, unverified",
+        ),
+    ),
+    "triton-optional": (
+        (
+            "A matching Triton is not available, some optimizations will not be enabled.",
+            "https://github.com/gitmylo/audio-webui/issues/202",
+        ),
+        (
+            "Error caught was: No module named 'triton'",
+            "https://github.com/gitmylo/audio-webui/issues/202",
+        ),
+    ),
 }

@@ -116,6 +116,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: DeepSpeed backend not set, please initialize it using init_process_group()",
             "DeepSpeed 0.14, source",
         ),
+        (
+            "ValueError: Process group <torch.distributed.distributed_c10d.ProcessGroup object at 0x7f10> is not initialized in the world group map. Please initialize the group first.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Invalid process group specified or has been destroyed.",
+            "torch 2.13, source",
+        ),
     ),
     "process-group-twice": (("ValueError: trying to initialize the default process group twice!", "torch 2.13, run"),),
     "no-backend-for-device": (
@@ -163,6 +171,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: DeviceMesh only support homogeneous hardware, but found 6 ranks and 4 cuda devices!",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The world size (6) must be divisible by 'group_size=4'",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Invalid rank 3, rank should be in the interval [0, 1]",
             "torch 2.13, source",
         ),
     ),
@@ -267,6 +283,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Requires uniform dtype across all gradients but got {torch.float32, torch.bfloat16}",
             "torch, unverified",
+        ),
+        (
+            "ValueError: `FlatParameter` requires uniform `requires_grad`",
+            "https://github.com/huggingface/transformers/issues/27744",
+        ),
+        (
+            "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+            "torch 2.13, source",
         ),
     ),
     "inplace-modified": (
@@ -761,6 +785,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Cannot writeback when the parameter shape changes",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: weight should have at least three dimensions",
+            "https://github.com/pytorch/tutorials/issues/2610",
+        ),
+        (
+            "RuntimeError: mat2 must be a matrix, got 1-D tensor",
+            "https://github.com/pytorch/tutorials/issues/2610",
+        ),
     ),
     "checkpoint-recompute-differs": (
         (
@@ -841,6 +873,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: All operands in aten.stack.default must have the same mesh, but got DeviceMesh('cuda', [1, 3], mesh_dim_names=('dp_shard_cp',)) and DeviceMesh('cuda', [[0, 1], [2, 3]], mesh_dim_names=('dp_shard_cp', 'tp')).",
             "https://github.com/pytorch/torchtitan/issues/1325",
         ),
+        (
+            "RuntimeError: DTensor does not support cross-mesh operation on aten.add.Tensor! Got meshes: DeviceMesh([0, 1]) DeviceMesh([0, 2]). Please make sure all the arguments have the same DeviceMesh.",
+            "torch 2.13, source",
+        ),
     ),
     "dtensor-operation-missing": (
         (
@@ -850,6 +886,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Sharding propagation failed for aten.view.default(Spec(f32[8, 4](S(0))), [3, 5]) on DeviceMesh((1,), 'cpu', stride=((),)))",
             "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: Cannot unflatten unevenly sharded tensor: output dimension 1 (size 3) is not evenly divisible by mesh dimension 0 (size 2). Please redistribute the tensor before this operation.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: ('Attempted to flatten sharded dimension 1, ', 'but only the leftmost dim of a Flatten can be sharded.')",
+            "torch 2.8, source",
+        ),
+        (
+            "RuntimeError: This operation would remove or reshape sharded dimension 1, which requires redistribution. Please redistribute the input first.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: aten.add_.Tensor: in-place operations that require placement changes are not supported. The input has placement (Shard(dim=0),), but no valid strategy preserves it",
+            "torch 2.13, source",
         ),
     ),
     "dcp-key-missing": (
@@ -963,6 +1015,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Expects the parameter to already be moved to device cuda:0 but got cpu",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: An FSDP-managed module unexpectedly has parameters on cpu. Make sure to move the module to cuda:1 before training.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: An FSDP-managed module with parameter CPU offloading enabled has parameters on cuda:0. Make sure to not move the module from CPU when offloading parameters.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: FSDP only supports single device modules but got params on {device(type='cuda', index=0), device(type='cuda', index=1)}",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: To support a module with both CPU and GPU params, please pass in device_id argument.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Must flatten tensors on the same device but got both cuda:0 and meta",
+            "torch 2.13, source",
+        ),
     ),
     "fsdp-root": (
         (
@@ -976,6 +1048,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FSDP requires running forward through the root module first",
             "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: `clip_grad_norm_()` should only be called on the root FSDP instance",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: `no_sync()` on inner FSDP instances is not supported. Please call `no_sync()` on root FSDP module.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: FSDP auto wrapping requires modules to not already have FSDP applied but found layers.0 in",
+            "torch 2.13, source",
         ),
     ),
     "fsdp-layer-class": (
@@ -1116,6 +1200,134 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: Expects sharded strategy",
             "https://github.com/rllm-org/rllm/issues/53",
+        ),
+    ),
+    "fsdp-scalar": (
+        (
+            "ValueError: FSDP doesn't support scalar parameters. Change logit_scale to a 1D tensor with numel equal to 1.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: fully_shard doesn't support scalar parameters. Change alpha to a 1D tensor with numel equal to 1.",
+            "torch 2.13, source",
+        ),
+    ),
+    "fsdp-mesh-missing": (
+        (
+            "ValueError: Manual wrapping with ShardingStrategy.HYBRID_SHARD requires explicit specification of process group or device_mesh.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: fully_shard expects a 1D or 2D DeviceMesh but got DeviceMesh((pp=2, dp=2, tp=2), 'cuda')",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: Please init the 2D mesh for HSDP with mesh_dim_names specified",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Expected device_mesh to have ndim=2 but got 1",
+            "torch 2.13, source",
+        ),
+    ),
+    "pipeline-layout": (
+        (
+            "ValueError: Expecting 4 arg_mbs but got 2",
+            "torch 2.13, source",
+        ),
+        (
+            "torch.distributed.pipelining._utils.PipeliningMetadataError: Stage args must be a tensor, tuple, or list of tensors, got dict.",
+            "torch 2.13, source",
+        ),
+        (
+            "torch.distributed.pipelining._utils.PipeliningShapeError: forward output value 0 has a shape mismatch: expected torch.Size([2, 4]) actual torch.Size([1, 4])",
+            "torch 2.6, source",
+        ),
+        (
+            "ValueError: num_stages 6 must be evenly divisible by pp_size 4 for V schedules",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Pipeline group size 4 cannot be larger than number of stages 2",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Interleaved 1F1B requires the number of microbatches to be a multiple of the number of rounds (2), but got 3.",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: Tensor size 3 is smaller than num_chunks",
+            "torch 2.13, source",
+        ),
+    ),
+    "pipeline-not-traced": (
+        (
+            "RuntimeError: It seems that we cannot capture your model as a full graph. Typical reasons include graph breaks, data/shape-dependent control flow, or missing meta kernels for custom operators. You can use our manual pipeline interfaces, or try to fix the graph breaks",
+            "torch 2.13, source",
+        ),
+    ),
+    "collective-unsupported": (
+        (
+            "TypeError: Input tensor data type is not supported for NCCL process group: Short",
+            "torch 2.6, source",
+        ),
+        (
+            "RuntimeError: Backend nccl does not support allreduce_coalesced",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: all_reduce does not support ReduceOp.MAX on complex tensors",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: ProcessGroupGloo::send: unsupported device type cuda",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: monitored_barrier is only implemented for GLOO backend.",
+            "torch 2.13, source",
+        ),
+    ),
+    "collective-arguments": (
+        (
+            "ValueError: Argument ``gather_list`` must be specified on destination rank.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Argument ``scatter_list`` must NOT be specified on non-source ranks.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Invalid destination rank: destination rank should not be the same as the rank of the current process.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Invalid usage of tensors with different dtypesFound torch.float32 and  torch.float16",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Tensors must be contiguous",
+            "torch 2.13, source",
+        ),
+        (
+            "TypeError: Expected timeout argument to be of type datetime.timedelta, got 1800",
+            "torch 2.13, source",
+        ),
+    ),
+    "dcp-async-backend": (
+        (
+            "AssertionError: A CPU backend must be enabled for async save; try initializing process group with 'cpu:gloo,cuda:nccl'",
+            "torch 2.13, source",
+        ),
+    ),
+    "rpc-timeout": (
+        (
+            "RuntimeError: RPCErr:1:RPC ran for more than set timeout (60000 ms) and will now be marked with an error",
+            "torch 2.13, documented",
+        ),
+        (
+            "RuntimeError: Followers ['worker1'] timed out in _all_gather after 60.00 seconds. The first exception is RPCErr:1",
+            "torch 2.13, source",
         ),
     ),
 }

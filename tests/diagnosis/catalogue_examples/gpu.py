@@ -18,6 +18,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "invalid-device-ordinal": (
         ("RuntimeError: CUDA error: invalid device ordinal", "https://github.com/ACEsuit/mace/issues/435"),
         ("Test HIP failure common.cu:1129 'hipErrorInvalidDevice'", "https://github.com/ROCm/rccl-tests/issues/16"),
+        (
+            "ValueError: device_id cuda:4 is out of range. Please use a device index less than the number of accelerators available: 4.",
+            "torch 2.13, source",
+        ),
     ),
     "more-gpus-asked": (
         (

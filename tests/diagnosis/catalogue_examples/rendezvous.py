@@ -150,6 +150,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Error initializing torch.distributed using tcp:// rendezvous: rank parameter missing",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, assuming you are not running in a multi-device context and want the code to run locally instead.",
+            "torch 2.13, source",
+        ),
     ),
     "no-nccl-in-torch": (("RuntimeError: Distributed package doesn't have NCCL built in", "torch 2.13, run"),),
     "script-missing": (
@@ -295,6 +299,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[W socket.cpp:436] [c10d] The server socket has failed to bind to [kodachi]:51545 (system error: 10013 - An attempt was made to access a socket in a way forbidden by its access permissions.).",
             "https://github.com/RVC-Project/Retrieval-based-Voice-Conversion-WebUI/issues/246",
         ),
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to bind. port: 1, useIpv6: 0, code: -13, name: EACCES, message: permission denied",
+            "https://github.com/pytorch/pytorch/pull/130797",
+        ),
     ),
     "master-not-here": (
         (
@@ -310,6 +318,52 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "no-libuv-in-torch": (
         (
             "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was built without libuv support, run with USE_LIBUV=0 to disable it.",
+            "torch 2.13, source",
+        ),
+    ),
+    "torchrun-value-bad": (
+        (
+            'RuntimeError: nnodes=two is not in "MIN:MAX" format',
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The run id must be a non-empty string.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The rendezvous configuration option 'timeout' does not represent a valid integer value.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The rendezvous configuration option 'timeout' must have a value specified.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The rendezvous configuration string must be in format <key1>=<value1>,...,<keyN>=<valueN>.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The minimum number of nodes (min_nodes) must be greater than zero.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The maximum number of nodes (max_nodes) must be greater than or equal to the minimum number of nodes (min_nodes).",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: min_nodes must be > 0 and <= max_nodes, got min_nodes=0, max_nodes=0",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: port is missing in endpoint: node1. Try to specify --master-port",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Port is absent in endpoint: node1. Try launching with --master-port",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: port must have value from 0 to 65535 but was 295000.",
             "torch 2.13, source",
         ),
     ),

@@ -32,6 +32,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "MPIDI_OFI_handle_cq_error(1062): OFI poll failed (ofi_events.c:1064:MPIDI_OFI_handle_cq_error:Input/output error - PTLTE_NOT_FOUND)",
             "https://github.com/ofiwg/libfabric/issues/10072",
         ),
+        (
+            "[W tensorpipe_agent.cpp:726] RPC agent for 0 encountered error when reading incoming request from 27: sendmsg: Broken pipe (this error originated at tensorpipe/common/socket.h:105)",
+            "https://github.com/pytorch/pytorch/issues/85607",
+        ),
+        (
+            "eof (this error originated at tensorpipe/transport/shm/connection_impl.cc:259)",
+            "https://github.com/pytorch/pytorch/issues/85607, unverified",
+        ),
     ),
     "watchdog-ends-process": (
         (
