@@ -1132,4 +1132,20 @@ ENTRIES = (
         "ENROOT_FORCE_OVERRIDE=y",
         link="https://github.com/NVIDIA/enroot/blob/master/doc/cmd/import.md",
     ),
+    Entry(
+        id="image-of-newer-driver",
+        title="This container was built for NVIDIA Driver Release 560.35 or later",
+        kind="hint",
+        patterns=(r"This container was built for NVIDIA Driver Release (?P<need>\S+) or later",),
+        explains=(
+            "cuda-init-failed",
+            "nccl-cuda-failure",
+            "cuda-unknown-error",
+        ),
+        cause="the driver of the host is older than the image expects, which is {need} or newer, and the image's compatibility "
+        "libraries do not work with it. Some images run all the same",
+        probe="on that host: nvidia-smi | head -4; in the container: python -c 'import torch; print(torch.cuda.is_available())'",
+        fix="use an image for the driver's CUDA version, or update the driver of the host",
+        link="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    ),
 )

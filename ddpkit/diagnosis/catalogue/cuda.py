@@ -161,7 +161,9 @@ ENTRIES = (
             r"No CUDA GPUs are available",
             r"Found no NVIDIA driver on your system",
             r"Torch not compiled with CUDA enabled",
-            r"\bno CUDA-capable device is detected\b",
+            r"\b[Nn]o CUDA-capable device is detected\b",
+            r"NVIDIA Driver was not detected\. +GPU functionality will not be available",
+            r"No supported GPU\(s\) detected to run this container",
             r"Attempting to deserialize object on a CUDA device but torch\.cuda\.is_available\(\) is False",
             r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
             r"No supported gpu backend found",
@@ -189,7 +191,7 @@ ENTRIES = (
         id="cuda-compat-refused",
         title="Error 804: forward compatibility was attempted on non supported HW",
         explains=("cuda-init-failed",),
-        patterns=(r"forward compatibility was attempted on non supported HW",),
+        patterns=(r"\b[Ff]orward compatibility was attempted on non supported HW",),
         cause="the process loads the libcuda.so of a `cuda-compat` package, and this GPU supports only that of the "
         "driver. Or the driver was updated, and the old kernel module is still loaded",
         probe="nvidia-smi; cat /proc/driver/nvidia/version; echo $LD_LIBRARY_PATH; ldconfig -p | grep libcuda.so",
@@ -203,7 +205,7 @@ ENTRIES = (
         title="Error 803: system has unsupported display driver / cuda driver combination",
         explains=("no-cuda-gpus", "gpu-without-bf16", "cuda-init-failed"),
         patterns=(
-            r"system has unsupported display driver / cuda driver combination",
+            r"\b[Ss]ystem has unsupported display driver / cuda driver combination",
             r"\bcudaErrorSystemDriverMismatch\b",
         ),
         cause="the program loads a libcuda.so.1 that does not match the driver in this node's kernel. A second one is on "
@@ -225,7 +227,8 @@ ENTRIES = (
             r"CUDA driver initialization failed, you might not have a CUDA gpu",
             r"CUDA error: initialization error",
             r"\bcudaErrorSystemNotReady\b",
-            r"\bsystem not yet initialized",
+            r"\b[Ss]ystem not yet initialized",
+            r"NVIDIA Driver is present, but CUDA failed to initialize",
             r"CUDA_ERROR_SYSTEM_NOT_READY",
             r"\bCuda failure (?:3 )?'initialization error'",
             r"driver interface version \S+ don't match with driver version",

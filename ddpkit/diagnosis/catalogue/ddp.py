@@ -1237,4 +1237,17 @@ ENTRIES = (
         "networks: export TP_SOCKET_IFNAME=INTERFACE",
         link="https://docs.pytorch.org/docs/stable/rpc.html",
     ),
+    Entry(
+        id="optimizer-values-differ",
+        title="Rank 1 has different values for step: 8016.0. Other ranks: 7870.0",
+        patterns=(
+            r"Rank (?P<rank>\d+) has different values for (?P<name>\w+): (?P<own>\S+?)\. Other ranks: (?P<others>\S+)",
+        ),
+        cause="the optimizers of the ranks have another {name}: {own} on rank {rank}, and {others} elsewhere. Ranks skipped "
+        "steps apart from each other, or loaded different states. FSDP cannot gather such a state",
+        probe="print(rank, {k: v.get('step') for k, v in optimizer.state.items()}) on each rank",
+        fix="with FSDP and fp16, torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler in place of GradScaler: it skips "
+        "a step on all ranks. Skip no step on one rank alone, and load one checkpoint on all",
+        link="https://github.com/pytorch/pytorch/pull/113765",
+    ),
 )

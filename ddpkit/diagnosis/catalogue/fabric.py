@@ -10,9 +10,9 @@ ENTRIES = (
         title="NET/IB : Got completion from peer ... status=12",
         patterns=(
             # 4, 10 and 11: see ib-protection; 5: see ib-flushed.
-            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
-            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?!(?:0|4|5|10|11|IBV_WC_(?:WR_FLUSH|LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b)\w+",
-            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?!(?:[045]|10|11)\b)\d+",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?!(?:0|4|5|10|11|IBV_WC_(?:WR_FLUSH|LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b)\w+",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?!(?:[045]|10|11)\b)\d+",
             r"Call to (?:wrap_)?ibv_poll_cq failed",
         ),
         cause="packets over InfiniBand or RoCE[ to {peer}] got no answer, while TCP works. Common reasons are a wrong GID "
@@ -273,8 +273,8 @@ ENTRIES = (
         id="ib-protection",
         title="NET/IB : Got completion from peer ... with error 4; IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR",
         patterns=(
-            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:4|10|11|IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b",
-            r"NET/IB ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?:4|10|11)\b",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:4|10|11|IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?:4|10|11)\b",
             r"UCX +ERROR (?:Local protection|Remote access) on (?P<card>\w+:\d+)",
         ),
         explains=("nccl-warning", "nccl-error", "ib-flushed"),
@@ -398,7 +398,9 @@ ENTRIES = (
             "nccl-error",
             "nccl-proxy-lost",
         ),
-        patterns=(r"(?:NCCL) WARN (?P<warning>(?!\[(?:Service thread|Proxy Service)).+)",),
+        patterns=(
+            r"(?:NCCL) WARN (?P<warning>(?!\[(?:Service thread|Proxy Service)|Socket recv failed while polling).+)",
+        ),
         cause="NCCL reported: {warning}",
         probe="the lines of NCCL around it; repeat with NCCL_DEBUG=INFO",
         fix="search for this text in the issues of NVIDIA/nccl (of RCCL: ROCm/rccl)",

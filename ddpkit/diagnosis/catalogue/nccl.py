@@ -285,6 +285,7 @@ ENTRIES = (
             r"\[Service thread\] (?:Error|Accept|Could not|Failed)",
             r"\[Proxy Service(?: \d+)?\] (?:Error|Accept|Could not|Failed)",
             r"\[Service thread\] Connection closed by localRank (?P<local>\d+)",
+            r"Socket recv failed while polling for opId=",
         ),
         cause="an NCCL helper thread of this rank stopped its service for another rank[, local rank {local}]. An error of its "
         "own is above, or the other rank has ended",
@@ -341,5 +342,16 @@ ENTRIES = (
         probe="env | grep NCCL_; cat /etc/nccl.conf ~/.nccl.conf",
         fix="unset NCCL_ALGO, NCCL_PROTO and NCCL_TUNER_PLUGIN on all ranks, or allow more: NCCL_ALGO=Ring,Tree",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-algo",
+    ),
+    Entry(
+        id="nccl-shared-memory",
+        title="ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem 79856",
+        patterns=(r"\bncclMaxSharedMem (?P<wanted>\d+) exceeds device/fn maxSharedMem (?P<size>\d+)",),
+        explains=("nccl-cuda-failure", "nccl-error", "nccl-warning", "cuda-unknown-error"),
+        cause="the kernels of this NCCL take {wanted} bytes of shared memory, and this GPU allows {size}. NCCL before 2.26.2 "
+        "fails so on GPUs of the RTX 50 family",
+        probe="nvidia-smi --query-gpu=name,compute_cap --format=csv; python -c 'import torch; print(torch.cuda.nccl.version())'",
+        fix="pip install -U nvidia-nccl-cu12, at least 2.26.2, or install a newer torch. AMD: build RCCL for this GPU",
+        link="https://github.com/NVIDIA/nccl-tests/issues/287",
     ),
 )

@@ -92,11 +92,12 @@ ENTRIES = (
         ),
         context=r"\[(?P<rank>\d[\d, ]*)\] (?:finished collective #(?P<done>\d+), but didn't join collective #(?P<missed>\d+)|joined but didn't finish collective #(?P<stuck>\d+))",
         cause="torch compared the ranks[. Rank {rank} came least far][. It finished collective {done}, and did not join {missed}]"
-        "[. It waits in collective {stuck}, which others did not join]"
-        "[. All ranks began collective {same}, and it did not end: the network, NCCL or a GPU hangs, or their sizes differ]",
+        "[. It waits in collective {stuck}, which others did not join]. [All ranks began collective {same}. ]If the list has all "
+        "ranks, the network, NCCL or a GPU hangs",
         probe="on the host of such a rank: py-spy dump -p PID",
-        fix="[test GPUs and network of all ranks, as all began {same}: `ddpkit test`, and NCCL_DEBUG=INFO. Or ]read the log of these ranks first, and look at what they do instead: a collective under `if rank == 0`, uneven "
-        "data, an exception that was caught, or slow work",
+        fix="[test GPUs and network of all ranks, as all began collective {same}: `ddpkit test`; ]read the log of these ranks "
+        "first. Look at what they do instead: a collective under `if rank == 0`, uneven data, an exception that was caught, or "
+        "slow work",
         link="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
     ),
     Entry(

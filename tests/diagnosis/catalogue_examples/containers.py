@@ -1197,4 +1197,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "enroot, source",
         ),
     ),
+    "image-of-newer-driver": (
+        (
+            "ERROR: This container was built for NVIDIA Driver Release 560.35 or later, but",
+            "nvidia_entrypoint.sh, source",
+        ),
+    ),
 }

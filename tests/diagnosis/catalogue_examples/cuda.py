@@ -187,11 +187,27 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: 0 active drivers ([]). There should only be one.",
             "Triton 3.6.0, source",
         ),
+        (
+            "   [[ No CUDA-capable device is detected (error 100) ]]",
+            "nvidia_entrypoint.sh, source",
+        ),
+        (
+            "WARNING: The NVIDIA Driver was not detected.  GPU functionality will not be available.",
+            "nvidia_entrypoint.sh, source",
+        ),
+        (
+            "ERROR: No supported GPU(s) detected to run this container",
+            "nvidia_entrypoint.sh, unverified",
+        ),
     ),
     "cuda-compat-refused": (
         (
             "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 804: forward compatibility was attempted on non supported HW",
             "torch 2.11 with CUDA 13.0, cuInit returned 804, run",
+        ),
+        (
+            "   [[ Forward compatibility was attempted on non supported HW (error 804) ]]",
+            "nvidia_entrypoint.sh, source",
         ),
     ),
     "cuda-init-failed": (
@@ -233,6 +249,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: cuda runtime error (999) : unknown error at /opt/conda/conda-bld/pytorch/work/aten/src/THC/THCGeneral.cpp:47",
             "https://github.com/pytorch/pytorch/issues/43281",
+        ),
+        (
+            "ERROR: The NVIDIA Driver is present, but CUDA failed to initialize.  GPU functionality will not be available.",
+            "https://github.com/ai-dynamo/nixl/issues/441",
+        ),
+        (
+            "   [[ System not yet initialized (error 802) ]]",
+            "nvidia_entrypoint.sh, source",
         ),
     ),
     "driver-library-mismatch": (
@@ -441,6 +465,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/votchallenge/toolkit/issues/56",
         ),
         ("cudaErrorSystemDriverMismatch: the driver library and the kernel module differ", "CUDA 12.9, documented"),
+        (
+            "   [[ System has unsupported display driver / cuda driver combination (error 803) ]]",
+            "https://github.com/ai-dynamo/nixl/issues/441",
+        ),
     ),
     "state-dict-memory": (
         (

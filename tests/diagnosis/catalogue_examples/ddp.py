@@ -1330,4 +1330,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
+    "optimizer-values-differ": (
+        (
+            "AssertionError: Rank 1 has different values for step: 8016.0. Other ranks: 7870.0",
+            "https://github.com/pytorch/pytorch/pull/113765",
+        ),
+    ),
 }

@@ -230,6 +230,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[node3:mpi_rank_0][error_sighandler] Caught error: Segmentation fault (signal 11)",
             "https://github.com/lanl/MPI-Bash/issues/14",
         ),
+        (
+            "rank 0 died from signal 11 and dumped core",
+            "https://github.com/saforem2/ezpz/issues/210",
+        ),
     ),
     "aborted": (
         ("*** SIGABRT received at time=1655335369 on cpu 8 ***", "https://github.com/ray-project/ray/issues/25866"),

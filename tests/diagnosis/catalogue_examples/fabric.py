@@ -19,6 +19,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "node1:522:622 [2] transport/net_ib.cc:1238 NCCL WARN NET/IB : Got completion from peer node48<37948> with error 12, opcode 2, len 1, vendor err 129",
             "https://github.com/Lightning-AI/lit-llama/issues/380",
         ),
+        (
+            "NET/IBP:Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698 len=32696 vendor err 129 (Send)",
+            "https://github.com/NVIDIA/nccl/issues/1664",
+        ),
     ),
     "ib-modify-qp": (
         (

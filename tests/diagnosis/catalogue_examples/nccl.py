@@ -137,6 +137,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "operation Connect from rank 0, retcode 2",
             "https://github.com/NVIDIA/nccl-tests/issues/166",
         ),
+        (
+            "UVOSLinux:31965:31971 [0] /usr/src/debug/rccl/build/hipify/src/proxy.cc:1190 NCCL WARN Socket recv failed while polling for opId=0x7d9e780c40c0",
+            "https://github.com/ROCm/rccl/issues/1454",
+        ),
     ),
     "peer-access": (
         (
@@ -213,6 +217,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "node1:10:99 [1] enqueue.cc:1800 NCCL WARN Error : no algorithm/protocol available for function AllReduce with datatype ncclFloat32. NCCL_PROTO was set to LL128. NCCL_ALGO was set to NVLS.",
             "NCCL, unverified",
+        ),
+    ),
+    "nccl-shared-memory": (
+        (
+            "GENOA-06:4766:4780 [0] NCCL INFO ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem 79856",
+            "https://github.com/NVIDIA/nccl-tests/issues/287",
+        ),
+        (
+            "node:1:9 [0] NCCL WARN cudaArch 940 ncclMaxSharedMem 32832 exceeds device/fn maxSharedMem 27760",
+            "RCCL, source",
         ),
     ),
 }
