@@ -220,16 +220,12 @@ ENTRIES = (
         id="p2p-disabled",
         title="P2P is disabled between NVLINK connected GPUs",
         kind="hint",
-        patterns=(
-            r"P2P is disabled between NVLINK connected GPUs",
-            r"NUMA auto balancing (?:is )?enabled",
-        ),
+        patterns=(r"P2P is disabled between NVLINK connected GPUs",),
         explains=(
             "collective-timeout",
             "watchdog-stuck",
         ),
-        cause="GPUs of this node that share a link cannot use it: the driver or the hardware disabled peer "
-        "access, or the kernel's settings slow it down",
+        cause="GPUs of this node that share a link cannot use it: the driver or the hardware disabled peer access",
         probe="nvidia-smi topo -p2p r; nvidia-smi nvlink -s; cat /proc/cmdline",
         fix="reset the GPUs or reboot the node; if it stays, report it",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
@@ -389,6 +385,33 @@ ENTRIES = (
         fix='load the NVIDIA driver with NVreg_EnableStreamMemOPs=1 and NVreg_RegistryDwords="PeerMappingOverride=1;", '
         "start the container with --privileged, or do without IBGDA: NVSHMEM_IB_ENABLE_IBGDA=0",
         link="https://github.com/deepseek-ai/DeepEP/issues/55",
+    ),
+    Entry(
+        id="numa-balancing",
+        title="NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance",
+        kind="hint",
+        patterns=(r"NUMA auto balancing (?:is )?enabled",),
+        cause="the kernel moves memory between NUMA nodes by itself, which makes RCCL slower at times. "
+        "Nothing fails by it",
+        probe="cat /proc/sys/kernel/numa_balancing",
+        fix="as administrator: sudo sysctl kernel.numa_balancing=0",
+        link="https://rocm.docs.amd.com/en/latest/how-to/system-optimization/index.html",
+    ),
+    Entry(
+        id="ompi-ofi-abort",
+        title="The Open MPI OFI MTL is aborting the MPI job; BTL OFI will now abort",
+        kind="generic",
+        patterns=(
+            r"The Open MPI OFI MTL is aborting the MPI job",
+            r"\bBTL OFI will now abort",
+        ),
+        context=r"fi_cq_readerr: (?P<reason>[A-Z][^(]*\(\d+\))",
+        explains=("aborted", "segfault"),
+        cause="Open MPI ended this rank, as libfabric reported an error[: {reason}]. Its provider does not fit the network card "
+        "or this Open MPI, or another rank had ended",
+        probe="fi_info; ompi_info | grep -i ofi; repeat with FI_LOG_LEVEL=warn",
+        fix="test without libfabric: mpirun --mca mtl ^ofi --mca btl ^ofi --mca pml ob1. Or select a provider: FI_PROVIDER=tcp",
+        link="https://github.com/NVIDIA/nccl-tests/issues/295",
     ),
     Entry(
         id="nccl-warning",

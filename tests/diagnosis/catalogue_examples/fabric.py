@@ -144,10 +144,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "to proceed, you can set NCCL_IGNORE_DISABLED_P2P=1.",
             "NCCL 2.19, source",
         ),
-        (
-            "NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
-            "RCCL 2.18, source",
-        ),
     ),
     "imex": (
         (
@@ -322,6 +318,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NCCL INFO NET/Plugin : dlerror=/opt/amazon/efa/lib/libfabric.so.1: version `FABRIC_1.7' not found (required by libnccl-net.so) No plugin found (libnccl-net.so), using internal implementation",
             "https://github.com/awslabs/awsome-distributed-ai/issues/292",
+        ),
+    ),
+    "numa-balancing": (
+        (
+            "NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
+            "RCCL 2.18, source",
+        ),
+        (
+            'node01:5646:5646 [0] /data/jenkins_workspace/workspace/rccl_release/build/hipify/src/init.cc:115 NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance! Disable by "sudo sysctl kernel.numa_balancing=0"',
+            "https://github.com/ROCm/rccl/issues/1261",
+        ),
+    ),
+    "ompi-ofi-abort": (
+        (
+            "[neutron-nvidia:820212] mtl_ofi_endpoint.h:49: *** The Open MPI OFI MTL is aborting the MPI job (via exit(3)).",
+            "https://github.com/NVIDIA/nccl-tests/issues/295",
+        ),
+        (
+            "[taurusa4][[44612,1],7][btl_ofi_component.c:238:mca_btl_ofi_exit] BTL OFI will now abort.",
+            "https://github.com/open-mpi/ompi/issues/9123",
         ),
     ),
 }
