@@ -232,3 +232,15 @@ def joined_by_all(lines: Sequence[str], index: int) -> dict[str, str]:
     if len(ranks) != 1 or ranks[0] != behind[0]["ranks"] or "," not in ranks[0]:
         return {}
     return {"rank": "", "stuck": "", "same": behind[0]["number"]}
+
+
+_LAST_ERROR = "Last error:"  # torch prints it below the class of NCCL's error, and the text in the next line
+BELOW_ERROR = 4
+
+
+def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
+    """Return the text below NCCL's `Last error:`, as a value of an entry."""
+    below = [split_prefix(visible_line(line)).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
+    place = below.index(_LAST_ERROR) + 1 if _LAST_ERROR in below else len(below)
+    text = below[place] if place < len(below) else ""
+    return {"reason": text[:120]} if text and not text.startswith(("File ", "Traceback")) else {}

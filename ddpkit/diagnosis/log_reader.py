@@ -18,7 +18,7 @@ from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.deaths import SIGNALS
 from ddpkit.diagnosis.catalogue.entry import needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
-from ddpkit.diagnosis.collectives import joined_by_all, reasons_of_mismatch
+from ddpkit.diagnosis.collectives import joined_by_all, last_error, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
 from ddpkit.diagnosis.line_prefixes import (
@@ -83,6 +83,7 @@ _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[
     "desync": lambda values, lines, index: joined_by_all(lines, index),
     "dcp-size-differs": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
     "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
+    "nccl-error": lambda values, lines, index: last_error(lines, index),
     "gpu-xid": lambda values, lines, index: meaning_of_xid(values.get("xid", "154")),
 }
 

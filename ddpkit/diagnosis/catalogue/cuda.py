@@ -366,6 +366,18 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/1518",
     ),
     Entry(
+        id="nccl-gpu-memory",
+        title="Last error: Failed to CUDA calloc async 608 bytes",
+        patterns=(r"Failed to CUDA (?:m|c)alloc(?: async)? (?P<size>\d+) bytes",),
+        explains=("nccl-error", "nccl-warning", "nccl-cuda-failure", "nccl-proxy-lost"),
+        cause="NCCL found no free memory on the GPU for its buffers. torch or another process had taken all of it before the "
+        "first collective of a group",
+        probe="nvidia-smi just before the failure; repeat with NCCL_DEBUG=INFO",
+        fix="leave some memory free: a smaller batch, or torch.cuda.set_per_process_memory_fraction(0.9). Run a small "
+        "all_reduce of each group at the start, so that NCCL takes its buffers first. Fewer buffers: NCCL_MAX_NCHANNELS=8",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-max-nchannels",
+    ),
+    Entry(
         id="nccl-cuda-failure",
         title="NCCL WARN Cuda failure 'invalid argument'",
         kind="generic",

@@ -391,8 +391,7 @@ ENTRIES = (
         title="NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance",
         kind="hint",
         patterns=(r"NUMA auto balancing (?:is )?enabled",),
-        cause="the kernel moves memory between NUMA nodes by itself, which makes RCCL slower at times. "
-        "Nothing fails by it",
+        cause="the kernel moves memory between NUMA nodes, which makes RCCL slower at times. Nothing fails by it",
         probe="cat /proc/sys/kernel/numa_balancing",
         fix="as administrator: sudo sysctl kernel.numa_balancing=0",
         link="https://rocm.docs.amd.com/en/latest/how-to/system-optimization/index.html",

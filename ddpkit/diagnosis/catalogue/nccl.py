@@ -130,7 +130,7 @@ ENTRIES = (
             r"NCCL Error \d: ",
             r"NCCL failure",
         ),
-        cause="NCCL failed, and the error class gives no reason. The reason is in an `NCCL WARN` line of this rank or "
+        cause="NCCL failed[: {reason}]. The error class gives no reason. The reason is in an `NCCL WARN` line of this rank or "
         "of another rank",
         probe="repeat with NCCL_DEBUG=WARN in the environment of all ranks",
         fix="set NCCL_DEBUG=WARN (torchrun and srun pass it on; mpirun -x; ddpkit --env), run again, and "

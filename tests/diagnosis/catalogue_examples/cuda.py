@@ -666,4 +666,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/gitmylo/audio-webui/issues/202",
         ),
     ),
+    "nccl-gpu-memory": (
+        (
+            "Failed to CUDA calloc async 608 bytes",
+            "NCCL 2.19, source",
+        ),
+        (
+            "node1:100:200 [0] include/alloc.h:196 NCCL WARN Failed to CUDA calloc async 4 bytes",
+            "NCCL 2.19, source",
+        ),
+    ),
 }
