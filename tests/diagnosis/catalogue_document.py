@@ -57,6 +57,8 @@ def _index(prefix: str) -> str:
         "ddpkit explain --list       # all ids",
         "```",
         "",
+        "A fix with `export NAME=VALUE` is for the ranks of every node. `ddpkit launch --env NAME` passes a variable on.",
+        "",
         "## The twenty commonest",
         "",
     ]

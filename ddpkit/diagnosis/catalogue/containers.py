@@ -376,7 +376,7 @@ ENTRIES = (
         cause="the container runtime cannot create its directory {path} on that node: {reason}",
         probe="on that node: ls -ld /run/enroot /run/pyxis; cat /etc/enroot/enroot.conf; cat /etc/slurm/plugstack.conf",
         fix="as administrator, create the directory above {path} on every node: for pyxis /run/pyxis (runtime_path in "
-        "plugstack.conf), with systemd-tmpfiles, as /run is empty after a boot. For enroot, also: --env "
+        "plugstack.conf), with systemd-tmpfiles, as /run is empty after a boot. For enroot, also: export "
         "ENROOT_RUNTIME_PATH=DIR with a writable directory on a local disk",
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),

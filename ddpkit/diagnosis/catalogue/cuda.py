@@ -30,7 +30,7 @@ ENTRIES = (
         "it. At the very start, that is usually a rank of an earlier run",
         probe="nvidia-smi; in the script: print(torch.cuda.memory_summary())",
         fix="reduce the batch per rank (with gradient accumulation), or use activation checkpointing, bf16 or FSDP. "
-        "Against fragmentation: `--env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`",
+        "Against fragmentation: `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`",
         link="https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
     ),
     Entry(
@@ -71,7 +71,7 @@ ENTRIES = (
         ),
         cause="an index is out of range on the GPU: a label is not below the number of classes, or a token id not "
         "below the vocabulary size. GPU errors are reported late, so the traceback shows another line",
-        probe="the `Assertion ... failed` line above; repeat with --env CUDA_LAUNCH_BLOCKING=1 for the right traceback",
+        probe="the `Assertion ... failed` line above; repeat with CUDA_LAUNCH_BLOCKING=1 for the right traceback",
         fix="print the minimum and maximum of labels and token ids before the step. Correct the data, or the size of "
         "the layer",
         link="https://github.com/milesial/Pytorch-UNet/issues/375",
@@ -90,7 +90,7 @@ ENTRIES = (
         ),
         cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "
         "range, or a defective GPU",
-        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; compute-sanitizer python train.py; on the node: dmesg -T | "
+        probe="repeat with CUDA_LAUNCH_BLOCKING=1; compute-sanitizer python train.py; on the node: dmesg -T | "
         "grep -i xid",
         fix="disable custom kernels (flash-attention, xformers, torch.compile) one by one. If it is always the same "
         "GPU, exclude the node",
@@ -109,7 +109,7 @@ ENTRIES = (
         probe="env | grep HSA_OVERRIDE_GFX_VERSION; rocminfo | grep gfx; python -c 'import torch; "
         "print(torch.cuda.get_arch_list())'; sudo dmesg -T | grep -i amdgpu",
         fix="unset HSA_OVERRIDE_GFX_VERSION, and install torch for this GPU's architecture and for the ROCm of the "
-        "driver. To find the kernel: --env AMD_SERIALIZE_KERNEL=3; then omit custom kernels one by one",
+        "driver. To find the kernel: export AMD_SERIALIZE_KERNEL=3; then omit custom kernels one by one",
         link="https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html",
     ),
     Entry(
@@ -195,7 +195,7 @@ ENTRIES = (
         cause="the process loads the libcuda.so of a `cuda-compat` package, and this GPU supports only that of the "
         "driver. Or the driver was updated, and the old kernel module is still loaded",
         probe="nvidia-smi; cat /proc/driver/nvidia/version; echo $LD_LIBRARY_PATH; ldconfig -p | grep libcuda.so",
-        fix="remove the `compat` directory from LD_LIBRARY_PATH (`--env LD_LIBRARY_PATH=`), use an image for the "
+        fix="remove the `compat` directory from LD_LIBRARY_PATH (`export LD_LIBRARY_PATH=`), use an image for the "
         "driver's CUDA version, or reboot the node",
         link="https://docs.nvidia.com/deploy/cuda-compatibility/",
     ),
@@ -301,7 +301,7 @@ ENTRIES = (
         ),
         cause="cuDNN failed. The GPU's memory is nearly full, an earlier GPU error occurred, or a libcudnn other than "
         "torch's is loaded. Or this cuDNN does not support the GPU: it is too old or too new for it",
-        probe="echo $LD_LIBRARY_PATH; nvidia-smi; repeat with --env CUDA_LAUNCH_BLOCKING=1",
+        probe="echo $LD_LIBRARY_PATH; nvidia-smi; repeat with CUDA_LAUNCH_BLOCKING=1",
         fix="unset LD_LIBRARY_PATH, or reduce the batch. To test without cuDNN: torch.backends.cudnn.enabled = False",
         link="https://docs.nvidia.com/deeplearning/cudnn/latest/",
     ),
@@ -317,7 +317,7 @@ ENTRIES = (
         ),
         cause="a call of cuBLAS, cuFFT or cuSOLVER failed on the GPU. The GPU's memory is full, an index was out of range "
         "before, or the library is not torch's or too old for this GPU",
-        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; nvidia-smi; echo $LD_LIBRARY_PATH",
+        probe="repeat with CUDA_LAUNCH_BLOCKING=1; nvidia-smi; echo $LD_LIBRARY_PATH",
         fix="reduce the batch, check labels and token ids, and unset LD_LIBRARY_PATH",
         link="https://docs.nvidia.com/cuda/cublas/",
     ),
@@ -350,8 +350,8 @@ ENTRIES = (
             r"(?:RuntimeError|AcceleratorError): CUDA driver error: (?P<error>.+)",
         ),
         cause="a CUDA call failed[ ({error})]. The traceback can show the wrong line",
-        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
-        fix="run once with `--env CUDA_LAUNCH_BLOCKING=1`, and read the new traceback",
+        probe="repeat with CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
+        fix="run once with `CUDA_LAUNCH_BLOCKING=1`, and read the new traceback",
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
     ),
     Entry(
@@ -431,7 +431,7 @@ ENTRIES = (
         "driver resets it. Every process on it ends. Common reasons are a bug of firmware or driver, an index out of "
         "range in a kernel, or a faulty GPU",
         probe="on that node: sudo dmesg -T | grep -i amdgpu; rocm-smi",
-        fix="update the amdgpu driver and its firmware (linux-firmware), and ROCm with a torch for it. Repeat with --env "
+        fix="update the amdgpu driver and its firmware (linux-firmware), and ROCm with a torch for it. Repeat with "
         "AMD_SERIALIZE_KERNEL=3 to find the kernel. If it is always the same GPU, drain the node and report it",
         link="https://github.com/ROCm/legacy-rocm-build/issues/4021",
     ),
@@ -454,7 +454,7 @@ ENTRIES = (
         context=r"MIOpen Error: (?:\S+:\d+: )?(?P<reason>.+)",
         cause="MIOpen, AMD's library for convolutions, failed: {reason|see its message above}. Often it cannot lock or "
         "write its database in $HOME, or it does not support this GPU",
-        probe="df -T ~/.config/miopen ~/.cache/miopen; rocminfo | grep gfx; repeat with --env MIOPEN_LOG_LEVEL=5",
+        probe="df -T ~/.config/miopen ~/.cache/miopen; rocminfo | grep gfx; repeat with MIOPEN_LOG_LEVEL=5",
         fix="keep its databases on a local disk: export MIOPEN_USER_DB_PATH=/tmp/miopen-$USER and "
         "MIOPEN_CUSTOM_CACHE_DIR=/tmp/miopen-$USER. If a code object was not built, install the ROCm and torch for this GPU",
         link="https://github.com/ROCm/MIOpen/issues/1994",
@@ -557,7 +557,7 @@ ENTRIES = (
         ),
         cause="a kernel was started with a size that the GPU does not accept ({error}). The batch is empty or very "
         "large, or the kernel needs more registers than this GPU has",
-        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1, and print the shapes at that line",
+        probe="repeat with CUDA_LAUNCH_BLOCKING=1, and print the shapes at that line",
         fix="skip empty batches, or reduce the batch or the length. If the line is in a custom kernel, update or rebuild its "
         "package",
         link="https://github.com/NVIDIA/apex/issues/403",
@@ -622,7 +622,7 @@ ENTRIES = (
         "for a larger GPU, or Triton is too new or too old for it",
         probe="nvidia-smi --query-gpu=name,compute_cap --format=csv; pip list | grep -iE 'triton|torch'",
         fix="use smaller blocks (BLOCK_SIZE, num_stages; flex_attention: kernel_options), or update torch with its Triton. "
-        "To run without the kernel: `--env TORCHDYNAMO_DISABLE=1`, or the package's option for plain torch",
+        "To run without the kernel: `export TORCHDYNAMO_DISABLE=1`, or the package's option for plain torch",
         link="https://github.com/pytorch/pytorch/issues/133254",
     ),
     Entry(

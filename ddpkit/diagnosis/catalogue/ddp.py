@@ -29,7 +29,7 @@ ENTRIES = (
         context=r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
         cause="some parameters of the model[ (such as {reason})] did not contribute to the loss on a rank. DDP waits for their "
         "gradients",
-        probe="repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameters",
+        probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameters",
         fix="freeze unused layers (requires_grad_(False)), or use DistributedDataParallel(..., "
         "find_unused_parameters=True)",
         link="https://github.com/pytorch/pytorch/issues/57473",
@@ -40,7 +40,7 @@ ENTRIES = (
         patterns=(r"Expected to mark a variable ready only once", r"has been marked as ready twice"),
         cause="a parameter gets two gradients in one backward pass. Common reasons are activation checkpointing with "
         "use_reentrant=True, a layer that is used twice, or two forward passes",
-        probe="repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameter",
+        probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameter",
         fix="checkpoint(..., use_reentrant=False). In transformers: gradient_checkpointing_kwargs={'use_reentrant': "
         "False}. Otherwise DistributedDataParallel(..., static_graph=True)",
         link="https://github.com/huggingface/accelerate/issues/3536",
@@ -944,7 +944,7 @@ ENTRIES = (
         "is compiled",
         probe="grep -rn 'torch.compile\\|torch_compile\\|dynamo' of the script and its configuration",
         fix="set torch._dynamo.config.optimize_ddp = False, and compile the model before DDP wraps it. Or run without it: "
-        "`--env TORCHDYNAMO_DISABLE=1`",
+        "`export TORCHDYNAMO_DISABLE=1`",
         link="https://github.com/huggingface/nanoVLM/issues/61",
     ),
     Entry(

@@ -142,7 +142,7 @@ ENTRIES = (
         probe="on the host and in the container: ls /dev/infiniband; fi_info -p efa; ulimit -l",
         fix="pass the devices: docker run --device=/dev/infiniband --ulimit memlock=-1 (Kubernetes: "
         "vpc.amazonaws.com/efa: 1), with libfabric of the EFA installer in the image. Without EFA, on one node, nothing is "
-        "to do; --env NCCL_NET=Socket omits the plugin",
+        "to do; NCCL_NET=Socket omits the plugin",
         link="https://github.com/aws/aws-ofi-nccl/issues/889",
     ),
     Entry(
@@ -213,7 +213,7 @@ ENTRIES = (
         "hang",
         probe="cat /proc/cmdline; rocm-smi --showtopo; sudo dmesg -T | grep -i -E 'iommu|amdgpu'",
         fix="iommu=pt, as administrator: add it to GRUB_CMDLINE_LINUX in /etc/default/grub, run `update-grub`, and reboot; "
-        "until then: --env NCCL_P2P_DISABLE=1. HSA_FORCE_FINE_GRAIN_PCIE=1: export it for all ranks",
+        "until then: export NCCL_P2P_DISABLE=1. Also export HSA_FORCE_FINE_GRAIN_PCIE=1",
         link="https://rocm.docs.amd.com/en/latest/how-to/system-optimization/index.html",
     ),
     Entry(
@@ -276,7 +276,7 @@ ENTRIES = (
         explains=("nccl-warning", "nccl-error", "ib-flushed"),
         cause="a network card[, in the connection with {peer},] may not read or write memory of a GPU. GPUDirect RDMA fails: "
         "PCIe ACS or the IOMMU redirects its accesses, or a virtual machine does not support it",
-        probe="sudo lspci -vvv | grep ACSCtl: `SrcValid+` means that ACS is on; repeat with --env NCCL_NET_GDR_LEVEL=LOC",
+        probe="sudo lspci -vvv | grep ACSCtl: `SrcValid+` means that ACS is on; repeat with NCCL_NET_GDR_LEVEL=LOC",
         fix="as administrator: disable ACS on all PCIe bridges (setpci, or in the BIOS), and start the kernel with "
         "iommu=pt. Until then: export NCCL_NET_GDR_LEVEL=LOC, which copies through the host's memory",
         link="https://github.com/NVIDIA/nccl/issues/928",
@@ -345,7 +345,7 @@ ENTRIES = (
         "such a thread",
         probe="ucx_info -d | grep -i cuda; in the script: the backend of init_process_group",
         fix="use the backend nccl in place of mpi. To keep mpi, send tensors of the CPU, or use an Open MPI and UCX without "
-        "CUDA: --env UCX_TLS=^cuda",
+        "CUDA: export UCX_TLS=^cuda",
         link="https://github.com/pytorch/pytorch/issues/31528",
     ),
     Entry(

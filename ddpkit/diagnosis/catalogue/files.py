@@ -41,7 +41,7 @@ ENTRIES = (
         cause="the file system of triton's cache is full, or its quota is used up. The cache is in the home directory: "
         "~/.triton/cache",
         probe="quota -s; df -h ~/.triton; du -sh ~/.triton ~/.cache",
-        fix="move the cache to a local disk: --env TRITON_CACHE_DIR=/tmp/triton-$USER --env "
+        fix="move the cache to a local disk: export TRITON_CACHE_DIR=/tmp/triton-$USER "
         "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. Or free the home directory: rm -rf ~/.triton/cache",
         link="https://github.com/NOAA-EPIC/EAGLE/issues/121",
     ),
@@ -192,7 +192,7 @@ ENTRIES = (
         explains=("ray-node-not-started", "ray-actor-died"),
         cause="the limit on processes and threads is reached (ulimit -u, or pids.max of the cgroup)",
         probe="ulimit -u; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l",
-        fix="--env OMP_NUM_THREADS=1 --env OPENBLAS_NUM_THREADS=1, or fewer DataLoader workers. In docker: "
+        fix="export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1, or fewer DataLoader workers. In docker: "
         "--pids-limit=-1. For Ray, which starts a process for each core: ray start --num-cpus=N",
         link="https://man7.org/linux/man-pages/man2/fork.2.html",
     ),
@@ -327,7 +327,7 @@ ENTRIES = (
         patterns=(r"The current process just got forked, after parallelism has already been used",),
         cause="tokenizers continues without threads in the worker",
         probe="nothing to check",
-        fix="nothing to do, or --env TOKENIZERS_PARALLELISM=false",
+        fix="nothing to do, or export TOKENIZERS_PARALLELISM=false",
         link="https://github.com/huggingface/transformers/issues/5486",
     ),
     Entry(
@@ -419,7 +419,7 @@ ENTRIES = (
         cause="the process has no home directory: HOME is `/`, so a cache would be {path}. In a container, the user ID has no "
         "entry in /etc/passwd",
         probe="in the container: id; echo $HOME",
-        fix="--env HOME=/tmp/home (a directory that this user can write to), or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR and "
+        fix="export HOME=/tmp/home (a directory that this user can write to), or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR and "
         "TORCHINDUCTOR_CACHE_DIR one by one",
         link="https://github.com/opendatahub-io/ilab-on-ocp/pull/26",
     ),
@@ -430,7 +430,7 @@ ENTRIES = (
         patterns=(r"\[Errno 16\] Device or resource busy: '(?P<path>[^']*\.nfs\w+)'",),
         cause="a directory on NFS was deleted while a process still has a file in it open. NFS keeps that file as {path}",
         probe="df -T of the directory; lsof {path}",
-        fix="use a local disk for temporary files: --env TMPDIR=/tmp. At the end of a run this is harmless",
+        fix="use a local disk for temporary files: export TMPDIR=/tmp. At the end of a run this is harmless",
         link="https://nfs.sourceforge.net/#faq_d2",
     ),
     Entry(
@@ -439,7 +439,7 @@ ENTRIES = (
         patterns=(r"AF_UNIX path (?:length )?(?:is )?(?:too long|cannot exceed)",),
         cause="a socket's path has a limit of about 107 characters, and the temporary directory's name is too long for it",
         probe="echo $TMPDIR",
-        fix="--env TMPDIR=/tmp (ray: --temp-dir=/tmp/ray)",
+        fix="export TMPDIR=/tmp (ray: --temp-dir=/tmp/ray)",
         link="https://man7.org/linux/man-pages/man7/unix.7.html",
     ),
     Entry(
@@ -490,7 +490,7 @@ ENTRIES = (
         cause="several ranks or nodes compile into one cache, {path}, on a shared file system. One replaced or deleted a "
         "file that another one was about to use",
         probe="df -T {path}; env | grep -E 'TRITON_CACHE_DIR|TORCHINDUCTOR_CACHE_DIR'",
-        fix="use a cache on a local disk of each node: --env TRITON_CACHE_DIR=/tmp/triton-$USER --env "
+        fix="use a cache on a local disk of each node: export TRITON_CACHE_DIR=/tmp/triton-$USER "
         "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. Then start again",
         link="https://github.com/triton-lang/triton/issues/2688",
     ),
@@ -547,7 +547,7 @@ ENTRIES = (
         cause="wandb's own process on this host has ended, so that nothing more is sent to its server. It was killed, as the host's "
         "memory was full, or the end of the run ended it first",
         probe="the end of wandb/debug-core.log and wandb/debug-internal.log; dmesg -T | grep -i 'killed process'",
-        fix="find what ended it: more host memory, or pip install -U wandb. To train without it: --env WANDB_MODE=offline. In a "
+        fix="find what ended it: more host memory, or pip install -U wandb. To train without it: export WANDB_MODE=offline. In a "
         "thread (NetStatThr), the training itself continues",
         link="https://github.com/wandb/wandb/issues/6449",
     ),

@@ -376,7 +376,7 @@ ENTRIES = (
         needs=r"NLTK Downloader",
         cause="NLTK's data {name} is not installed on this host",
         probe="ls ~/nltk_data; echo $NLTK_DATA",
-        fix="on the login node: python -m nltk.downloader -d /shared/nltk_data {name}. Then --env "
+        fix="on the login node: python -m nltk.downloader -d /shared/nltk_data {name}. Then export "
         "NLTK_DATA=/shared/nltk_data",
         link="https://www.nltk.org/data.html",
     ),

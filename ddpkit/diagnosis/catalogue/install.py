@@ -72,7 +72,7 @@ ENTRIES = (
         "CUDA, or is not on LD_LIBRARY_PATH",
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",
         fix="install the package that contains it (pip install for torch's CUDA), load the module in the job script, "
-        "or add --env LD_LIBRARY_PATH. For libGL.so.1: apt-get install libgl1",
+        "or export LD_LIBRARY_PATH. For libGL.so.1: apt-get install libgl1",
         link="https://github.com/CannyLab/tsne-cuda/issues/126",
     ),
     Entry(
@@ -249,8 +249,8 @@ ENTRIES = (
         ),
         cause="torch.compile could not compile a graph on this host. A C compiler, Python.h or libcuda.so is missing, "
         "triton has another version, or the compiler has a bug",
-        probe="repeat with --env TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
-        fix="run without it: `--env TORCHDYNAMO_DISABLE=1`. To fix it: `apt-get install gcc python3-dev`, and the "
+        probe="repeat with TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
+        fix="run without it: `export TORCHDYNAMO_DISABLE=1`. To fix it: `apt-get install gcc python3-dev`, and the "
         "triton version that torch requires",
         link="https://github.com/pytorch/pytorch/issues/107960",
     ),
@@ -293,7 +293,7 @@ ENTRIES = (
         patterns=(r"OMP: Error #15: Initializing", r"MKL_THREADING_LAYER=INTEL is incompatible with libgomp"),
         cause="two OpenMP libraries are loaded in one process, usually from a mix of conda and pip packages",
         probe="pip list; conda list | grep -iE 'mkl|openmp'",
-        fix="use packages of one kind only in an environment. As a workaround: `--env MKL_THREADING_LAYER=GNU`",
+        fix="use packages of one kind only in an environment. As a workaround: `export MKL_THREADING_LAYER=GNU`",
         link="https://github.com/pytorch/pytorch/issues/37377",
     ),
     Entry(
@@ -403,7 +403,7 @@ ENTRIES = (
         "sentencepiece, ray)",
         probe="pip show protobuf tensorboard | grep -E 'Name|Version'",
         fix="pip install -U tensorboard, or the package in the traceback; else pip install 'protobuf==3.20.3'. As a "
-        "workaround: --env PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python",
+        "workaround: export PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python",
         link="https://protobuf.dev/news/2022-05-06/",
     ),
     Entry(
@@ -558,7 +558,7 @@ ENTRIES = (
         cause="this torch cannot compile under this Python: torch.compile needs a Python older than {python}, or a newer "
         "torch",
         probe="python -c 'import sys, torch; print(sys.version, torch.__version__)'",
-        fix="update torch, start the ranks with an older Python (--python PATH), or run without it: `--env "
+        fix="update torch, start the ranks with an older Python (--python PATH), or run without it: `export "
         "TORCHDYNAMO_DISABLE=1`",
         link="https://github.com/pytorch/pytorch/issues/120233",
     ),

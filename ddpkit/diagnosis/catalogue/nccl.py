@@ -82,7 +82,7 @@ ENTRIES = (
         cause="a variable that helped to find a fault is still set in a start-up file, a module or /etc/nccl.conf. NCCL "
         "ignores names that it does not know",
         probe="env | grep -E '^(TORCH_)?NCCL|TORCH_DISTRIBUTED_DEBUG'; cat /etc/nccl.conf ~/.nccl.conf",
-        fix="unset it where it is set; for one run: `--env NAME=0`",
+        fix="unset it where it is set; for one run: `export NAME=0`",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     ),
     Entry(

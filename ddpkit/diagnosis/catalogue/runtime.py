@@ -146,7 +146,7 @@ ENTRIES = (
         title="op.preamble.length <= op.nbytes; gloo ranks send different sizes",
         patterns=(r"op\.preamble\.length <= op\.nbytes",),
         cause="two ranks passed tensors of different sizes to one gloo collective",
-        probe="print the shapes in each rank; repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        probe="print the shapes in each rank; repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL",
         fix="use the same shape and dtype on all ranks: pad, or all_gather the sizes first",
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),

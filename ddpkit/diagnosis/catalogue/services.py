@@ -172,7 +172,7 @@ ENTRIES = (
         cause="this host cannot reach {host|the server} for a download. Compute nodes often have no internet access",
         probe="on that node: curl -sSI https://{host|NAME}; env | grep -i proxy",
         fix="run that download once on the login node, into a directory that all nodes share: TORCH_HOME=/shared/torch "
-        "for models of torch.hub and torchvision, `root=` for data sets. Then add --env TORCH_HOME=/shared/torch",
+        "for models of torch.hub and torchvision, `root=` for data sets. Then export TORCH_HOME=/shared/torch",
         link="https://docs.pytorch.org/docs/stable/hub.html#where-are-my-downloaded-models-saved",
     ),
     Entry(
@@ -194,7 +194,7 @@ ENTRIES = (
         cause="this host cannot reach {host|the server}. Compute nodes often have no internet access",
         probe="on that node: curl -sSI https://{host|huggingface.co}",
         fix="download it on the login node into a shared cache: `HF_HOME=/shared/hf huggingface-cli download NAME`. "
-        "Then add --env HF_HOME=/shared/hf --env HF_HUB_OFFLINE=1",
+        "Then export HF_HOME=/shared/hf HF_HUB_OFFLINE=1",
         link="https://huggingface.co/docs/transformers/installation#offline-mode",
     ),
     Entry(
@@ -213,7 +213,7 @@ ENTRIES = (
         ),
         cause="the model or data set was not found under this name, is gated, or the process has no token with access",
         probe="on that node: huggingface-cli whoami; for a local directory: ls PATH",
-        fix="accept the licence on its page and pass a token (--env HF_TOKEN), or correct the name or path",
+        fix="accept the licence on its page and pass a token (export HF_TOKEN), or correct the name or path",
         link="https://huggingface.co/docs/hub/models-gated",
     ),
     Entry(
@@ -229,7 +229,7 @@ ENTRIES = (
         cause="the server rejects requests: too many came from this address or account in a short time. Usual: each rank "
         "downloads on its own",
         probe="count the requests in the log: grep -cE '429|Too Many Requests|[Rr]ate limit' LOG",
-        fix="download on one rank, or before the run, into a shared cache. Then add --env HF_HUB_OFFLINE=1. Requests "
+        fix="download on one rank, or before the run, into a shared cache. Then export HF_HUB_OFFLINE=1. Requests "
         "with a token have higher limits. For one process: wait some minutes, and set max_workers=1",
         link="https://huggingface.co/docs/hub/rate-limits",
     ),
@@ -242,7 +242,7 @@ ENTRIES = (
         cause="the server's certificate is not trusted. A proxy of the site replaces it, the clock is wrong, or the "
         "image has no CA certificates",
         probe="date; curl -v https://huggingface.co 2>&1 | grep -i issuer",
-        fix="--env SSL_CERT_FILE=/path/to/site-ca.pem --env REQUESTS_CA_BUNDLE=/path/to/site-ca.pem. In the image: "
+        fix="export SSL_CERT_FILE=/path/to/site-ca.pem REQUESTS_CA_BUNDLE=/path/to/site-ca.pem. In the image: "
         "apt-get install ca-certificates",
         link="https://requests.readthedocs.io/en/latest/user/advanced/#ssl-cert-verification",
     ),
@@ -260,7 +260,7 @@ ENTRIES = (
         explains=("hub-no-access",),
         cause="wandb has no valid API key on this host, and a rank cannot ask for one",
         probe="ls -l ~/.netrc on that node; env | grep WANDB_",
-        fix="run `wandb login` once if the home directory is shared, or pass --env WANDB_API_KEY. Without a key: --env "
+        fix="run `wandb login` once if the home directory is shared, or export WANDB_API_KEY. Without a key: export "
         "WANDB_MODE=offline",
         link="https://docs.wandb.ai/guides/track/environment-variables",
     ),
@@ -278,8 +278,8 @@ ENTRIES = (
         cause="wandb did not reach its server in time[ ({reason})]. Compute nodes often have no internet access, or need a "
         "proxy",
         probe="on that node: curl -sSI https://api.wandb.ai; env | grep -iE 'proxy|WANDB_'",
-        fix="--env WANDB_MODE=offline, and `wandb sync` on the login node later. With access through a proxy: --env "
-        "HTTPS_PROXY=http://HOST:PORT, or a longer time: --env WANDB_INIT_TIMEOUT=300. Start wandb on rank 0 only",
+        fix="export WANDB_MODE=offline, and `wandb sync` on the login node later. With access through a proxy: export "
+        "HTTPS_PROXY=http://HOST:PORT, or a longer time: export WANDB_INIT_TIMEOUT=300. Start wandb on rank 0 only",
         link="https://github.com/wandb/wandb/issues/7671",
     ),
     Entry(
@@ -296,8 +296,8 @@ ENTRIES = (
         cause="wandb starts a process of its own on the host, and that one did not start in time. Many ranks start it at "
         "once, the file system is slow, or processes are limited",
         probe="ulimit -u; df -h ${TMPDIR:-/tmp} ~; the end of wandb/debug-internal.log",
-        fix="start wandb on rank 0 only, and give it more time: --env WANDB__SERVICE_WAIT=300. Put its files on a local disk: "
-        "--env WANDB_DIR=/tmp",
+        fix="start wandb on rank 0 only, and give it more time: export WANDB__SERVICE_WAIT=300. Put its files on a local disk: "
+        "export WANDB_DIR=/tmp",
         link="https://docs.wandb.ai/support/initstarterror_error_communicating_wandb_process/",
     ),
     Entry(
@@ -312,7 +312,7 @@ ENTRIES = (
         cause="the account of the API key cannot write to this entity or project of wandb, or no such entity exists",
         probe="wandb status; env | grep WANDB_; the arguments entity= and project= of wandb.init",
         fix="correct WANDB_ENTITY and the project, or use a key of an account with access: wandb login --relogin. To train "
-        "without it: --env WANDB_MODE=offline",
+        "without it: export WANDB_MODE=offline",
         link="https://docs.wandb.ai/support/resolve_permission_errors_logging_run/",
     ),
     Entry(
@@ -342,7 +342,7 @@ ENTRIES = (
         cause="MLflow's server did not accept a request[ (HTTP {code})]: {url}. It is not reachable from this host (localhost "
         "is another host there), needs a login, or does not run",
         probe="on that node: echo $MLFLOW_TRACKING_URI; curl -sSI $MLFLOW_TRACKING_URI",
-        fix="set --env MLFLOW_TRACKING_URI=http://HOST:5000 to the server's name in the network, with "
+        fix="set MLFLOW_TRACKING_URI=http://HOST:5000 to the server's name in the network, with "
         "MLFLOW_TRACKING_TOKEN where it needs a login. Without a server: MLFLOW_TRACKING_URI=file:/shared/mlruns",
         link="https://mlflow.org/docs/latest/self-hosting/architecture/tracking-server/",
     ),
@@ -368,7 +368,7 @@ ENTRIES = (
         cause="{tracker} has no address or key on this host",
         probe="on that node: ls -l ~/clearml.conf ~/.comet.config; env | grep -E 'CLEARML|COMET'",
         fix="run its setup once with a shared home directory (clearml-init), or pass the keys to the ranks: "
-        "--env CLEARML_API_ACCESS_KEY --env CLEARML_API_SECRET_KEY, COMET_API_KEY. Trainer without "
+        "export CLEARML_API_ACCESS_KEY CLEARML_API_SECRET_KEY, COMET_API_KEY. Trainer without "
         "trackers: --report_to none",
         link="https://clear.ml/docs/latest/docs/clearml_sdk/clearml_sdk_setup",
     ),
