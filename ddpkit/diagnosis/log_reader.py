@@ -58,7 +58,8 @@ _FULL_PLACES = {
 _NUMBERED_PLACES = {
     "global-rank-as-gpu": re.compile(r"/torch/distributed/(?:_shard/|checkpoint/|distributed_c10d\.py)")
 }
-# Code that gets tensors of the optimizer's state, and objects that other ranks sent.
+# Code of ZeRO's step; code that gets tensors of the optimizer's state, and objects that other ranks sent.
+_OFFLOADED_PLACES = {"zero-offload-device": re.compile(r"/deepspeed/runtime/zero/stage\w*\.py")}
 _SIZED_PLACES = {"optimizer-step-sizes": re.compile(r"/torch/optim/\w+\.py")}
 _LOADED_PLACES = {
     "object-collective-broken": re.compile(
@@ -71,6 +72,7 @@ _PLACES = {
     "disk-full": _FULL_PLACES,
     "quota": _FULL_PLACES,
     "invalid-device-ordinal": _NUMBERED_PLACES,
+    "devices-differ": _OFFLOADED_PLACES,
     "shapes-differ": _SIZED_PLACES,
     "checkpoint-broken": _LOADED_PLACES,
     "broken-pipe": _TRACKER_PLACES,
@@ -111,8 +113,9 @@ _CALLER = re.compile(
 )
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
-    r"(?:^|[.!?;:,] | - )((?:[Pp]lease|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure|Consider|Either"
-    r"|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
+    r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
+    r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure"
+    r"|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
 )
 _ABOUT_BUGS = re.compile(r"(?i)report (?:a|this) (?:bug|issue)|(?:file|open|raise) an issue|feature request")
 
@@ -144,7 +147,8 @@ class LogReader:
         matcher = catalogue_matcher()
         watched = matcher.words | _TRACEBACK_WORDS
         for index, line in enumerate(self.lines):
-            if ("Error: " in line or "Exception: " in line) and len(self._bare) < MAX_MATCHES:
+            named = "Error: " in line or "Exception: " in line or line.rstrip().endswith(("Error", "Exception"))
+            if named and len(self._bare) < MAX_MATCHES:
                 _append(self._bare, tracebacks.read_bare_exception(self.lines, index))
             words = WORDS.findall(line.lower())
             if watched.isdisjoint(words):
@@ -411,7 +415,8 @@ class LogReader:
         origin = trace.origin()
         if origin.text or not origin.kind.endswith("AssertionError"):
             return None
-        for index in range(origin.number - 1, max(trace.start, origin.number - FRAME_LINES), -1):
+        start = trace.start if trace.own else 0  # without a header, the frames stand above it
+        for index in range(origin.number - 1, max(start, origin.number - FRAME_LINES), -1):
             if self._code(index).startswith("assert "):
                 return index
             if tracebacks.is_frame(self.lines[index]):

@@ -46,6 +46,7 @@ IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run
 _LOGGED = re.compile(r"\W{0,2}(?:INFO|DEBUG|WARNING)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:")  # a logger's line: no message
 MAX_LINES = 1500  # lines of one rank that a traceback may have
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
+MAX_CUT_LINES = 200  # lines above an exception without a header that are searched for its frames
 MAX_MESSAGE_LINES = 12  # lines of an exception's message that are looked at
 
 
@@ -324,13 +325,27 @@ def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     if (
         error is None
         or not error["name"].endswith(("Error", "Exception"))
-        or not re.search("[A-Za-z]{3}", error["text"] or "")
+        or not (re.search("[A-Za-z]{3}", error["text"] or "") or (index and is_code(lines, index - 1)))
         or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"])))
     ):
         return None  # `MeanSquaredError: 0.25` is none, nor is `  Error: Function not implemented (38)` of MPI
     trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)
-    trace.raised.append(_raised(error, index, []))
+    trace.raised.append(_raised(error, index, _frames_above(lines, index)))
     return trace
+
+
+def _frames_above(lines: Sequence[str], index: int) -> list[tuple[str, int, str]]:
+    """Return the frames just above an exception, where the header of its traceback is not in the log."""
+    speaker = split_prefix(visible_line(lines[index])).speaker
+    frames: list[tuple[str, int, str]] = []
+    for above in range(index - 1, max(-1, index - MAX_CUT_LINES), -1):
+        prefixed = split_prefix(visible_line(lines[above]))
+        frame = _FRAME.match(prefixed.text)
+        if frame:
+            frames.insert(0, (frame["file"], int(frame["line"]), frame["where"] or ""))
+        elif prefixed.speaker != speaker or prefixed.text[:1] not in (" ", "\t"):
+            break
+    return frames
 
 
 def read_syntax_error(lines: Sequence[str], index: int) -> Traceback | None:

@@ -554,6 +554,7 @@ Traceback (most recent call last):
     {call}
 OSError: {error}
 """
+APART = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
 SIZES = "The size of tensor a (8192384) must match the size of tensor b (262156288) at non-singleton dimension 0"
 
 
@@ -573,6 +574,8 @@ SIZES = "The size of tensor a (8192384) must match the size of tensor b (2621562
         ("torch/nn/functional.py", SIZES, "shapes-differ"),
         ("torch/distributed/distributed_c10d.py", "EOFError: Ran out of input", "object-collective-broken"),
         ("torch/serialization.py", "EOFError: Ran out of input", "checkpoint-broken"),
+        ("deepspeed/runtime/zero/stage3.py", APART, "zero-offload-device"),
+        ("torch/nn/functional.py", APART, "devices-differ"),
     ],
 )
 def test_the_place_of_an_error_shows_its_cause(file: str, error: str, known: str) -> None:

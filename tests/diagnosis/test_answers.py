@@ -317,6 +317,8 @@ def test_the_advice_of_a_message_is_repeated() -> None:
         ("unable to pad, you should activate truncation", "you should activate truncation"),
         ("INTERNAL ASSERT FAILED, please report a bug to PyTorch.", ""),
         ("a set of values is empty", ""),
+        ("several GPUs would take much work. Please understand!", ""),
+        ("the weights are parts. To save them in 16bit, set `gather` to True", "To save them in 16bit, set `gather`"),
     ):
         first = of(HEAD + frame + f"ValueError: {message}\n").first
         assert first is not None
@@ -337,3 +339,18 @@ def test_a_rank_without_memory_is_the_reason_of_ranks_out_of_step() -> None:
     first = of(full + HEAD + frame + error).first
     assert first is not None
     assert (first.id, first.kind) == ("cuda-out-of-memory", "cause")
+
+
+def test_the_frames_of_an_excerpt_belong_to_the_exception_below_them() -> None:
+    """Posted logs often begin below the header of a traceback."""
+    first = of(
+        '[rank1]:   File "/work/megatron/training/training.py", line 1555, in training_log\n'
+        "[rank1]:     assert decoupled_learning_rate is not None\n"
+        "[rank1]: AssertionError\n"
+    ).first
+    assert first is not None
+    assert first.summary == (
+        "rank 1's own exception: AssertionError (assert decoupled_learning_rate is not None) "
+        "at /work/megatron/training/training.py:1555 in training_log"
+    )
+    assert of("MyError\n  File listing\nAssertionError\n").first is None

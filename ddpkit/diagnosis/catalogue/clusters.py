@@ -120,6 +120,7 @@ ENTRIES = (
             r"\bLocalRayletDiedError\b",
             r"Raylet failed\. Shutting down",
             r"node manager has mistakenly been marked (?:as )?dead",
+            r"Worker exit detail: Owner's node has crashed",
         ),
         explains=("ray-actor-died",),
         cause="Ray lost a node[, {host}]. Its raylet was killed (full memory, a preempted machine, a time limit), or did not "

@@ -684,6 +684,7 @@ ENTRIES = (
             r"AlgorithmError: (?:framework error|Exit Code: (?P<code>\d+))",
             r"Submitted script failed with a non-zero exit code; see the driver log",
             r"Essential container in task exited",
+            r"TrainingFailedError: The Ray Train run failed",
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
@@ -765,6 +766,7 @@ ENTRIES = (
             r"\bActorUnavailableError\b",
             r"\bWorkerCrashedError\b",
             r"\bOwnerDiedError\b",
+            r"\bObjectLostError\b",
         ),
         context=r"^(?:\([^)]*\))?\s*ip: (?P<host>[\w.-]+)|Worker IP address: (?P<address>[\w.-]+)",
         cause="Ray lost a worker process[ on {host}]. Most often the host's memory was full and it was killed; otherwise it "
@@ -795,12 +797,14 @@ ENTRIES = (
         patterns=(
             r"No available memory for the cache blocks",
             r"max seq len \((?P<length>\d+)\) is larger than the maximum number of tokens that can be stored in KV cache \((?P<room>\d+)\)",
+            r"larger than the available KV cache memory",
+            r"Not enough memory\. Please try (?:to increase|increasing) --mem-fraction-static",
         ),
         explains=("vllm-engine-failed", "ray-actor-died"),
-        cause="the weights leave too little memory of the GPU for vLLM's cache[: it has room for {room} tokens, and the model "
+        cause="the weights leave too little memory of the GPU for the cache of vLLM or SGLang[: it has room for {room} tokens, and the model "
         "may use {length}]",
         probe="the line with `KV cache` in the log; nvidia-smi",
-        fix="pass a smaller --max-model-len, a higher --gpu-memory-utilization, or a larger --tensor-parallel-size. A "
+        fix="pass a smaller --max-model-len, a higher --gpu-memory-utilization (SGLang: --mem-fraction-static), or a larger --tensor-parallel-size. A "
         "quantised model needs less",
         link="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
     ),
@@ -814,6 +818,8 @@ ENTRIES = (
             r"\bEngineDeadError\b",
             r"Engine process failed to start",
             r"WorkerProc initialization failed due to an exception in a background process",
+            r"[Rr]ank \d+ scheduler (?:is dead|died during initialization)",
+            r"Received sigquit from a child process",
         ),
         cause="the engine's process ended. Its own error is above",
         probe="the lines before it, of the worker that failed first",
@@ -1147,5 +1153,18 @@ ENTRIES = (
         probe="on that host: nvidia-smi | head -4; in the container: python -c 'import torch; print(torch.cuda.is_available())'",
         fix="use an image for the driver's CUDA version, or update the driver of the host",
         link="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    ),
+    Entry(
+        id="ray-worker-ended",
+        title="Worker exits unexpectedly by a signal. The process receives a SIGTERM",
+        kind="consequence",
+        patterns=(r"Worker exit detail: Worker exits unexpectedly by a signal\. .*\bSIGTERM\b",),
+        explains=("ray-actor-died",),
+        cause="a worker of Ray was ended with SIGTERM, and did not crash: by the end of the job, `ray stop`, a scheduler or a person. "
+        "At the end of a training it is harmless",
+        probe="the lines before it: whether the training was complete; the scheduler's record of this job",
+        fix="if the training was complete, nothing. Otherwise find what ended the job: a time limit, a preemption, or the driver's own "
+        "error above",
+        link="https://github.com/verl-project/verl/issues/1986",
     ),
 )

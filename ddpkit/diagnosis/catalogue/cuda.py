@@ -25,6 +25,8 @@ ENTRIES = (
             r"\bHIP error: out of memory",
             r"OutOfMemoryError: Allocation on device",
             r"CUDNN_STATUS_ALLOC_FAILED",
+            r"No executable batch size found, reached zero",
+            r"CUDA Error: out of memory at ",
         ),
         cause="the GPU's memory is full. The model, batch or sequence is too large, or another process uses a part of "
         "it. At the very start, that is usually a rank of an earlier run",
@@ -142,6 +144,7 @@ ENTRIES = (
             r"NCCL WARN Cuda failure (?:\d+ )?'named symbol not found'",
             r"'(?P<capability>sm_\w+)' is not a recognized processor for this target",
             r"Value '(?P<capability>sm_\w+)' is not defined for option 'gpu-name'",
+            r"PTX \.version \S+ does not support \.target (?P<capability>sm_\w+)",
         ),
         explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "compile-failed"),
         cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "
@@ -177,6 +180,8 @@ ENTRIES = (
             r"cuda is not available\. Please check your installation",
             r"ValueError: Type fp16 is not supported",
             r"\b0 active drivers \(\[\]\)",
+            r"Unable to proceed, no GPU resources available",
+            r"cannot find any torch accelerator\? You need a GPU",
         ),
         explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "
@@ -314,6 +319,7 @@ ENTRIES = (
             r"\bCUBLAS_STATUS_(?P<status>NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED|ARCH_MISMATCH|MAPPING_ERROR)\b when calling",
             r"\bcublasLt ran into an error",
             r"in function \w*cublas\w*: (?:cuBLAS|CUBLAS) Error: (?P<status>[\w ]+)",
+            r"Unable to find suitable cuBLAS GEMM algorithm",
         ),
         cause="a call of cuBLAS, cuFFT or cuSOLVER failed on the GPU. The GPU's memory is full, an index was out of range "
         "before, or the library is not torch's or too old for this GPU",
@@ -329,6 +335,7 @@ ENTRIES = (
             r"can't create new processes if CUDA is already initialized",
             r"To launch a multi-GPU training from your notebook",
             r"DECORDError: .*\bCUDA: initialization error",
+            r"has been initialized before the `notebook_launcher` could create a forked subprocess",
         ),
         cause="the script used CUDA before it forked a process (DataLoader workers, multiprocessing, or ranks of a "
         "notebook)",

@@ -11,6 +11,8 @@ ENTRIES = (
         patterns=(
             r"been loaded with `device_map='auto'` in any distributed mode",
             r"loaded in \S+(?: or \S+)? precision on a different device than the one you're training on",
+            r"model contains `DTensor` parameters, which is incompatible with DDP",
+            r"precision on multiple devices(?:\.| in any distributed mode)",
         ),
         cause="device_map='auto' spreads one model over all GPUs, and each rank needs a whole model of its own",
         probe="grep -n device_map in the script and its configuration",
@@ -156,6 +158,7 @@ ENTRIES = (
             r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
             r"The world size \((?P<world>\d+)\) must be divisible by",
             r"Invalid rank \d+, rank should be in the interval \[0, \d+\]",
+            r"\(global_num_gpus / pp_size\) / mp_size (?P<layout>\[.*\]) must be a whole number",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
         "rank calls a collective of a group to which it does not belong",
@@ -432,7 +435,14 @@ ENTRIES = (
     Entry(
         id="dataset-empty",
         title="num_samples should be a positive integer value, but got num_samples=0",
-        patterns=(r"num_samples should be a positive integer value, but got num_samples=0",),
+        patterns=(
+            r"num_samples should be a positive integer value, but got num_samples=0",
+            r"Error: .*need at least one array to concatenate",
+            r"Error: No valid data found in (?P<path>[\w.-]+?)\.?$",
+            r"Error: Found 0 images in subfolders of (?P<path>\S+?)\. ",
+            r"Error: .*No labels found in (?P<path>[^,\s]+)",
+            r"Error: Cannot find valid (?:samples), check `data/README\.md`",
+        ),
         cause="the data set is empty on this rank: its path or pattern matches no file, a filter removed all samples, or "
         "there are fewer shards than ranks",
         probe="on this host: ls the data directory; print(len(dataset))",
@@ -459,9 +469,10 @@ ENTRIES = (
             r"Tensor on device \S+ is not on the expected device",
         ),
         cause="a tensor and the model are on different devices. A batch was not moved, or the script uses cuda:0 "
-        "instead of the rank's own GPU",
+        "instead of the rank's own GPU. Or device_map='auto' has spread the model over the GPUs of all ranks",
         probe="grep -n 'cuda:0\\|\\.cuda()' train.py",
-        fix="use device = torch.device('cuda', LOCAL_RANK) everywhere, and batch.to(device)",
+        fix="use device = torch.device('cuda', LOCAL_RANK) everywhere, and batch.to(device). Under a launcher: no device_map='auto', but "
+        "device_map={'': LOCAL_RANK}",
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html",
     ),
     Entry(
@@ -621,6 +632,9 @@ ENTRIES = (
         patterns=(
             r"Error\(s\) in loading state_dict for (?P<model>\w+)",
             r"size mismatch for \S+: copying a param with shape",
+            r"CheckpointingException: Global shape mismatch for loaded",
+            r"Error converting the state dict\. Found unexpected key",
+            r"Attempted to load weight \(torch\.Size\(.*\)\) into parameter",
         ),
         cause="the checkpoint belongs to another model: layers or sizes differ. If all names begin with `module.`, it "
         "was saved from inside DDP",
@@ -790,6 +804,7 @@ ENTRIES = (
         patterns=(
             r"copying a param with shape torch\.Size\(\[0\]\) from checkpoint",
             r"copying a param with shape torch\.Size\(\[1\]\) from checkpoint, .*current model is torch\.Size\(\[\d+, \d",
+            r"Attempted to load weight \(torch\.Size\(\[0\]\)\) into parameter",
         ),
         explains=("checkpoint-mismatch",),
         cause="the checkpoint has empty tensors in place of weights. It was saved from a model that ZeRO-3 or FSDP had "
@@ -797,7 +812,8 @@ ENTRIES = (
         probe='python -c \'import sys, torch; print({k: v.shape for k, v in torch.load(sys.argv[1], map_location="cpu").'
         "items()})' CHECKPOINT",
         fix="make the weights from DeepSpeed's own checkpoint: python zero_to_fp32.py CHECKPOINT_DIRECTORY OUTPUT. For the "
-        "next: stage3_gather_16bit_weights_on_model_save true, or accelerator.get_state_dict(model)",
+        "next: stage3_gather_16bit_weights_on_model_save true, or accelerator.get_state_dict(model). "
+        "For vLLM: deepspeed.zero.GatheredParameters(params) around the update, or ZeRO stage 2",
         link="https://github.com/huggingface/sentence-transformers/pull/1215",
     ),
     Entry(
@@ -939,6 +955,7 @@ ENTRIES = (
         patterns=(
             r"DDPOptimizer backend: Found a higher order op",
             r"does not know how to trace method `set_runtime_stats_and_log`",
+            r"BackendCompilerFailed: (?:backend=')?compile_fn'? raised",
         ),
         cause="torch.compile cannot compile this model together with DDP: DDP splits the graph, or the wrapper of DDP itself "
         "is compiled",

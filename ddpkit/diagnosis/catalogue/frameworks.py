@@ -196,12 +196,13 @@ ENTRIES = (
             r"Do not set `(?P<name>\w+)` in the DeepSpeed config",
             r"When using `deepspeed_config_file`, the following accelerate config variables will be ignored: (?P<name>.*)",
             r"AssertionError: (?P<name>(?:bf16|bfloat16) and fp16|fp16 and (?:bf16|bfloat16)) modes cannot be simultaneously enabled",
+            r"given (?P<name>deepspeed configs) in the deepspeed arguments and deepspeed\.initialize",
         ),
         cause="the same thing is set in two places, in the DeepSpeed configuration and in the code or the launcher's "
         "configuration: {name}",
         probe="grep -nE 'optimizer|scheduler|fp16|bf16|gradient_accumulation' of the DeepSpeed configuration; accelerate env",
         fix="set it in one place: remove it from the DeepSpeed file, or from the code. With accelerate, an optimizer in the file "
-        "needs accelerate.utils.DummyOptim (and DummyScheduler) in the code",
+        "needs accelerate.utils.DummyOptim (and DummyScheduler) in the code. In deepspeed.initialize: config=, or args with deepspeed_config, not both",
         link="https://huggingface.co/docs/accelerate/usage_guides/deepspeed",
     ),
     Entry(
@@ -336,8 +337,11 @@ ENTRIES = (
     Entry(
         id="dispatched-batches-differ",
         title="accelerate: Sizes of tensors must match except in dimension 0, in _fetch_batches",
-        patterns=(r"Sizes of tensors must match except in dimension",),
-        needs=r"accelerate/data_loader\.py.*_fetch_batches",
+        patterns=(
+            r"Sizes of tensors must match except in dimension",
+            r"can't use batches of different size with `dispatch_batches=True`",
+        ),
+        needs=r"accelerate/data_loader\.py.*_fetch_batches|with `dispatch_batches=True`",
         explains=("shapes-differ",),
         cause="rank 0 reads the data for all ranks (dispatch_batches, the default of an IterableDataset), and joins batches of "
         "different lengths",
@@ -407,6 +411,7 @@ ENTRIES = (
             r"use `FORCE_TORCHRUN=1` to launch DeepSpeed",
             r"should be run via a distributed launcher",
             r"DeepSpeed is not compatible with MP\. n_gpu: \d+, local_world_size: 1",
+            r"Please launch distributed training with `llamafactory-cli` or `torchrun`",
         ),
         cause="the program was started as one process without a launcher, and needs one: it found no RANK and WORLD_SIZE",
         probe="env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK)='",
@@ -451,7 +456,10 @@ ENTRIES = (
     Entry(
         id="output-not-empty",
         title="Output directory already exists and is not empty. Use --overwrite_output_dir to overcome",
-        patterns=(r"Output directory \(?(?P<path>[^\s)]+)\)? already exists and is not empty",),
+        patterns=(
+            r"Output directory \(?(?P<path>[^\s)]+)\)? already exists and is not empty",
+            r"Checkpoint directory (?P<path>\S+) \(\d+\) already exists\. Please manually override",
+        ),
         cause="{path} holds files of an earlier run, and the script does not write over them",
         probe="ls {path}",
         fix="another --output_dir, --overwrite_output_dir true, or --resume_from_checkpoint to continue the earlier run",
@@ -508,5 +516,261 @@ ENTRIES = (
         fix="torch.multiprocessing.set_sharing_strategy('file_system') at the top of the script, or build the model inside of the "
         "spawned function",
         link="https://github.com/eric-mitchell/direct-preference-optimization/issues/14",
+    ),
+    Entry(
+        id="zero3-parameter-replaced",
+        title="'Parameter' object has no attribute 'ds_id', 'ds_numel', 'ds_status'",
+        patterns=(r"'(?:Parameter|Tensor|Params4bit|Int8Params)' object has no attribute '(?P<name>ds_\w+)'",),
+        cause="ZeRO-3 met a parameter that it has not partitioned: it has no {name}. The code replaced a parameter or added one "
+        "after DeepSpeed took the model (an adapter, a resized embedding). Or it loaded a quantised model under ZeRO-3",
+        probe="grep -rnE 'nn.Parameter\\(|resize_token_embeddings|get_peft_model|load_in_[48]bit' of the script and the model's code",
+        fix="add all modules before deepspeed.initialize or accelerator.prepare, and change values with param.data.copy_() in "
+        "place of a new nn.Parameter. For a quantised model: ZeRO stage 2. Otherwise: pip install -U deepspeed peft transformers",
+        link="https://github.com/baichuan-inc/Baichuan2/issues/215",
+    ),
+    Entry(
+        id="zero-offload-device",
+        title="Expected all tensors to be on the same device, cuda:0 and cpu, in unscale_and_clip_grads of DeepSpeed",
+        cause="DeepSpeed itself mixes the CPU and the GPU in a step of ZeRO with offload. Some of its releases do that, for "
+        "example 0.14.2; the script is not the reason",
+        probe="pip show deepspeed; grep -n offload -A3 of the DeepSpeed configuration",
+        fix="pip install -U deepspeed transformers accelerate, or another release of DeepSpeed. To test: no offload_optimizer in the "
+        "configuration",
+        link="https://github.com/hiyouga/LLaMA-Factory/issues/3583",
+    ),
+    Entry(
+        id="optimizer-of-other-parameters",
+        title="A parameter in the optimizer couldn't be switched to its sharded version; Parameters missing after FSDP2 wrapping",
+        patterns=(
+            r"parameter in the optimizer couldn't be switched to its sharded version",
+            r"Parameters missing after FSDP2 wrapping: (?P<name>.+)",
+            r"FSDP2 mapping failed \(missing: (?P<name>.+?)\)\.",
+            r"model and (?:an )?optimizer must be passed together to `Accelerator",
+            r"model and the optimizer parameters are not on the same device",
+        ),
+        cause="the optimizer holds parameters that are not those of the wrapped model[: {name}]. It was made from another model "
+        "or before a move to the GPU, or two layers share one weight",
+        probe="grep -nE 'optim|accelerator.prepare|\\.to\\(' of the script; print(model.config.tie_word_embeddings)",
+        fix="make the optimizer from model.parameters() just before, and pass both in one call: model, optimizer = "
+        "accelerator.prepare(model, optimizer). For shared weights: pip install -U accelerate, or fsdp_version: 1",
+        link="https://github.com/huggingface/accelerate/issues/3821",
+    ),
+    Entry(
+        id="gather-not-a-tensor",
+        title="Unsupported types (<class 'NoneType'>) passed to `_gpu_broadcast_one`; Batch does not contain any data (`None`)",
+        patterns=(
+            r"Unsupported types \((?P<name><class '[^']+'>)\) passed to `",
+            r"Batch does not contain any data \(`None`\)",
+            r"Can only find the batch size of tensors but got (?P<name><class '[^']+'>)",
+        ),
+        cause="accelerate is to send a value to other ranks, and it is no tensor[: {name}]. In training, an iterable data set "
+        "has ended early or holds text. In an evaluation, the model returns None or an object",
+        probe="print({k: type(v) for k, v in batch.items()}); print({k: type(v) for k, v in model(**batch).items()})",
+        fix="for an iterable data set: dispatch_batches=False (accelerator_config), and a max_steps that the data allows. In an "
+        "evaluation: prediction_loss_only=True, or name the other outputs in ignore_keys",
+        link="https://github.com/huggingface/transformers/issues/32090",
+    ),
+    Entry(
+        id="quantised-model-trained",
+        title="You cannot perform fine-tuning on purely quantized models. Please attach trainable adapters",
+        patterns=(
+            r"cannot perform fine-tuning on purely quantized models",
+            r"quantized with (?P<name>\S+) but that quantization method do(?:es)? not support training",
+        ),
+        cause="the weights of the model are quantised[ ({name})], and such weights cannot be trained. The model has no adapter, "
+        "or the adapter was merged into it",
+        probe="print(model.config.quantization_config, getattr(model, 'peft_config', None))",
+        fix="add an adapter: get_peft_model(prepare_model_for_kbit_training(model), LoraConfig(...)), or peft_config=... of "
+        "the trainer. Or load the model without load_in_4bit and load_in_8bit",
+        link="https://huggingface.co/docs/transformers/peft",
+    ),
+    Entry(
+        id="quantised-weights-lost",
+        title="FP4 quantization state not initialized; Blockwise quantization only supports 16/32-bit floats, but got torch.uint8",
+        patterns=(
+            r"quantization state not initialized",
+            r"Blockwise quantization only supports 16/32-bit floats, but got (?P<name>torch\.\w+)",
+            r"'(?:Params4bit|Int8Params)' object has no attribute '(?!ds_)\w+'",
+            r"'Parameter' object has no attribute '(?:S?CB|quant_state)'",
+        ),
+        cause="bitsandbytes got weights without their quantisation state, or weights that are quantised already[ ({name})]. FSDP, "
+        "ZeRO-3 or a device_map moved or loaded them in another way than bitsandbytes does",
+        probe="pip list | grep -iE 'bitsandbytes|accelerate|transformers|peft'; grep -rnE 'offload|cpu_ram_efficient|device_map' of the configuration",
+        fix="load the model on the rank's own GPU: device_map={'': LOCAL_RANK}. For FSDP: bnb_4bit_quant_storage=torch.bfloat16 "
+        "and the newest bitsandbytes. For DeepSpeed: ZeRO stage 2",
+        link="https://huggingface.co/docs/bitsandbytes/main/fsdp_qlora",
+    ),
+    Entry(
+        id="save-eval-steps-differ",
+        title="--load_best_model_at_end requires the save and eval strategy to match",
+        patterns=(
+            r"--load_best_model_at_end requires the saving steps .*but found (?P<used>\d+), which is not .*multiple of (?P<wanted>\d+)",
+            r"--load_best_model_at_end requires the (?:save and eval strategy|saving steps)",
+        ),
+        cause="the Trainer is to keep the best checkpoint, so each checkpoint needs an evaluation. The run saves and evaluates at "
+        "different steps[: it saves each {used}, and evaluates each {wanted}]",
+        probe="grep -rnE 'load_best_model_at_end|(save|eval|evaluation)_(strategy|steps)' of the script and its configuration",
+        fix="set eval_strategy and save_strategy to the same value, and save_steps to a multiple of eval_steps. Or "
+        "load_best_model_at_end=False",
+        link="https://huggingface.co/docs/transformers/main_classes/trainer",
+    ),
+    Entry(
+        id="dataset-columns",
+        title="The model did not return a loss from the inputs; No columns in the dataset match the model's forward method",
+        patterns=(
+            r"model did not return a loss from the inputs, only the following keys: (?P<name>.+?)\. For",
+            r"No columns in the dataset match the model's forward method",
+            r"Invalid key: \d+ is out of bounds for size 0",
+        ),
+        cause="the columns of the data set are not the arguments of the model's forward. The Trainer removes other columns, so "
+        "batches are empty or have no labels",
+        probe="print(dataset.column_names); print(inspect.signature(model.forward))",
+        fix="tokenize first, so that the columns are input_ids, attention_mask and labels, or add them in a data collator. For a "
+        "collator that needs the raw columns: remove_unused_columns=False",
+        link="https://huggingface.co/docs/transformers/main_classes/trainer",
+    ),
+    Entry(
+        id="image-tokens-differ",
+        title="Image features and image tokens do not match: tokens: 1000, features 1024",
+        patterns=(
+            r"(?:[Ii]mage|[Vv]ideo|[Aa]udio) features and \w+ tokens do not match[:,] tokens: (?P<used>\d+), features:? (?P<wanted>\d+)",
+            r"Mismatch in `\w+` token count between text and `input_ids`",
+            r"number of (?:images|videos|audios) does not match the number of <\w+> tokens",
+            r"Number of images provided \((?P<wanted>\d+)\) does not match number of image placeholders \((?P<used>\d+)\)",
+        ),
+        cause="a sample's text has another number of image places than its images need[: {used}, not {wanted}]. A maximum length "
+        "cut the text, a place is missing in it, or preprocessor_config.json is of another version than the model",
+        probe="pip show transformers; grep -rnE 'max_length|cutoff_len|max_pixels|truncation' of the script and its configuration",
+        fix="raise max_length (cutoff_len), or make images smaller (max_pixels), and leave out samples that are too long. Put one "
+        "<image> into the text for each image. Otherwise: pip install -U transformers, and the preprocessor_config.json of this model",
+        link="https://github.com/hiyouga/EasyR1",
+    ),
+    Entry(
+        id="prompt-too-long",
+        title="Prompt length of 4834 is longer than the maximum model length of 4096; sequence_length=1081 is larger than max_length=1024",
+        patterns=(
+            r"[Pp]rompt length (?:of )?\(?(?P<wanted>\d+)\)? is longer than (?:the maximum model length of )?(?P<used>\d+)",
+            r"[Pp]rompt \(length (?P<wanted>\d+)\) is longer than the maximum model length of (?P<used>\d+)",
+            r"Error: .*[Pp]rompt length \((?P<wanted>\d+)\) exceeds \D*(?P<used>\d+)",
+            r"[Ss]equence_length=(?P<wanted>\d+) is larger than (?:self\.)?max_length=(?P<used>\d+)",
+            r"max_model_len \((?P<wanted>\d+)\) is greater than the derived max_model_len \((?:[\w.]+=)?(?P<used>\d+)",
+            r"sentence at index \S+ of size (?P<wanted>\d+) exceeds max_tokens limit of (?P<used>\d+)",
+        ),
+        cause="a prompt or sample of {wanted} tokens is longer than the limit of {used}. The limit is a setting, or what the model "
+        "was made for",
+        probe="grep -rnE 'max_(prompt|response|model|seq)?_?len|max_length|max_tokens|truncation|overlong' of the script and its configuration",
+        fix="leave out long samples (verl: data.filter_overlong_prompts=True; fairseq: --skip-invalid-size-inputs-valid-test), cut "
+        "them, or raise the limit. vLLM's max_model_len must hold the prompt and the response",
+        link="https://github.com/verl-project/verl/issues/544",
+    ),
+    Entry(
+        id="fp8-dimensions",
+        title="FP8 execution requires 2D input matrices with height divisible by 8 and width divisible by 16",
+        patterns=(r"FP8 execution requires", r"Tensor dimensions are not compatible for FP8 execution"),
+        cause="a matrix has a size that FP8 on this GPU cannot multiply. Rows must be a multiple of 8, and columns of 16. A batch "
+        "with an odd number of tokens, or a small layer, is not",
+        probe="the dims in the message: batch * sequence, and the layer's width",
+        fix="pad sequences to a multiple of 16 or 32 (pad_to_multiple_of), and drop the last batch. Or leave small layers out of "
+        "fp8_autocast",
+        link="https://github.com/NVIDIA/TransformerEngine/issues/1422",
+    ),
+    Entry(
+        id="unsloth-one-gpu",
+        title="Unsloth currently does not support multi GPU setups",
+        patterns=(r"Unsloth currently does not (?:support|work on) multi GPU setups",),
+        cause="this version of Unsloth trains on one GPU, and the process sees several",
+        probe="pip show unsloth; echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L",
+        fix="export CUDA_VISIBLE_DEVICES=0 before Python starts, without torchrun. For several GPUs: pip install -U unsloth "
+        "unsloth_zoo, or train without Unsloth (LLaMA-Factory: use_unsloth: false)",
+        link="https://github.com/unslothai/unsloth/issues/724",
+    ),
+    Entry(
+        id="vllm-weight-sync",
+        title="TCP client failed to connect/validate to host 0.0.0.0:51216",
+        patterns=(
+            r"TCP client failed to connect/validate to host (?P<host>\S+):51216\b",
+            r"client socket has timed out after \w+ while trying to connect to \((?P<host>[^,]+), 51216\)",
+        ),
+        explains=("master-unreachable", "master-address-bad"),
+        cause="a trainer of TRL does not reach port 51216 of {host}, over which it sends the weights to `trl vllm-serve`. The "
+        "server is on another host, its workers did not open the port, or both use one GPU",
+        probe="on the trainer's host: nc -vz {host} 51216; nvidia-smi: GPUs of the server and of the trainer",
+        fix="set vllm_server_host to the name or address of the server's host, also in place of 0.0.0.0, and open port 51216 "
+        "there. Give both other GPUs (CUDA_VISIBLE_DEVICES), and use one version of TRL and vLLM. Or vllm_mode='colocate'",
+        link="https://github.com/huggingface/trl/issues/4538",
+    ),
+    Entry(
+        id="class-count-differs",
+        title="The `num_classes` (80) in Shared2FCBBoxHead does not matches the length of `CLASSES` 20) in CocoDataset",
+        patterns=(
+            r"`num_classes` \((?P<wanted>\d+)\) in (?P<name>\w+) .*does not matches the length of `CLASSES` \(?(?P<used>\d+)\)",
+        ),
+        cause="{name} is made for {wanted} classes, and the data set has {used}",
+        probe="grep -rnE 'num_classes|classes *=|CLASSES' of the configuration",
+        fix="set num_classes of each head to {used}, or classes=(...) of each data set (train, val, test) to the right names. After "
+        "a change of CLASSES in the package: pip install -e . again",
+        link="https://mmdetection.readthedocs.io/en/latest/advanced_guides/customize_dataset.html",
+    ),
+    Entry(
+        id="chat-template-missing",
+        title="Cannot use chat template functions because tokenizer.chat_template is not set",
+        patterns=(r"because (?:this processor does not have a chat template|tokenizer\.chat_template is not set)",),
+        cause="the data is a conversation, and the tokenizer has no chat template. It is of a base model, or its files are "
+        "incomplete",
+        probe="python -c 'import transformers,sys; print(transformers.AutoTokenizer.from_pretrained(sys.argv[1]).chat_template)' MODEL",
+        fix="use the tokenizer of the chat or instruct model, or set tokenizer.chat_template before the trainer. Copy "
+        "chat_template.jinja and tokenizer_config.json with a model",
+        link="https://huggingface.co/docs/transformers/chat_templating",
+    ),
+    Entry(
+        id="registered-twice",
+        title="KeyError: 'SampleFrames is already registered in pipeline'; 'aimv2' is already used by a Transformers config",
+        patterns=(
+            r"KeyError: \W(?P<name>\w+) is already registered in ",
+            r"object named '(?P<name>\w+)' was already registered in '\w+' registry",
+            r"'(?P<name>[\w-]+)' is already used by a Transformers (?:config|model)",
+        ),
+        cause="two modules register {name} under one name. A package is there twice (installed, and as a directory), a class was "
+        "copied, or a newer release has that class of its own",
+        probe="pip list | grep -iE 'transformers|vllm|sglang|mm|detectron2'; grep -rn {name} of the project",
+        fix="for a model of transformers: update the package that registers it (vllm, sglang), or install the older transformers "
+        "that it requires. For a class of your own: another name, or register_module(force=True). Remove the second copy",
+        link="https://github.com/MCG-NJU/MGSampler/issues/3",
+    ),
+    Entry(
+        id="vllm-server-lost",
+        title="requests.exceptions.ConnectionError: Remote end closed connection without response, in vllm_client.py",
+        patterns=(
+            r"requests\.exceptions\.(?:ConnectionError|ReadTimeout): (?!.*(?:HTTPSConnectionPool|huggingface))",
+            r"RemoteDisconnected\('Remote end closed connection",
+        ),
+        needs=r"/vllm_client\.py",
+        explains=("hub-unreachable", "download-unreachable"),
+        cause="the vLLM server closed the connection of the trainer, or did not answer. Its process failed, or its GPU was full",
+        probe="the log of the vLLM server at that time; curl -sS http://HOST:8000/health",
+        fix="correct what the server's log shows, and start it again before the trainer. GPU memory: a lower "
+        "--gpu-memory-utilization, and GPUs of its own. Use one version of TRL (ms-swift) and vLLM on both sides",
+        link="https://github.com/huggingface/trl/issues/3622",
+    ),
+    Entry(
+        id="tensorboard-hparams",
+        title="ValueError: value should be one of int, float, str, bool, or torch.Tensor",
+        patterns=(r"value should be one of int, float, str, bool, or torch\.Tensor",),
+        cause="TensorBoard got a hyperparameter that is None, a list or a dict, and add_hparams accepts plain values only",
+        probe="grep -rnE 'add_hparams|log_hyperparams' of the code",
+        fix="pass str(value) for such values, or log without TensorBoard (EasyR1: trainer.logger)",
+        link="https://github.com/hiyouga/EasyR1/issues/315",
+    ),
+    Entry(
+        id="vllm-architecture",
+        title="Model architectures ['DeepseekOCRForCausalLM'] are not supported for now",
+        patterns=(r"Model architectures (?P<name>\[.*?\]) (?:are not supported for now|failed to be inspected)",),
+        explains=("vllm-engine-failed",),
+        cause="the installed vLLM does not serve models of the architecture {name}: it is older than the model, or could not import "
+        "its file",
+        probe="pip list | grep -iE 'vllm|transformers'; grep -n architectures of the model's config.json",
+        fix="pip install -U vllm, with the transformers that it requires, or another engine (SGLang). If it failed to be "
+        "inspected: correct the exception above that line",
+        link="https://docs.vllm.ai/en/latest/models/supported_models.html",
     ),
 )

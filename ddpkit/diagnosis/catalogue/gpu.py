@@ -99,6 +99,7 @@ ENTRIES = (
         explains=("cuda-out-of-memory", "vllm-engine-failed"),
         patterns=(
             r"Free memory on device .*?\((?P<reason>[\d.]+/[\d.]+ GiB)\) on startup is less than desired GPU memory utilization",
+            r"memory capacity is unbalanced\. Some GPUs may be occupied by other processes",
         ),
         cause="other processes use the memory of this GPU[ ({reason})]: a rank of an earlier run, or a process of another "
         "user or in a container. Or other ranks of this job use the same GPU",

@@ -38,6 +38,7 @@ ENTRIES = (
             r"Error: .*failed to resume from checkpoint (?P<path>\S+)",
             r"assert len\(self\.ckpt_list\) > 0",
             r"Trying to restore training state but checkpoint contains only the model",
+            r"ValueError: Tried to find (?P<path>\S+) but folder does not exist",
         ),
         cause="the run cannot resume from {path|this checkpoint}: no complete checkpoint is there. The run before ended while it saved, or "
         "only an adapter or the weights were saved",
@@ -113,9 +114,10 @@ ENTRIES = (
         patterns=(
             r"Target modules? (?P<modules>.+) not found in the base model",
             r"No modules were targeted for adaptation",
-            r"Please specify `target_modules` in `peft_config`",
+            r"Please specify `target_modules`.* ?in `peft_config`",
+            r"is not supported\. Currently, only the following modules are supported",
         ),
-        cause="peft finds no layers with the names in target_modules[: {modules}]. Each family of models names its layers in "
+        cause="peft finds no layers with the names in target_modules[: {modules}], or LoRA does not support what has such a name. Each family of models names its layers in "
         "its own way",
         probe="print([name for name, _ in model.named_modules()])",
         fix="pass target_modules='all-linear', or the names that this model has: q_proj and v_proj in Llama, query_key_value "
@@ -152,6 +154,8 @@ ENTRIES = (
             r"Found no valid file for the classes",
             r"Found 0 files in subfolders of: (?P<path>\S+)",
             r"No \(supported\) data files found in (?P<path>\S+)",
+            r"Error: Cannot open (?P<path>\S*dataset_info\.json) due to",
+            r"Error: Undefined dataset (?P<path>\S+) in dataset_info\.json",
         ),
         cause="the data is not, or not completely, at {path|its directory} on this host. The directory differs, is not mounted, "
         "or another rank is still downloading to it",
@@ -388,6 +392,7 @@ ENTRIES = (
             r"Unknown split \"(?P<name>[^\"]+)\"\. Should be one of (?P<known>\[[^\]]*\])",
             r"ValueError: Config name is missing\.",
             r"Instruction \"(?P<name>[^\"]+)\" corresponds to no data!",
+            r"Bad split: (?P<name>\S+)\. Available splits: (?P<known>\[[^\]]*\])",
         ),
         cause="the data set has no configuration or split[ {name}][: it has {known}], or needs the name of one. A cache of this host "
         "can hold other ones than the hub",

@@ -38,12 +38,21 @@ ENTRIES = (
             r"keyword argument '(?P<argument>\w+)'",
             r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite|forward_prefetch|use_orig_params|limit_all_gathers|use_flash_attention_2|attn_implementation|load_in_[48]bit)'",
             r"AttributeError: (?:type object )?'(?P<call>LLMEngine|AsyncLLMEngine|Trainer|Accelerator|TrainingArguments|DynamicCache|GenerationConfig|PretrainedConfig)'(?: object)? has no attribute '(?P<argument>\w+)'",
+            r"TypeError: (?:class `)?(?P<call>\w+)`?(?: in \S+)?: __init__\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
+            r"AttributeError: '(?P<call>HfTrainerDeepSpeedConfig|HfDeepSpeedConfig)' object has no attribute '(?P<argument>\w+)'",
+            r"AttributeError: property '(?P<argument>\w+)' of '(?P<call>\w*Tokenizer\w*)' object has no setter",
+            r"TypeError: (?P<call>\w+\._pad\(\)) got an unexpected keyword argument '(?P<argument>padding_side)'",
+            r"TypeError: (?P<call>\w+For(?:CausalLM|ConditionalGeneration|MaskedLM|\w+Classification)\.__init__\(\)) got an unexpected keyword argument '(?P<argument>\w+)'",
+            r"AttributeError: '(?P<call>\w*(?:GRPO|PPO|DPO|KTO|SFT|RLOO|Reward|Seq2Seq)\w*Trainer)' object has no attribute '(?P<argument>\w+)'",
+            r"AttributeError: '(?P<call>\w*(?:vLLM|SGLang|Rollout)\w*)' object has no attribute '(?P<argument>\w+)'",
         ),
         cause="two packages do not fit, or the script and a package. {call} is used with {argument}, which its installed "
         "version does not have",
         probe="pip list | grep -iE 'torch|transformers|accelerate|deepspeed|peft|trl'; pip check",
         fix="update the calling package, or install the other one in the version from its requirements: pip install -U "
-        "transformers accelerate. A method of your own that a library calls needs the argument, or **kwargs",
+        "transformers accelerate. A method of your own that a library calls needs the argument, or **kwargs. "
+        "A model with code of its own: its newest files, or the transformers_version in its config.json. A class in a "
+        "configuration of mmengine: remove that key",
         link="https://github.com/huggingface/transformers/issues/34699",
     ),
     Entry(
@@ -684,5 +693,19 @@ ENTRIES = (
         fix="install the Microsoft C++ Build Tools with `Desktop development with C++`, and start from their `x64 Native Tools Command "
         "Prompt`. Or install a wheel of the package, or use Linux or WSL",
         link="https://visualstudio.microsoft.com/visual-cpp-build-tools/",
+    ),
+    Entry(
+        id="extension-without-cuda",
+        title="nms_impl: implementation for device cuda:0 not found; Not compiled with GPU support",
+        patterns=(
+            r"\w+: implementation for device (?:cuda|npu|musa)\S* not found",
+            r"RuntimeError: Not compiled with GPU support",
+        ),
+        cause="an extension (mmcv, detectron2) was built without CUDA, or for another CUDA than torch has. It has code "
+        "for the CPU only",
+        probe="python -c 'import torch, mmcv.ops; print(torch.version.cuda, mmcv.ops.get_compiling_cuda_version())'; python -m detectron2.utils.collect_env",
+        fix="install a wheel for this torch and this CUDA (`mim install mmcv`). Or build it "
+        "where a GPU and nvcc are visible, with FORCE_CUDA=1 and MMCV_WITH_OPS=1",
+        link="https://github.com/open-mmlab/mmdetection/issues/6765",
     ),
 )

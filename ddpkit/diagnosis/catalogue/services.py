@@ -142,6 +142,7 @@ ENTRIES = (
             r"ConfigAttributeError: Missing key (?P<key>\w+)",
             r"[Ii]nterpolation key '(?P<key>[\w.]+)' not found",
             r"Missing mandatory value: (?P<key>[\w.]+)",
+            r"KeyError: \W+class `\w+` in \S+\.py: '(?P<key>\w+)'",
         ),
         explains=("launcher-summary",),
         cause="the configuration and the code differ in the key {key}: it is misspelled, or missing, or the file was written "
@@ -453,8 +454,10 @@ ENTRIES = (
             r"monitor='(?P<key>[^']+)'\)`? (?:could not find the monitored key|not found) in the returned metrics",
             r"Early stopping conditioned on metric `(?P<key>[^`]+)` which is not available",
             r"ReduceLROnPlateau conditioned on metric (?P<key>\S+) which is not available",
+            r"`metric_for_best_model` training argument is set to '(?P<key>[^']+)', which is not found in the evaluation metrics",
+            r"KeyError: '(?P<key>eval_\w+)'$",
         ),
-        cause="a callback of Lightning watches {key}, and no metric of that name was logged before it ran",
+        cause="a callback of Lightning, or the Trainer of transformers, watches {key}. No metric of that name was there before it ran",
         probe="grep -rnE 'self\\.log|monitor=' of the code and the configuration",
         fix="log it with self.log('{key}', value, sync_dist=True) in validation_step, or change monitor= to a name from the "
         "list in the message. A validation set that is empty logs nothing",

@@ -104,6 +104,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: GCS failed to check the health of this node for 5 times. This is likely because the machine or raylet has become overloaded.",
             "ray 2.58, source",
         ),
+        (
+            "The actor died unexpectedly before finishing this task. SYSTEM_ERROR Worker exit detail: Owner's node has crashed.",
+            "https://github.com/hiyouga/EasyR1/issues/324",
+        ),
     ),
     "ray-gpus-missing": (
         (

@@ -413,6 +413,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/Azure/MachineLearningNotebooks/issues/1360",
         ),
         ('"statusReason": "Essential container in task exited"', "https://github.com/nextflow-io/nextflow/issues/2005"),
+        (
+            "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed. Please inspect the previous error messages for a cause.",
+            "Ray, source",
+        ),
     ),
     "ray-old-handle": (
         (
@@ -451,6 +455,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ray.exceptions.OwnerDiedError: Failed to retrieve object 00ff. To see information about where this ObjectRef was created in Python, set the environment variable RAY_record_ref_creation_sites=1 during `ray start` and `ray.init()`.\n\nThe object's owner has exited. This is the Python worker that first created the ObjectRef via `.remote()` or `ray.put()`.",
             "ray 2.40, source",
+        ),
+        (
+            "ray.exceptions.ObjectLostError: Failed to retrieve object 00ffffffffffffffffffffffffffffffffffffff0100000001000000.",
+            "Ray, unverified",
         ),
     ),
     "ray-memory": (
@@ -695,6 +703,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "See stack trace for root cause.",
             "vLLM 0.9, source",
         ),
+        (
+            "[01-28 04:18:10] Rank 0 scheduler is dead. Please check if there are relevant logs.",
+            "SGLang, source",
+        ),
+        (
+            "[2026-02-27 15:27:13] Received sigquit from a child process. It usually means the child failed.",
+            "SGLang, source",
+        ),
     ),
     "horovod-stall": (
         (
@@ -898,6 +914,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (12000). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.",
             "vLLM 0.6, source",
+        ),
+        (
+            "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (5.57 GiB). Based on the available memory, the estimated maximum model length is 45600.",
+            "vLLM, source",
+        ),
+        (
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+            "SGLang, source",
         ),
     ),
     "mpi-tcp-interface": (
@@ -1201,6 +1225,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ERROR: This container was built for NVIDIA Driver Release 560.35 or later, but",
             "nvidia_entrypoint.sh, source",
+        ),
+    ),
+    "ray-worker-ended": (
+        (
+            "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. Worker IP address: 159.226.47.239 Worker port: 38191 Worker PID: 870287 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal. SystemExit is raised (sys.exit is called). Exit code: 1. The process receives a SIGTERM. ",
+            "https://github.com/verl-project/verl/issues/1986",
         ),
     ),
 }

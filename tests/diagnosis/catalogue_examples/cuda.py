@@ -54,6 +54,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
             "torch 2.13 and cuDNN 9.24, source",
         ),
+        (
+            "RuntimeError: No executable batch size found, reached zero.",
+            "accelerate 1.15, source",
+        ),
+        (
+            "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
+            "EasyR1, documented",
+        ),
     ),
     "device-assert": (
         (
@@ -113,6 +121,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ptxas fatal   : Value 'sm_120' is not defined for option 'gpu-name'",
             "ptxas 13.0, run",
+        ),
+        (
+            "ptxas /tmp/fileuxWqTL, line 6; error   : PTX .version 7.4 does not support .target sm_89",
+            "https://github.com/karpathy/nanoGPT/issues/525",
         ),
     ),
     "no-cuda-gpus": (
@@ -198,6 +210,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ERROR: No supported GPU(s) detected to run this container",
             "nvidia_entrypoint.sh, unverified",
+        ),
+        (
+            "RuntimeError: Unable to proceed, no GPU resources available",
+            "DeepSpeed 0.19, source",
+        ),
+        (
+            "NotImplementedError: Unsloth cannot find any torch accelerator? You need a GPU.",
+            "unsloth, source",
         ),
     ),
     "cuda-compat-refused": (
@@ -334,6 +354,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: /tmp/transformer_engine/common/util/logging.h:39 in function check_cublas_: CUBLAS Error: the requested functionality is not supported",
             "https://github.com/NVIDIA/TransformerEngine/issues/225",
         ),
+        (
+            "RuntimeError: /TransformerEngine/transformer_engine/common/gemm/cublaslt_gemm.cu:340 in function cublas_gemm: Assertion failed: status != CUBLAS_STATUS_NOT_SUPPORTED. Unable to find suitable cuBLAS GEMM algorithm",
+            "Transformer Engine, unverified",
+        ),
     ),
     "cuda-after-fork": (
         (
@@ -351,6 +375,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "decord._ffi.base.DECORDError: [12:18:41] /decord/src/video/nvcodec/cuda_stream.cc:20: Check failed: e == cudaSuccess || e == cudaErrorCudartUnloading CUDA: initialization error at line: 20 in file: /decord/src/video/nvcodec/cuda_stream.cc",
             "https://github.com/dmlc/decord/issues/327",
+        ),
+        (
+            "RuntimeError: CUDA has been initialized before the `notebook_launcher` could create a forked subprocess. This likely stems from an outside import causing issues once the `notebook_launcher()` is called.",
+            "accelerate 1.15, source",
         ),
     ),
     "nccl-shm-register": (

@@ -14,6 +14,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: You can't train a model that has been loaded in 8-bit or 4-bit precision on a different device than the one you're training on. Make sure you loaded the model on the correct device using for example `device_map={'':torch.cuda.current_device()}` or `device_map={'':torch.xpu.current_device()}`",
             "accelerate 1.3, source",
         ),
+        (
+            "ValueError: Your model contains `DTensor` parameters, which is incompatible with DDP. Maybe you loaded your model with `device_map='auto'`? Specify `device_map='cuda'` or 'cpu' instead.",
+            "accelerate 1.15, source",
+        ),
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit or 4-bit precision on multiple devices in any distributed mode. In order to use 8-bit or 4-bit models that have been loaded across multiple GPUs the solution is to use Naive Pipeline Parallelism.",
+            "accelerate 1.15, source",
+        ),
     ),
     "ddp-unused-parameters": (
         (
@@ -180,6 +188,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Invalid rank 3, rank should be in the interval [0, 1]",
             "torch 2.13, source",
+        ),
+        (
+            "AssertionError: NeoXArgs.calculate_derived() (global_num_gpus / pp_size) / mp_size [(4 / 4) / 2] must be a whole number",
+            "https://github.com/EleutherAI/gpt-neox/issues/757",
         ),
     ),
     "mesh-dimension-unknown": (
@@ -584,6 +596,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Global shape mismatch for loaded ((4096, 68)) and expected ((4096, 72)) tensor for key module.x_embedder.proj.1.weight",
+            "https://github.com/NVIDIA/cosmos/issues/145",
+        ),
+        (
+            'Exception: Error converting the state dict. Found unexpected key: "model.layers.0.self_attn.k_norm.weight". Please make sure you\'re loading a checkpoint with the right format.',
+            "https://github.com/meta-pytorch/torchtune/issues/2772",
+        ),
+        (
+            "AssertionError: Attempted to load weight (torch.Size([152064, 3584])) into parameter (torch.Size([151936, 3584]))",
+            "vLLM, unverified",
+        ),
     ),
     "checkpoint-unsafe": (
         (
@@ -859,6 +883,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
             "torch 2.13, source",
         ),
+        (
+            "ValueError: class `EpochBasedTrainLoop` in mmengine/runner/loops.py: class `CocoDataset` in mmdet/datasets/coco.py: need at least one array to concatenate",
+            "https://github.com/open-mmlab/mmdetection/issues/10668",
+        ),
+        (
+            "AssertionError: No valid data found in my_train.",
+            "detectron2, unverified",
+        ),
+        (
+            "RuntimeError: Found 0 images in subfolders of /data/train. Supported image extensions are .png, .jpg, .jpeg",
+            "timm, source",
+        ),
+        (
+            "ValueError: train: No labels found in /data/labels.cache. See https://docs.ultralytics.com/datasets for dataset formatting guidance.",
+            "ultralytics, source",
+        ),
+        (
+            "RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
+            "LLaMA-Factory, source",
+        ),
     ),
     "dtensor-mixed": (
         (
@@ -928,6 +972,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "size mismatch for embeddings.word_embeddings.weight: copying a param with shape torch.Size([0]) from checkpoint, the shape in current model is torch.Size([50265, 768]).",
             "https://github.com/huggingface/sentence-transformers/pull/1215",
+        ),
+        (
+            "AssertionError: Attempted to load weight (torch.Size([0])) into parameter (torch.Size([1280, 3, 2, 14, 14]))",
+            "https://github.com/StarsfieldAI/R1-V/issues/132",
         ),
     ),
     "shard-empty": (
@@ -1076,6 +1124,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "  Explanation: Dynamo does not know how to trace method `set_runtime_stats_and_log` of class `Logger`",
             "https://github.com/huggingface/accelerate/pull/4017",
+        ),
+        (
+            "torch._dynamo.exc.BackendCompilerFailed: compile_fn raised TypeError: _convert_frame_assert() missing 1 required positional argument: 'hooks'",
+            "https://github.com/huggingface/distil-whisper/issues/71",
         ),
     ),
     "optimizer-state-device": (

@@ -162,6 +162,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled",
             "DeepSpeed 0.16.4, source",
         ),
+        (
+            "AssertionError: Not sure how to proceed, we were given deepspeed configs in the deepspeed arguments and deepspeed.initialize() function call",
+            "https://github.com/EleutherAI/gpt-neox/issues/885",
+        ),
     ),
     "deepspeed-config-missing": (
         (
@@ -254,6 +258,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 6 but got size 4 for tensor number 1 in the list.\n  File "/opt/lib/python3.10/site-packages/accelerate/data_loader.py", line 549, in _fetch_batches',
             "https://github.com/huggingface/accelerate/issues/2023",
         ),
+        (
+            "RuntimeError: You can't use batches of different size with `dispatch_batches=True` or when using an `IterableDataset`.either pass `dispatch_batches=False` and have each process fetch its own batch  or pass `split_batches=True`.",
+            "accelerate 1.15, source",
+        ),
     ),
     "lightning-notebook": (
         (
@@ -302,6 +310,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: DeepSpeed is not compatible with MP. n_gpu: 8, local_world_size: 1.",
             "https://github.com/modelscope/ms-swift/issues/2698",
         ),
+        (
+            "ValueError: Please launch distributed training with `llamafactory-cli` or `torchrun`.",
+            "LLaMA-Factory, source",
+        ),
     ),
     "config-value-invalid": (
         (
@@ -329,6 +341,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Output directory (out) already exists and is not empty. Use --overwrite_output_dir to overcome.",
             "transformers, unverified",
+        ),
+        (
+            "ValueError: Checkpoint directory out/checkpoints/checkpoint_0 (0) already exists. Please manually override `self.save_iteration` with what iteration to start with.",
+            "accelerate 1.15, source",
         ),
     ),
     "vllm-memory-changed": (
@@ -389,6 +405,234 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: 'DeepSpeedZeroOptimizer' object has no attribute 'ipg_index'",
             "https://github.com/deepspeedai/DeepSpeed/issues/6995",
+        ),
+    ),
+    "zero3-parameter-replaced": (
+        (
+            "AttributeError: 'Parameter' object has no attribute 'ds_numel'",
+            "https://github.com/huggingface/peft/issues/623",
+        ),
+        (
+            "AttributeError: 'Parameter' object has no attribute 'ds_status'",
+            "https://github.com/baichuan-inc/Baichuan2/issues/215",
+        ),
+    ),
+    "optimizer-of-other-parameters": (
+        (
+            'KeyError: "A parameter in the optimizer couldn\'t be switched to its sharded version. This breaks the training. Please raise an issue on GitHub."',
+            "https://github.com/huggingface/accelerate/issues/3821",
+        ),
+        (
+            "KeyError: \"Parameters missing after FSDP2 wrapping: ['lm_head.weight']\"",
+            "accelerate 1.15, source",
+        ),
+        (
+            "ValueError: FSDP2 mapping failed (missing: ['lm_head.weight']). This is likely due to tied embeddings",
+            "accelerate 1.15, source",
+        ),
+        (
+            "ValueError: When using FSDP2, a model and optimizer must be passed together to `Accelerator.prepare()` as the optimizer needs to have its parameters modified after the model is converted.",
+            "accelerate 1.15, source",
+        ),
+        (
+            "ValueError: The model and the optimizer parameters are not on the same device, which probably means you created an optimizer around your model **before** putting on the device.",
+            "accelerate 1.15, source",
+        ),
+    ),
+    "gather-not-a-tensor": (
+        (
+            "TypeError: Unsupported types (<class 'NoneType'>) passed to `_gpu_broadcast_one`. Only nested list/tuple/dicts of objects that are valid for `is_torch_tensor` should be passed.",
+            "https://github.com/huggingface/transformers/issues/32090",
+        ),
+        (
+            "ValueError: Batch does not contain any data (`None`). At the end of all iterable data available before expected stop iteration.",
+            "accelerate 1.15, source",
+        ),
+        (
+            "TypeError: Can only find the batch size of tensors but got <class 'str'>.",
+            "accelerate 1.15, source",
+        ),
+    ),
+    "quantised-model-trained": (
+        (
+            "ValueError: You cannot perform fine-tuning on purely quantized models. Please attach trainable adapters on top of the quantized model to correctly perform fine-tuning. Please see: https://huggingface.co/docs/transformers/peft for more details",
+            "https://github.com/unslothai/unsloth/issues/241",
+        ),
+        (
+            "ValueError: The model you are trying to fine-tune is quantized with QuantizationMethod.FP8 but that quantization method do not support training. Please open an issue on GitHub: https://github.com/huggingface/transformers",
+            "transformers 5.24, source",
+        ),
+    ),
+    "quantised-weights-lost": (
+        (
+            "AssertionError: FP4 quantization state not initialized. Please call .cuda() or .to(device) on the LinearFP4 layer first.",
+            "bitsandbytes, source",
+        ),
+        (
+            "ValueError: Blockwise quantization only supports 16/32-bit floats, but got torch.uint8",
+            "bitsandbytes, source",
+        ),
+        (
+            "AttributeError: 'Params4bit' object has no attribute 'absmax'",
+            "https://github.com/meta-llama/llama-cookbook/issues/904",
+        ),
+        (
+            "AttributeError: 'Parameter' object has no attribute 'CB'",
+            "bitsandbytes, documented",
+        ),
+    ),
+    "save-eval-steps-differ": (
+        (
+            "ValueError: --load_best_model_at_end requires the saving steps to be a multiple of the evaluation steps, but found 1000, which is not a multiple of 300.",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: --load_best_model_at_end requires the save and eval strategy to match, but found",
+            "transformers 4.46, unverified",
+        ),
+    ),
+    "dataset-columns": (
+        (
+            "ValueError: The model did not return a loss from the inputs, only the following keys: logits. For reference, the inputs it received are input_ids,attention_mask.",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: No columns in the dataset match the model's forward method signature: (input_ids, labels). The following columns have been ignored: [text].",
+            "transformers 5.24, source",
+        ),
+        (
+            "IndexError: Invalid key: 53 is out of bounds for size 0",
+            "datasets, source",
+        ),
+    ),
+    "image-tokens-differ": (
+        (
+            "ValueError: Image features and image tokens do not match: tokens: 8192, features 9800",
+            "EasyR1, documented",
+        ),
+        (
+            "ValueError: Image features and image tokens do not match, tokens: 1000, features: 1024",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[1024] and text=[1296]. Likely due to `truncation='max_length'`.",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: The number of images does not match the number of <image> tokens in [{'role': 'user', 'content': 'x'}].",
+            "LLaMA-Factory, source",
+        ),
+        (
+            "ValueError: Number of images provided (2) does not match number of image placeholders (1).",
+            "TRL 1.16, source",
+        ),
+    ),
+    "prompt-too-long": (
+        (
+            "ValueError: Prompt length of 4834 is longer than the maximum model length of 4096.",
+            "https://github.com/ritzz-ai/GUI-R1/issues/32",
+        ),
+        (
+            "ValueError: The decoder prompt (length 42861) is longer than the maximum model length of 4096.",
+            "https://github.com/agentscope-ai/Trinity-RFT/issues/197",
+        ),
+        (
+            "NotImplementedError: sequence_length=1081 is larger than max_length=1024",
+            "https://github.com/verl-project/verl/issues/544",
+        ),
+        (
+            "ValueError: VLM prompt length (5000) exceeds max_prompt_length (4096). Truncating VLM prompts would break image token alignment with pixel_values.",
+            "OpenRLHF 0.11, source",
+        ),
+        (
+            "ValueError: User-specified max_model_len (131072) is greater than the derived max_model_len (max_position_embeddings=32768 or model_max_length=None in model's config.json). This may lead to incorrect model outputs or CUDA errors.",
+            "vLLM, source",
+        ),
+        (
+            "AssertionError: sentence at index 1234 of size 1500 exceeds max_tokens limit of 1024!",
+            "fairseq, unverified",
+        ),
+    ),
+    "fp8-dimensions": (
+        (
+            "AssertionError: FP8 execution requires 2D input matrices with height divisible by 8 and width divisible by 16, but got tensor with dims=[896, 712]",
+            "https://github.com/NVIDIA/TransformerEngine/issues/1422",
+        ),
+        (
+            "AssertionError: Tensor dimensions are not compatible for FP8 execution: (2048 % 8 != 0, 767 % 16 != 0)",
+            "https://github.com/NVIDIA/TransformerEngine/issues/688",
+        ),
+    ),
+    "unsloth-one-gpu": (
+        (
+            "RuntimeError: Unsloth currently does not work on multi GPU setups - sadly we are a 2 brother team so enabling it will require much more work, so we have to prioritize. Please understand!",
+            "https://github.com/unslothai/unsloth/issues/724",
+        ),
+        (
+            "RuntimeError: Unsloth currently does not support multi GPU setups - but we are working on it!",
+            "unsloth, source",
+        ),
+    ),
+    "vllm-weight-sync": (
+        (
+            "[W715 09:24:02.297720466 TCPStore.cpp:330] [c10d] TCP client failed to connect/validate to host 0.0.0.0:51216 - timed out (try=1, timeout=300000ms): The client socket has timed out after 300000ms while trying to connect to (0.0.0.0, 51216).",
+            "https://github.com/huggingface/trl/issues/3736",
+        ),
+        (
+            "torch.distributed.DistNetworkError: The client socket has timed out after 300000ms while trying to connect to (127.0.0.1, 51216).",
+            "https://github.com/huggingface/trl/issues/4538",
+        ),
+    ),
+    "class-count-differs": (
+        (
+            "AssertionError: The `num_classes` (9) in FIRoIHead of MMDistributedDataParallel does not matches the length of `CLASSES` 80) in CocoDataset",
+            "MMDetection 2, source",
+        ),
+    ),
+    "chat-template-missing": (
+        (
+            "ValueError: Cannot use chat template functions because tokenizer.chat_template is not set and no template argument was passed!",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: Cannot use apply_chat_template because this processor does not have a chat template.",
+            "transformers 5.24, source",
+        ),
+    ),
+    "registered-twice": (
+        (
+            "KeyError: 'SampleFrames is already registered in pipeline'",
+            "https://github.com/MCG-NJU/MGSampler/issues/3",
+        ),
+        (
+            "AssertionError: An object named 'ResNet' was already registered in 'META_ARCH' registry!",
+            "fvcore, unverified",
+        ),
+        (
+            "ValueError: 'aimv2' is already used by a Transformers config, pick another name.",
+            "transformers 5.24, source",
+        ),
+    ),
+    "vllm-server-lost": (
+        (
+            "requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed connection without response')) at trl/extras/vllm_client.py",
+            "https://github.com/huggingface/trl/issues/3622",
+        ),
+        (
+            "requests.exceptions.ReadTimeout: HTTPConnectionPool(host='0.0.0.0', port=8000): Read timed out. at trl/extras/vllm_client.py",
+            "TRL, unverified",
+        ),
+    ),
+    "tensorboard-hparams": (
+        (
+            "ValueError: value should be one of int, float, str, bool, or torch.Tensor",
+            "https://github.com/hiyouga/EasyR1/issues/315",
+        ),
+    ),
+    "vllm-architecture": (
+        (
+            "ValueError: Model architectures ['DbrxForCausalLM'] are not supported for now. Supported architectures: ['AquilaModel', 'AquilaForCausalLM']",
+            "vLLM, source",
         ),
     ),
 }

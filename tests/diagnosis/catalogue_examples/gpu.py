@@ -149,6 +149,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Free memory on device (3.25/23.43 GiB) on startup is less than desired GPU memory utilization (0.9, 21.09 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
             "vLLM 0.9, source",
         ),
+        (
+            "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. min_per_gpu_memory=8.8841552734375, local_gpu_memory=11.901611328125, local_gpu_memory * 0.9=10.7114501953125",
+            "https://github.com/sgl-project/sglang/pull/5416",
+        ),
     ),
     "nvidia-smi-finds-none": (
         ("No devices were found", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862"),

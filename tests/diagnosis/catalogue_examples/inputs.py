@@ -88,6 +88,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "KeyError: 'Trying to restore training state but checkpoint contains only the model. This is probably due to `ModelCheckpoint.save_weights_only` being set to `True`.'",
             "https://github.com/bytedance/music_source_separation/issues/20",
         ),
+        (
+            "ValueError: Tried to find out/checkpoint-10 but folder does not exist",
+            "accelerate 1.15, source",
+        ),
     ),
     "checkpoint-directory-race": (
         (
@@ -186,6 +190,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Target modules {'v_proj', 'q_proj'} not found in the base model. Please check the target modules and try again.",
             "peft 0.21.0, source",
         ),
+        (
+            "ValueError: Please specify `target_modules` or `target_parameters`in `peft_config`",
+            "peft, source",
+        ),
+        (
+            "ValueError: Target module Qwen2VisionTransformer() is not supported. Currently, only the following modules are supported: `torch.nn.Linear`, `torch.nn.Embedding`",
+            "peft, source",
+        ),
     ),
     "shared-weights-not-saved": (
         (
@@ -249,6 +261,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in yaak-ai/L2D-v3",
             "https://github.com/huggingface/lerobot/issues/2322",
+        ),
+        (
+            "ValueError: Cannot open data/dataset_info.json due to [Errno 2] No such file or directory: 'data/dataset_info.json'.",
+            "LLaMA-Factory, source",
+        ),
+        (
+            "ValueError: Undefined dataset mydata in dataset_info.json.",
+            "LLaMA-Factory, source",
         ),
     ),
     "download-incomplete": (
@@ -540,6 +560,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ValueError: Unknown split \"validation\". Should be one of ['train', 'test'].", "datasets 5.2, source"),
         ("ValueError: Config name is missing.", "datasets 5.2, source"),
         ('ValueError: Instruction "train" corresponds to no data!', "datasets 5.2, source"),
+        (
+            "ValueError: Bad split: train. Available splits: ['test']",
+            "datasets, source",
+        ),
     ),
     "streaming-shared-memory": (
         (

@@ -28,6 +28,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TypeError: __init__() got an unexpected keyword argument 'forward_prefetch'",
             "https://github.com/haotian-liu/LLaVA/issues/79",
         ),
+        (
+            "TypeError: CocoDataset: __init__() got an unexpected keyword argument 'times'",
+            "MMDetection, documented",
+        ),
+        (
+            "AttributeError: 'HfTrainerDeepSpeedConfig' object has no attribute 'is_zero3'",
+            "https://github.com/huggingface/transformers/issues/39081",
+        ),
+        (
+            "AttributeError: property 'eos_token' of 'ChatGLM4Tokenizer' object has no setter",
+            "Python 3.11, unverified",
+        ),
+        (
+            "TypeError: ChatGLM4Tokenizer._pad() got an unexpected keyword argument 'padding_side'",
+            "https://github.com/vllm-project/vllm/issues/10761",
+        ),
+        (
+            "TypeError: LlavaLlamaForCausalLM.__init__() got an unexpected keyword argument 'attn_implementation'",
+            "https://github.com/haotian-liu/LLaVA/issues/1103",
+        ),
+        (
+            "AttributeError: 'Qwen2VLGRPOVLLMTrainer' object has no attribute '_last_loaded_step'",
+            "https://github.com/StarsfieldAI/R1-V/pull/44",
+        ),
+        (
+            "AttributeError: 'vLLMRollout' object has no attribute 'execute_method'",
+            "https://github.com/verl-project/verl/issues/2001",
+        ),
     ),
     "library-missing": (
         (
@@ -645,6 +673,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "subprocess.CalledProcessError: Command '['where', 'cl']' returned non-zero exit status 1.",
             "torch 2.13, source",
+        ),
+    ),
+    "extension-without-cuda": (
+        (
+            "RuntimeError: nms_impl: implementation for device cuda:0 not found.",
+            "https://github.com/open-mmlab/mmdetection/issues/6765",
+        ),
+        (
+            "RuntimeError: Not compiled with GPU support",
+            "detectron2, unverified",
         ),
     ),
 }

@@ -215,6 +215,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "omegaconf.errors.MissingMandatoryValue: Missing mandatory value: data.path",
             "omegaconf 2.3.1, source",
         ),
+        (
+            "KeyError: \"class `EpochBasedTrainLoop` in mmengine/runner/loops.py: 'dataset'\"",
+            "https://github.com/open-mmlab/mmselfsup/issues/702",
+        ),
     ),
     "pod-gpus-gone": (
         (
@@ -460,6 +464,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ReduceLROnPlateau conditioned on metric val_loss which is not available. Available metrics are: ['train_loss'].",
             "Lightning 2.4, source",
+        ),
+        (
+            "KeyError: \"The `metric_for_best_model` training argument is set to 'eval_loss', which is not found in the evaluation metrics. The available evaluation metrics are: ['eval_runtime']. Please ensure that the `compute_metrics` function returns a dictionary that includes 'eval_loss' or consider changing the `metric_for_best_model` via the TrainingArguments.\"",
+            "transformers 5.24, source",
+        ),
+        (
+            "KeyError: 'eval_loss'",
+            "transformers, unverified",
         ),
     ),
     "hub-offline": (
