@@ -57,7 +57,7 @@ def _index(prefix: str) -> str:
         "ddpkit explain --list       # all ids",
         "```",
         "",
-        "A fix with `export NAME=VALUE` is for the ranks of all nodes. `ddpkit launch --env NAME` passes a variable on.",
+        "A fix with `export NAME=VALUE` is for all ranks. `ddpkit launch --env NAME` passes a variable on.",
         "",
         "## The twenty commonest",
         "",
