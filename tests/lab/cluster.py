@@ -37,7 +37,8 @@ HOSTS = (*NODES, LOGIN)
 LAPTOP = "laptop"  # only in a lab that asks for it: a host without SLURM
 GPUS = 4
 CPUS = 8
-PATIENCE = 60.0
+PATIENCE = 120.0
+STUCK = 20.0  # seconds in which a node must have ended a job
 # Where a host has the folder slurm/spool: a step's socket is in it, and a socket's path ends at 108 characters.
 SPOOL = "/var/spool"
 
@@ -423,8 +424,10 @@ class Lab:
         """Wait until SLURM would give these nodes to a job. One that it drained or called down is resumed.
 
         It drains a node where it starts a job again before slurmd has ended the script of the first start. slurmd 22.05
-        can die ("free(): invalid pointer") where two steps start at the same time: such a host is booted again.
+        can die ("free(): invalid pointer") where two steps start at the same time: such a host is booted again. Where a
+        host died with a job on it, its slurmd may never say that the job is over: that node is called down first.
         """
+        completing: dict[str, float] = {}  # since when
 
         def idle() -> bool:
             shown = self.run(LOGIN, "sinfo", "-h", "-N", "-o", "%N %T", "-p", "main", check=False).stdout.splitlines()
@@ -433,6 +436,10 @@ class Lab:
                 if self.run(name, "pgrep", "-x", "slurmd", check=False).returncode:
                     self.kill(name)
                     self.boot(name)
+            for name in (name for name, state in states.items() if state.startswith("completing")):
+                if time.monotonic() - completing.setdefault(name, time.monotonic()) > STUCK:
+                    self.run(LOGIN, "scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=stuck", check=False)
+                    del completing[name]
             for name in (name for name, state in states.items() if state.startswith(("drain", "down"))):
                 self.run(LOGIN, "scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
             return all(states.get(name) == "idle" for name in nodes)
