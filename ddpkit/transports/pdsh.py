@@ -23,6 +23,7 @@ from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
+from ddpkit.transports.questions import NO_ANSWER
 from ddpkit.transports.ssh_program import DROPPED, TRIES, PrivateFolder, SshInput, against_config, place
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
@@ -228,4 +229,7 @@ class PdshStream(SshInput):
     def refusal(self, lines: Sequence[str]) -> RefusedError | None:
         if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", "\n".join(lines)):
             return RefusedError(f"pdsh could not start ssh on this machine: {LIMIT_REACHED}", LIMIT_FIX)
-        return super().refusal(lines)
+        refused = super().refusal(lines)
+        if refused is not None and refused.what == NO_ANSWER:  # pdsh has no terminal for its ssh
+            refused.fix = "launch from a terminal with -b ssh -o transport=openssh"
+        return refused

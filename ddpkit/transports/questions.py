@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import shutil
 import sys
 import termios
+import textwrap
 import threading
 import time
 from contextlib import suppress
@@ -13,6 +15,7 @@ from typing import Any
 ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
 QUESTION_LENGTH = 120  # characters of one line of a question that are shown
 QUESTION_LINES = 20
+NO_ANSWER = "its sshd requires a second factor or a password, and the answer is missing or wrong"
 
 
 class Questions:
@@ -39,13 +42,23 @@ class Questions:
     def ask_for(self, host: str, text: str) -> str:
         """Ask the question of a host. Raises EOFError."""
         with self.lock:
-            return self.ask(f"{host} asks: {printable(text)} ")
+            return self.ask(f"{of_host(host, text, shutil.get_terminal_size().columns)} ")
 
     def close(self) -> None:
         """Turn the echo on again where a launch ends before the answer."""
         if self._before is not None:
             with suppress(OSError, ValueError, termios.error):
                 termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
+
+
+def of_host(host: str, text: str, columns: int) -> str:
+    """Return the question of a host with its name in front of each row, so that none looks like one of ddpkit."""
+    rows = []
+    for line in printable(text).split("\n"):
+        room = columns - len(f"{host} asks: ") - 1
+        width = max(1, room if line.isascii() else room // 2)  # a character may have two columns
+        rows += textwrap.wrap(line, width) or [""]
+    return f"{host} asks: " + f"\n{host}: ".join(rows)
 
 
 def printable(text: str) -> str:

@@ -24,7 +24,7 @@ from ddpkit.transports import lifeline
 from ddpkit.transports._paramiko import fabric, paramiko
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, unresolved
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.questions import ANSWER_TIMEOUT, Questions
+from ddpkit.transports.questions import ANSWER_TIMEOUT, NO_ANSWER, Questions
 from ddpkit.transports.ssh_config import KnownHosts, expects_second_factor, is_encrypted, read_config
 from ddpkit.transports.tcp import NoServerError, dial
 
@@ -64,6 +64,7 @@ class _Transport(paramiko.Transport):
 
     answer: Callable[[Sequence[tuple[str, bool]]], list[str]]
     may_ask: Callable[[], None]
+    target: str  # the arguments of the ssh that a person would type
 
     def auth_interactive_dumb(self, username: str, handler: Any = None, submethods: str = "") -> list[str]:
         """Authenticate by keyboard-interactive, after a key. Raises RefusedError where no question may be answered."""
@@ -74,6 +75,8 @@ class _Transport(paramiko.Transport):
         except paramiko.BadAuthenticationType:
             what = "sshd requires a password after the key, and ddpkit never sends passwords"
             raise RefusedError(what, "launch from a terminal with -o transport=openssh") from None
+        except paramiko.AuthenticationException:
+            raise RefusedError(NO_ANSWER, login_fix("second-factor", "", self.target)) from None
 
 
 class Ssh:
@@ -229,9 +232,7 @@ class Ssh:
         kwargs = dict(connection.connect_kwargs)
         # Sooner than the connection's own limit, of which paramiko says only "No existing session".
         kwargs.update(banner_timeout=BANNER * self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
-        kwargs["transport_factory"] = lambda sock, **options: self._transport(
-            config, connection.original_host, sock, options
-        )
+        kwargs["transport_factory"] = lambda sock, **options: self._transport(config, connection, sock, options)
         if self._passphrase is not None:
             kwargs["passphrase"] = self._passphrase
         if config.get("identitiesonly", "no").lower() == "yes" and kwargs.get("key_filename"):
@@ -248,10 +249,13 @@ class Ssh:
                 kwargs["disabled_algorithms"] = {"keys": unknown}
         connection.connect_kwargs = kwargs
 
-    def _transport(self, config: dict[str, Any], host: str, sock: Any, options: dict[str, Any]) -> _Transport:
+    def _transport(
+        self, config: dict[str, Any], connection: fabric.Connection, sock: Any, options: dict[str, Any]
+    ) -> _Transport:
         transport = _Transport(sock, **options)
-        transport.may_ask = lambda: check_questions(config, host, terminal=sys.stdin.isatty())
-        transport.answer = lambda questions: self._answer(host, questions)
+        transport.target = _target(connection)
+        transport.may_ask = lambda: check_questions(config, transport.target, terminal=sys.stdin.isatty())
+        transport.answer = lambda questions: self._answer(connection.original_host, questions)
         return transport
 
     def _answer(self, host: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
@@ -273,11 +277,11 @@ class Ssh:
             self._passphrase = self._questions.ask(f"passphrase of {file}: ")
 
 
-def check_questions(config: Mapping[str, str], host: str, *, terminal: bool) -> None:
+def check_questions(config: Mapping[str, str], target: str, *, terminal: bool) -> None:
     """Raise RefusedError unless the configuration expects a second factor of this host, and a terminal can answer."""
     what = "sshd accepted the key and requires a second factor (keyboard-interactive)"
     if not expects_second_factor(config):
-        fix = f"ssh {host} true; if you expect its question, set KbdInteractiveAuthentication yes in ~/.ssh/config"
+        fix = f"ssh {target} true; if you expect its question, set KbdInteractiveAuthentication yes in ~/.ssh/config"
         raise RefusedError(f"{what}, which ~/.ssh/config does not expect", fix)
     if not terminal:
         raise RefusedError(f"{what}, and standard input is not a terminal", "launch from a terminal")
@@ -298,6 +302,12 @@ def _target(connection: fabric.Connection) -> str:
     user = f"{connection.user}@" if connection.user != config.get("user", connection.config.user) else ""
     port = f"-p {connection.port} " if int(connection.port) != int(config.get("port", 22)) else ""
     return f"{port}{user}{host}"
+
+
+def _copied_to(connection: fabric.Connection) -> str:
+    """Return the arguments of ssh-copy-id for this connection. They show the user and the host of the login."""
+    port = f"-p {connection.port} " if int(connection.port) != int(connection.ssh_config.get("port", 22)) else ""
+    return f"{port}{connection.user}@{connection.host}"
 
 
 def _files(kwargs: dict[str, Any]) -> list[str]:
@@ -353,7 +363,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         return RefusedError(f"sshd at {at} accepts no keys ({methods})", "add -o transport=openssh")
     if isinstance(error, paramiko.AuthenticationException):
         return RefusedError(
-            f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, f"{user}@{host}")
+            f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, _copied_to(connection))
         )
     if isinstance(error, NoServerError):
         cause = "no-sshd" if "connection refused" in error.causes else "no-answer"

@@ -23,6 +23,7 @@ from ddpkit.launchers.shell import join
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
+from ddpkit.transports.questions import NO_ANSWER
 
 # sshd drops connections over MaxStartups before the login: ssh has read nothing yet, and may try again.
 DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
@@ -42,7 +43,7 @@ _OPENSSH: tuple[tuple[str, str, str], ...] = (
     ("timed out", "no answer in time: the host is off, or a firewall drops packets", "no-answer"),
     (
         r"Permission denied \((?!.*publickey)[^)]*(?:keyboard-interactive|password)",
-        "its sshd requires a second factor or a password, and the answer is missing or wrong",
+        NO_ANSWER,
         "second-factor",
     ),
     ("Permission denied", "its sshd accepts none of the keys", "no-key"),

@@ -149,6 +149,16 @@ def test_a_terminal_that_expects_it_is_asked_without_control_characters(node: No
     assert node.server.answers == ["123456"]
 
 
+def test_a_wrong_answer_is_not_called_a_wrong_key(node: Node) -> None:
+    node.configure("KbdInteractiveAuthentication yes")
+    terminal = Terminal([sys.executable, "-c", ENTER], node.home, node.env())
+    terminal.resize(200)
+    terminal.wait_for(lambda: terminal.shows("node1 asks: "))
+    os.write(terminal.handle, b"000000\n")
+    terminal.wait_for(lambda: terminal.shows("refused: .* second factor .* the answer is missing or wrong .*ssh node1"))
+    assert terminal.end() == 0
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [

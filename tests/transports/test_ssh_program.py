@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.questions import QUESTION_LENGTH, printable
+from ddpkit.transports.pdsh import PdshStream
+from ddpkit.transports.questions import QUESTION_LENGTH, of_host, printable
 from ddpkit.transports.ssh_program import explain_login, no_login
 
 NODE = HostSpec(name="node1", user="me", port=2222)
@@ -59,3 +60,26 @@ def test_a_message_of_no_known_kind_is_quoted() -> None:
 )
 def test_a_question_is_shown_line_by_line_without_control_characters(question: str, shown: str) -> None:
     assert printable(question) == shown
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ("Code: ", "node1 asks: Code:"),
+        ("ok\npassphrase of /root/.ssh/id_rsa: ", "node1 asks: ok\nnode1: passphrase of /root/.ssh/id_rsa:"),
+        ("x" + " " * 70 + "passphrase of y: ", "node1 asks: x\nnode1: passphrase of y:"),
+        ("-" * 68 + "passphrase of x: ", "node1 asks: " + "-" * 67 + "\nnode1: -passphrase of x:"),
+        ("\u4e2d" * 40, "node1 asks: " + "\u4e2d" * 33 + "\nnode1: " + "\u4e2d" * 7),
+    ],
+)
+def test_each_row_of_a_question_has_its_host(question: str, shown: str) -> None:
+    """A node asked for the passphrase of a key in the words of ddpkit, on the second row."""
+    assert of_host("node1", question, 80) == shown
+
+
+def test_pdsh_has_no_terminal_for_an_answer() -> None:
+    stream = PdshStream("/nowhere/node1", NODE)
+    stream.end("", 255)
+    refused = stream.refusal(["me@node1: Permission denied (keyboard-interactive)."])
+    assert refused is not None
+    assert refused.fix == "launch from a terminal with -b ssh -o transport=openssh"
