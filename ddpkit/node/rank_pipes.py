@@ -52,6 +52,18 @@ class LinePipe:
             yield from lines
 
 
+def _first_terminated(lines: list[bytes]) -> float | None:
+    """When the first rank ended by SIGTERM."""
+    for line in lines:
+        words = line.split()
+        if words[:1] == [b"exit"] and words[4:5] == [b"15"]:
+            try:
+                return _number(words[5].decode())
+            except (IndexError, ValueError):
+                continue  # a script wrote it
+    return None
+
+
 class RankPipes:
     def __init__(self, loop: EventLoop, send: Callable[..., None], output: RankOutput, table: RankTable) -> None:
         self._loop = loop
@@ -73,7 +85,11 @@ class RankPipes:
         self._loop.watch(self._hooks.fd, self._read_hooks)
 
     def read_wrappers(self) -> None:
-        for line in self._wrappers.read() if self._wrappers is not None else ():
+        lines = list(self._wrappers.read()) if self._wrappers is not None else []
+        terminated = _first_terminated(lines)
+        if terminated is not None:  # perhaps by torchrun, after a wrapper was killed: its rank ended before
+            self._table.collect_orphans(terminated)
+        for line in lines:
             try:
                 self._read_wrapper(*line.decode().split())
             except (ValueError, TypeError):

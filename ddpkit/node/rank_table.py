@@ -5,6 +5,7 @@ Standard library only, Python 3.8 and later.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
@@ -64,12 +65,23 @@ class RankTable:
         if self.stopping:
             kill(pid, signal.SIGTERM)
 
-    def on_orphan_exit(self, pid: int, status: int) -> None:
+    def on_orphan_exit(self, pid: int, status: int, when: float | None = None) -> None:
         """A process ended whose parent is gone. Of a rank: its helper was killed, and then the kernel ended it."""
         for number, rank in list(self.ranks.items()):
             if rank.alive and rank.pid == pid:
                 self._output.drain(number)
-                self.on_exit(number, *exit_status(status), time.time(), ORPHANED)
+                self.on_exit(number, *exit_status(status), time.time() if when is None else when, ORPHANED)
+
+    def collect_orphans(self, when: float) -> None:
+        """Collect ranks that ended at this time, after their helper. The others are no children of this process."""
+        for rank in list(self.ranks.values()):
+            if rank.alive:
+                try:
+                    pid, status = os.waitpid(rank.pid, os.WNOHANG)
+                except ChildProcessError:
+                    continue
+                if pid:
+                    self.on_orphan_exit(pid, status, when)
 
     def on_exit(self, rank: int, code: int | None, number: int | None, when: float, reason: str = "") -> None:
         if rank in self.ranks:

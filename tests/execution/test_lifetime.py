@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import PATIENCE, Command
 
 torch = pytest.mark.torch
 # Every way in which a node starts its ranks. Preloading a small module shows the same process tree as preloading torch.
@@ -164,13 +164,26 @@ STUBBORN = (
 
 
 @torch
-def test_a_killed_helper_is_the_first_cause(start: Callable[..., Command], script: Callable[[str], str]) -> None:
-    """The rank of a killed rank wrapper is named, and not one that torchrun then ended."""
+@pytest.mark.parametrize("late", [False, True])
+def test_a_killed_helper_is_the_first_cause(
+    start: Callable[..., Command], script: Callable[[str], str], late: bool
+) -> None:
+    """The rank of a killed rank wrapper is named, and not one that torchrun then ended.
+
+    `late`: the supervisor sees both at the same time.
+    """
     script("import os\nprint('rank', os.environ['RANK'], 'helper', os.getppid(), flush=True)\n" + SLEEP)
     command = start_two(start, ["-o", "starter=torchrun"])
-    found = re.search(r"rank 1 helper (\d+)", command.text)
-    assert found is not None, command.text
-    os.kill(int(found[1]), signal.SIGKILL)
+    helpers = {int(rank): int(pid) for rank, pid in re.findall(r"rank (\d) helper (\d+)", command.text)}
+    _, worker = command.supervisors()
+    if late:
+        os.kill(worker, signal.SIGSTOP)
+    os.kill(helpers[1], signal.SIGKILL)
+    until = time.monotonic() + PATIENCE
+    while late and helpers[0] in command.survivors():
+        assert time.monotonic() < until
+        time.sleep(0.02)  # a zombie has no environment, and is none
+    os.kill(worker, signal.SIGCONT)
     assert command.end() == 128 + signal.SIGKILL, command.tail
     assert re.search(r"rank 1 on \S+ failed first, after .*: its helper process was killed", command.text), command.text
     command.wait_for_no_survivor()
