@@ -21,6 +21,7 @@ from itertools import accumulate
 from ddpkit.launchers.events import Event, ExitEvent, FailedEvent, OutputEvent
 
 PIECE = 1024
+MOST_PIECES = 1024  # that are joined: a line without an end is passed on in parts of about a megabyte
 WAIT = 0.5  # seconds for which the first lines of a rank wait for the line that names its host
 MOST_WAITING = 1000  # lines of one rank
 # Printed by each rank's own shell (or tap) to its standard error before the script runs.
@@ -102,7 +103,7 @@ class SrunReader:
         self._early_since = 0.0
         self._without_host: set[int] = set()  # ranks whose lines no longer wait
         self._held: dict[int, bytes] = {}
-        self._long: dict[tuple[int, str], str] = {}
+        self._long: dict[tuple[int, str], list[str]] = {}
 
     def feed(self, number: int, data: bytes) -> Iterator[Event]:
         """Take bytes of srun's standard output (1) or error (2); yield events."""
@@ -199,11 +200,12 @@ class SrunReader:
 
     def _joined(self, number: int, task: str, text: str, more: bool) -> str | None:
         """Return a whole line, or None while pieces of it are still to come."""
-        whole = self._long.pop((number, task), "") + text
-        if not more:
-            return whole
-        self._long[number, task] = whole
-        return None
+        pieces = self._long.setdefault((number, task), [])
+        pieces.append(text)
+        if more and len(pieces) < MOST_PIECES:
+            return None
+        del self._long[number, task]
+        return "".join(pieces)
 
     def _rank_line(self, rank: int, number: int, text: str) -> Iterator[Event]:
         """A line of a rank, or one of ours in its name."""

@@ -39,6 +39,7 @@ FROM_ABOVE = (
 # Bytes of a line's text in one piece: srun cuts what is longer than 1,024 (Slurm 22.05), and mixes the pieces of both
 # outputs of a node. Our own name their output, and whether more follow (`ddpkit/launchers/slurm_output.py`).
 PIECE = 1000
+LINE_LIMIT = 1 << 20  # bytes of a line without an end that are held
 
 # SLURM sends these either to every process, or to torchrun alone, which then sends them here (`torchrun_agent.py`).
 FROM_AGENT = (signal.SIGUSR1, signal.SIGUSR2)
@@ -258,6 +259,9 @@ def relay(
         *whole, rest = (before + data).split(b"\n")
         for line in whole:
             write_line(fd, ranks[pid][0], line)
+        if len(rest) >= LINE_LIMIT:
+            write_line(fd, ranks[pid][0], rest)
+            rest = b""
         held[read] = (pid, fd, rest)
         if not data:
             close(read)

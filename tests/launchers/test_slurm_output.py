@@ -143,6 +143,32 @@ def test_an_end_between_the_pieces_of_a_long_line() -> None:
     ]
 
 
+def test_a_line_without_an_end_is_passed_on_in_parts() -> None:
+    """Joined as a whole, each of its pieces took longer than the one before: minutes for ten megabytes."""
+    reader = SrunReader(1, torchrun=False)
+    list(reader.feed(2, b"0: ddpkit: rank 0 on node1 pid 1 step 1.0\n"))
+    piece = b"0: " + b"x" * slurm_output.PIECE + b"\n"
+    parts = list(reader.feed(1, piece * (2 * slurm_output.MOST_PIECES + 1) + b"0: end\n"))
+    sizes = [len(each["data"]) for each in parts if each["e"] == "out"]
+    part = slurm_output.PIECE * slurm_output.MOST_PIECES + 1
+    assert sizes == [part, part, slurm_output.PIECE + len("end\n")]
+
+
+@pytest.mark.live
+def test_a_tap_holds_no_more_than_a_part_of_a_line() -> None:
+    tap = Path(slurm_output.__file__).parents[1] / "node/rank_wrapper.py"
+    script = "import os, sys; os.write(1, b'x' * (3 << 20)); sys.stdin.read()"
+    known = {**os.environ, "LOCAL_RANK": "0", "RANK": "0", "SLURM_STEP_ID": "0"}
+    argv = [sys.executable, "-S", "-I", str(tap), sys.executable, "-c", script]
+    with subprocess.Popen(argv, env=known, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout
+        assert process.stdout.readline().startswith(b"[rank 0 1+] xxx")  # the line has no end yet
+        process.stdin.close()
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert rest.count(b"x") == (3 << 20) - 1000
+
+
 @pytest.mark.live
 def test_a_tap_splits_a_long_line() -> None:
     """No line is longer than what srun passes on whole. The texts are the same after they are joined."""
