@@ -33,6 +33,8 @@ RANK_LINE = re.compile(r"\[rank (\d{1,9})(?: ([12])(\+?))?\] (.*)", re.DOTALL)
 RANK_ENDED = re.compile(
     r"ddpkit: rank (\d{1,9}) ended: code (\d{1,3}|None) signal (\d{1,2}|None)(?:, out of memory: (.*))?"
 )
+# Printed by torchrun's agent when the tap of a rank was killed, and the kernel ended the rank (`torchrun_agent.py`).
+LOST_TAP = re.compile(r"ddpkit: rank (\d{1,9}) lost its helper")
 # Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
 # A script may have left a line without an end in front of it.
 RAISED = re.compile(
@@ -183,6 +185,7 @@ class SrunReader:
             text = joined
         started = STARTED.fullmatch(text)
         over = RANK_ENDED.fullmatch(text) if self.torchrun else None  # without a tap, only a script can print it
+        lost_tap = LOST_TAP.fullmatch(text) if self.torchrun else None
         if started and not self.torchrun and (int(started[1]) != int(task) or int(task) in self.pids):
             started = None  # a script's own line: its shell has printed the first one
         if started:
@@ -193,6 +196,11 @@ class SrunReader:
         elif over:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:3])
             yield from self._rank_ended(int(over[1]), code, killer, over[4] or "")
+        elif lost_tap:
+            if not self.failed:
+                yield from self._rank_ended(
+                    int(lost_tap[1]), None, signal.SIGKILL, reason="its helper process was killed"
+                )
         elif self.torchrun:
             yield _out(None, number, text)
         else:
@@ -296,7 +304,9 @@ class SrunReader:
         """The rank of task 0 in an error of srun, which counts the tasks of each group from 0."""
         return sum(self.groups[: self.group_of(host)])
 
-    def _rank_ended(self, rank: int, code: int | None, killer: int | None, oom: str = "") -> Iterator[Event]:
+    def _rank_ended(
+        self, rank: int, code: int | None, killer: int | None, oom: str = "", reason: str = ""
+    ) -> Iterator[Event]:
         host = self.hosts.get(rank, "?")
         yield from self._release(rank)
         ended: ExitEvent = {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
@@ -306,7 +316,7 @@ class SrunReader:
         if code == 0 or self.failed:
             return
         if rank not in self.raised:
-            yield from self._fail(rank, host, "rank", code, killer, oom=oom)
+            yield from self._fail(rank, host, "rank", code, killer, reason=reason, oom=oom)
         elif rank == min(self.raised, key=self.raised.__getitem__):
             self._since = self.raised[rank][0]
             yield from self._fail(rank, host, "rank", code, killer, at=self._since)

@@ -7,6 +7,9 @@ each node is removed as well: nothing is written there.
 SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
 does not. The tap of each rank knows which it was, and passes on what the rank did not get by itself.
 
+A tap that was killed reports nothing, and the kernel ends its rank: this program reports it, before torchrun ends the
+other ranks.
+
 Usage: torchrun_agent.py ARGUMENTS, those of torchrun. The shell before must ignore both signals until this program is
 ready.
 """
@@ -18,6 +21,7 @@ import os
 import runpy
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -31,6 +35,22 @@ SLURM_FIRST = 0.05  # seconds
 
 killpg = os.killpg
 ended: dict[int, float] = {}  # signal: time.monotonic() of the first rank that gets it
+
+
+class Tap(subprocess.Popen):  # type: ignore[type-arg]
+    """In place of `subprocess.Popen`, with which torchrun starts ranks, and whose `poll` shows it that one ended."""
+
+    def __init__(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        self.rank = (kwargs.get("env") or {}).get("RANK", "")
+        super().__init__(*args, **kwargs)
+
+    def poll(self) -> int | None:
+        ended_before = self.returncode is not None
+        code = super().poll()
+        # After the end of a rank by SIGKILL its tap ends so as well, and has reported it.
+        if code == -signal.SIGKILL and self.rank and not ended_before:
+            os.write(2, f"ddpkit: rank {self.rank} lost its helper\n".encode())
+        return code
 
 
 def children() -> list[int]:
@@ -85,6 +105,7 @@ if __name__ == "__main__":
     for each in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(each, pass_on)
     os.killpg = end_rank  # torchrun ends its ranks with it
+    subprocess.Popen = Tap  # type: ignore[misc]
     del sys.path[0]  # this file's folder: nothing of a run is to be imported
     logs = tempfile.mkdtemp(prefix="ddpkit-torchrun-") if "PET_LOG_DIR" not in os.environ else ""
     sys.argv[1:1] = ["--log_dir=" + logs] if logs else []

@@ -143,6 +143,20 @@ def test_an_end_between_the_pieces_of_a_long_line() -> None:
     ]
 
 
+def test_a_killed_tap_is_the_first_failure() -> None:
+    """And not a rank that torchrun then ended. After SIGKILL to the rank alone, the line of its tap comes first."""
+    lost, killed = "1: ddpkit: rank 3 lost its helper\n", "1: ddpkit: rank 3 ended: code None signal 9\n"
+    then = "1: ddpkit: rank 2 ended: code None signal 15\n"
+    starts = STARTS.replace("2: ", "1: ").replace("3: ", "1: ")
+    for text, reason in ((lost + then, "its helper process was killed"), (killed + lost + then, None)):
+        _, events = read(starts + text, torchrun=True)
+        (failed,) = (event for event in events if event["e"] == "failed")
+        assert (failed["rank"], failed["signal"], failed.get("reason")) == (3, 9, reason)
+        assert [event["rank"] for event in events if event["e"] == "exit"] == [3, 2]
+    _, events = read(starts + lost.replace("1: ", "1: [rank 2] "), torchrun=True)  # a script printed it
+    assert not [event for event in events if event["e"] == "failed"]
+
+
 def test_a_line_without_an_end_is_passed_on_in_parts() -> None:
     """Joined as a whole, each of its pieces took longer than the one before: minutes for ten megabytes."""
     reader = SrunReader(1, torchrun=False)
@@ -161,7 +175,8 @@ def test_a_tap_holds_no_more_than_a_part_of_a_line() -> None:
     known = {**os.environ, "LOCAL_RANK": "0", "RANK": "0", "SLURM_STEP_ID": "0"}
     argv = [sys.executable, "-S", "-I", str(tap), sys.executable, "-c", script]
     with subprocess.Popen(argv, env=known, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin and process.stdout
+        assert process.stdin is not None
+        assert process.stdout is not None
         assert process.stdout.readline().startswith(b"[rank 0 1+] xxx")  # the line has no end yet
         process.stdin.close()
         rest = process.stdout.read()
