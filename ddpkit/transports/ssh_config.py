@@ -17,11 +17,12 @@ import shlex
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import paramiko
-from paramiko.hostkeys import HostKeyEntry, HostKeys
+from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import UsageError
@@ -242,8 +243,8 @@ def _known_lines(path: str) -> Iterator[tuple[str, HostKeyEntry]]:
         marker, text = line.split(None, 1) if line.startswith("@") and " " in line else ("", line)
         try:
             entry = None if text.startswith("#") else HostKeyEntry.from_line(text)
-        except paramiko.SSHException:
-            entry = None
+        except (paramiko.SSHException, InvalidHostKey, ValueError):
+            entry = None  # OpenSSH passes over it as well
         if entry is not None and entry.key is not None:
             yield marker, entry
 
@@ -259,7 +260,8 @@ def _matches(patterns: list[str], name: str) -> bool:
     hit = False
     for pattern in patterns:
         if pattern.startswith("|1|"):
-            hit = hit or HostKeys.hash_host(name, pattern) == pattern
+            with suppress(ValueError):  # a line that was cut off
+                hit = hit or HostKeys.hash_host(name, pattern) == pattern
         elif pattern.startswith("!"):
             if _fits(pattern[1:], name):
                 return False

@@ -149,6 +149,16 @@ def test_a_home_that_is_not_the_one_that_ssh_knows(tmp_path: Path, monkeypatch: 
     assert known.refuses(f"is not known .* and ssh itself reads {own}", "node1", key) == f"HOME={own} ddpkit ..."
 
 
+@pytest.mark.parametrize(
+    "broken", ["node1 ssh-ed25519 !!!", "node2 ssh-ed25519 x", "|1|a|b {line}", "|1|a {line}", "|1|"]
+)
+def test_a_broken_line_hides_no_other(tmp_path: Path, broken: str) -> None:
+    known = Known(tmp_path)
+    line, key = made(tmp_path, "one")
+    known.path.write_text(f"{broken.format(line=line)}\nnode1 {line}\n")
+    known.check("node1", key)
+
+
 def test_hashed_names_and_patterns(tmp_path: Path) -> None:
     known = Known(tmp_path)
     line, key = made(tmp_path, "one")
