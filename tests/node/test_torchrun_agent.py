@@ -79,7 +79,8 @@ def test_a_failed_rank_has_no_traceback_of_torchrun(tmp_path: Path) -> None:
 
 
 def test_a_killed_tap_is_reported_before_torchrun_ends_the_others(tmp_path: Path) -> None:
-    script = '[ "$RANK" = 0 ] || kill -9 $$; trap "echo terminated >&2; exit" TERM; while :; do sleep 0.1; done'
+    # torchrun makes one dollar sign of two
+    script = '[ "$RANK" = 0 ] || kill -9 $$$$; trap "echo terminated >&2; exit" TERM; while :; do sleep 0.1; done'
     words = ["--standalone", "--nproc_per_node=2", "--no_python", "sh", "-c", script]
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, AGENT, *words], env=env, text=True, stderr=subprocess.PIPE, check=False)
