@@ -45,6 +45,7 @@ killed, the guard ends what it leaves.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 
@@ -203,12 +204,13 @@ def refuse(launcher: LauncherIO, error: OSError, which: str) -> None:
 
 def guard(worker: int, folder: str) -> None:
     """Outlive the supervisor proper: should it be killed, this process gets its orphans, and ends them."""
+    stdin = os.dup(0)
     redirect_to_devnull(0, 1)
     for number in FROM_TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
     sweep()  # here, where nothing waits for it
-    status = os.waitpid(worker, 0)[1]
+    status = wait_for(worker, stdin)
     until = time.monotonic() + STUCK_AFTER
     # With status 0 the supervisor has ended everything itself.
     while status != 0 and time.monotonic() < until:
@@ -221,6 +223,27 @@ def guard(worker: int, folder: str) -> None:
         time.sleep(LOOK_AGAIN)
     remove(folder)
     os._exit(exit_status(status)[0] or 0)
+
+
+def wait_for(worker: int, stdin: int) -> int:
+    """Return the wait status of the supervisor proper. One that is stopped continues when the launcher is gone."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    poll = select.poll()
+    poll.register(woken, select.POLLIN)
+    poll.register(stdin, 0)  # the end of the other side
+    while True:
+        pid, status = os.waitpid(worker, os.WNOHANG)
+        if pid:
+            return status
+        for fd, _ in poll.poll():
+            if fd == woken:
+                os.read(woken, 1 << 10)
+            else:
+                poll.unregister(stdin)
+                os.kill(worker, signal.SIGCONT)
 
 
 def main(folder: str = FOLDER) -> None:

@@ -164,6 +164,18 @@ STUBBORN = (
 
 
 @torch
+def test_a_stopped_supervisor_ends_after_its_launcher(
+    start: Callable[..., Command], script: Callable[[str], str]
+) -> None:
+    """It saw no end of its input, and its ranks ran on."""
+    script("import os\nprint('rank', os.environ['RANK'], flush=True)\n" + SLEEP)
+    command = start_two(start, ["-o", "starter=ranks"])
+    _, worker = command.supervisors()
+    os.kill(worker, signal.SIGSTOP)
+    command.process.kill()
+    command.wait_for_no_survivor()
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_killed_helper_is_the_first_cause(
     start: Callable[..., Command], script: Callable[[str], str], late: bool
