@@ -185,7 +185,6 @@ class SrunReader:
             text = joined
         started = STARTED.fullmatch(text)
         over = RANK_ENDED.fullmatch(text) if self.torchrun else None  # without a tap, only a script can print it
-        lost_tap = LOST_TAP.fullmatch(text) if self.torchrun else None
         if started and not self.torchrun and (int(started[1]) != int(task) or int(task) in self.pids):
             started = None  # a script's own line: its shell has printed the first one
         if started:
@@ -196,15 +195,19 @@ class SrunReader:
         elif over:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:3])
             yield from self._rank_ended(int(over[1]), code, killer, over[4] or "")
-        elif lost_tap:
-            if not self.failed:
-                yield from self._rank_ended(
-                    int(lost_tap[1]), None, signal.SIGKILL, reason="its helper process was killed"
-                )
         elif self.torchrun:
-            yield _out(None, number, text)
+            yield from self._agent_line(number, text)
         else:
             yield from self._rank_line(int(task), number, text)
+
+    def _agent_line(self, number: int, text: str) -> Iterator[Event]:
+        """A line of torchrun, or one of ours in its name."""
+        lost_tap = LOST_TAP.fullmatch(text)
+        if lost_tap is None:
+            yield _out(None, number, text)
+        elif not self.failed:
+            rank, reason = int(lost_tap[1]), "its helper process was killed"
+            yield from self._rank_ended(rank, None, signal.SIGKILL, reason=reason)
 
     def _joined(self, number: int, task: str, text: str, more: bool) -> str | None:
         """Return a whole line, or None while pieces of it are still to come."""
