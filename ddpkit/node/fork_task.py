@@ -10,7 +10,6 @@ Standard library only, Python 3.8 and later.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import signal
@@ -19,10 +18,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable
-
-PR_SET_CHILD_SUBREAPER = 36
-STUCK = 2.0  # seconds for the end of killed processes; one that waits for a dead disk does not end
+    from typing import Any
 
 
 class Task:
@@ -48,7 +44,7 @@ class Task:
         """Fork, and connect the output of the new process."""
         if not self.pipes:
             signal.pthread_sigmask(signal.SIG_BLOCK, self.wrapper["FROM_ABOVE"])
-            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            self.wrapper["adopt_orphans"]()
             self.for_all = self.wrapper["start_sentinel"]()
         self.pipes.append([os.pipe(), os.pipe()])
         pid = os.fork()
@@ -85,13 +81,13 @@ class Task:
             for number in received:
                 if number not in for_all:
                     send(left, number)
-            reap_others(names)
+            self.wrapper["reap_others"](names)
             if self.kill_at is not None and time.monotonic() > self.kill_at:
                 send(left, signal.SIGKILL)
 
         pipes = dict(zip(names, self.pipes))
         self.wrapper["relay"]({pid: (name, pipes[pid]) for pid, name in names.items()}, ended, between)
-        end_children()
+        self.wrapper["end_children"]()
         if self.first:
             time.sleep(self.wrapper["UNREAD"])
         self.wrapper["end_as"](self.first or 0)
@@ -110,32 +106,6 @@ def send(pids: set[int], number: int) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             pass
-
-
-def reap_others(names: Iterable[int]) -> None:
-    """Reap orphans of ranks, which are children of this process now."""
-    if sys.platform == "linux":
-        while (gone := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and gone.si_pid not in names:
-            os.waitpid(gone.si_pid, 0)
-
-
-def end_children() -> None:
-    """Kill what the ranks have left running, also in other sessions: SLURM without cgroups would not find it."""
-    until = time.monotonic() + STUCK
-    while time.monotonic() < until:
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % name, "rb") as file:
-                    if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                        os.kill(int(name), signal.SIGKILL)
-            except OSError:
-                pass  # it has ended
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.01)
 
 
 def ranks(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str, Any]]:

@@ -26,9 +26,11 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator
+    from typing import Any, Callable, Iterable, Iterator
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+STUCK = 2.0  # seconds for the end of killed processes; one that waits for a dead disk does not end
 # This process stays to report the end of the rank. torchrun signals its process group, and so the rank. In a SLURM step
 # the rank has a group of its own, and gets from here what SLURM did not send to it: each signal comes once.
 FROM_ABOVE = (
@@ -79,6 +81,8 @@ def main(argv: list[str]) -> None:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
     end_with_parent(os.getppid())
     early = [number for number, _ in take_signals()] if lines else []
+    if lines:
+        adopt_orphans()
     own = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -94,6 +98,7 @@ def main(argv: list[str]) -> None:
             os.kill(pid, number)
         direct = dict.fromkeys(early, time.monotonic())
         status = relay({pid: (rank, pipes)}, lambda *end: ends.write(rank, *end), lambda: pass_on(pid, direct))[pid]
+        end_children()
     else:
         for number in FROM_ABOVE:
             signal.signal(number, signal.SIG_IGN)
@@ -109,6 +114,7 @@ def task(argv: list[str]) -> None:
     """Run a rank as a task of srun: pass on the signals that only the task got, and end as the rank ends."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*FROM_ABOVE, signal.SIGCHLD))
     own, for_all = os.getpid(), start_sentinel()
+    adopt_orphans()
     pid = os.fork()
     if pid == 0:
         end_with_parent(own)
@@ -120,12 +126,46 @@ def task(argv: list[str]) -> None:
             for each in numbers:
                 if each not in everywhere:
                     os.kill(pid, each)
+        reap_others([pid])
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             break
+    end_children()
     if status:
         time.sleep(UNREAD)
     end_as(status)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of each process below whose own parent ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap_others(names: Iterable[int]) -> None:
+    """Reap orphans of ranks, which are children of this process now."""
+    if sys.platform == "linux":
+        while (gone := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and gone.si_pid not in names:
+            os.waitpid(gone.si_pid, 0)
+
+
+def end_children() -> None:
+    """Kill what the ranks have left running, also in other sessions: SLURM without cgroups would not find it."""
+    until = time.monotonic() + STUCK
+    while time.monotonic() < until:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/stat" % name, "rb") as file:
+                    if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                        os.kill(int(name), signal.SIGKILL)
+            except OSError:
+                pass  # it has ended
+        time.sleep(0.002)
 
 
 def start_sentinel() -> int:

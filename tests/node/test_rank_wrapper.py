@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from program import MARK, PATIENCE, marked
 
 WRAPPER = Path(__file__).parents[2] / "ddpkit/node/rank_wrapper.py"
 RANK = """
@@ -77,6 +79,42 @@ def test_a_process_that_is_slower_than_the_end_of_its_parent_ends() -> None:
     argv = [sys.executable, "-c", LATE, str(WRAPPER)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# A rank whose grandchild is in a session of its own, with no open file of the rank's.
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        os.write({ready}, b".")
+        time.sleep(600)
+    os._exit(0)
+os.read({started}, 1)
+sys.exit(7)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SLURM's nodes run Linux")
+@pytest.mark.parametrize("words", [["--task"], []], ids=["of srun", "of torchrun"])
+def test_a_daemon_of_a_rank_ends_with_it(words: list[str]) -> None:
+    """SLURM that tracks processes by their parents does not find it."""
+    mark = secrets.token_hex(8)
+    env = {**os.environ, "RANK": "3", "LOCAL_RANK": "1", "DDPKIT_DUMP": "0", MARK: mark}
+    env.pop("DDPKIT_TAP", None)
+    started, ready = os.pipe()
+    rank = [sys.executable, "-c", DAEMON.format(started=started, ready=ready)]
+    argv = [sys.executable, "-S", "-I", str(WRAPPER), *words, *rank]
+    done = subprocess.run(
+        argv, env=env, pass_fds=(started, ready), stdout=subprocess.DEVNULL, check=False, timeout=PATIENCE
+    )
+    os.close(started)
+    os.close(ready)
+    assert done.returncode == 7
+    assert marked(mark) == {}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SLURM's nodes run Linux")
