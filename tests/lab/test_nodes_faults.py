@@ -134,7 +134,11 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
 @pytest.mark.parametrize("backend", [*BACKENDS, "openssh"])
 @pytest.mark.parametrize("fault", ENTER, ids=lambda fault: fault[0].__name__)
 @pytest.mark.thorough_for(
-    "python_that_hangs-openssh", "python_that_hangs-pdsh", "unreachable-openssh", "firewalled-openssh"
+    "python_that_hangs-pdsh",
+    # pdsh logs in with the same program.
+    *(f"{name}-openssh" for name in ("python_that_hangs", "unreachable", "firewalled", "unknown_host_key")),
+    *(f"{name}-openssh" for name in ("revoked_host_key", "exits_early_with_an_error", "old_python", "python_2")),
+    "no_shell-openssh",
 )
 def test_a_node_that_cannot_be_entered(
     bare: Bare, backend: str, fault: tuple[Callable[[Bare], None], str, str]

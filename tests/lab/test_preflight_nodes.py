@@ -433,7 +433,11 @@ def over_pdsh() -> list[Row]:
 
 
 @pytest.mark.parametrize("row", over_pdsh(), ids=lambda row: row.name)
-@pytest.mark.thorough_for("E01-python_that_hangs", "H04-unreachable", "H04-firewalled")
+@pytest.mark.thorough_for(
+    # A launch over pdsh meets the same login in test_nodes_faults.py.
+    *("H01-changed_host_key", "H01-revoked_host_key", "H03-wrong_key", "H04-unreachable", "H04-firewalled"),
+    *("E01-exits_early_with_an_error", "E01-no_python", "E01-forced_command", "E01-python_that_hangs"),
+)
 def test_one_bad_host_of_four_is_named_over_pdsh(bare: Bare, row: Row) -> None:
     named(row, call(bare, "pdsh", row, "--no-ranks"))
 

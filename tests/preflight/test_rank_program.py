@@ -104,7 +104,7 @@ def test_the_program_travels_as_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
 )
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", [0, 1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_ended_at_any_moment_it_leaves_nothing(
     start: Callable[..., Command], number: signal.Signals, code: int, part: int
 ) -> None:
