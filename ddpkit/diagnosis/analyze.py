@@ -53,6 +53,7 @@ _POD_WAITS = frozenset(
 _POD_STARTED = re.compile(r"\bStarted container\b|\bStarted: ?Started\b")
 _POD_NAME = re.compile(r"\bpod/[\w.-]+")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
+_OF_OTHERS = frozenset(("slurm-step-killed",))  # the one that ended first is another
 _THROWN = "terminate called after throwing"  # the exception itself is another line
 # After the one, SLURM starts the job again; the other shows that the new start failed.
 _RESTARTS = frozenset(("slurm-preempted", "slurm-requeued"))
@@ -179,6 +180,7 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     if strongest == STRENGTH["consequence"]:  # torchrun's table says more than those who noticed
         candidates.sort(
             key=lambda each: (
+                each.id in _OF_OTHERS,
                 not each.text.startswith("exitcode"),
                 not each.values.get("local"),
                 each.id not in _ENDINGS or each.text.startswith(_THROWN),

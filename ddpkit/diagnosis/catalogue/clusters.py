@@ -425,6 +425,7 @@ ENTRIES = (
         title="Unable to connect to the server; The connection to the server was refused - did you specify the right host or port?",
         patterns=(
             r"Unable to connect to the server: (?P<reason>.*)",
+            r"You must be logged in to the server \((?P<reason>[^)]+)\)",
             r"connection to the server (?P<server>\S+) was refused - did you specify the right host or port",
         ),
         explains=("image-registry-certificate", "image-registry-unreachable"),
@@ -538,6 +539,7 @@ ENTRIES = (
             r"account-level service limit '?(?P<quota>[^']+?)'? is (?P<limit>\d+) Instances",
             r"Quota '(?P<quota>\w+)' exceeded\. +Limit: (?P<limit>[\d.]+)",
             r"\bVcpuLimitExceeded\b",
+            r"quota metrics exceed quota limits: (?P<quota>[\w./-]+)",
             r"exceeding approved (?P<quota>.+?) quota",
         ),
         explains=("cloud-no-capacity",),
@@ -562,5 +564,17 @@ ENTRIES = (
         fix="read Message there. Memory or disk: set the pod's requests to what it needs. GPUs: look at the node's device plugin, or "
         "exclude the node (kubectl cordon NODE). A Job or PyTorchJob starts the pod again",
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+    ),
+    Entry(
+        id="cloud-node-not-launched",
+        kind="generic",
+        title="slurm_plugin.resume: Failed to launch following nodes, setting nodes to down",
+        patterns=(r"Failed to launch following nodes, setting nodes to down: \(x\d+\) \['(?P<node>[\w.-]+)'",),
+        cause="AWS ParallelCluster could not start the machine of the node {node}, and SLURM requeues the job. The reason is in "
+        "the lines above: capacity, quota, or the launch template",
+        probe="on the head node: grep -E 'ERROR|Exception' /var/log/parallelcluster/slurm_resume.log | tail; scontrol show node {node}",
+        fix="of InsufficientInstanceCapacity: another type of machine or zone, or a capacity reservation. Otherwise correct what the "
+        "message names. Then: scontrol update nodename={node} state=power_down",
+        link="https://docs.aws.amazon.com/parallelcluster/latest/ug/troubleshooting-v3-scaling-issues.html",
     ),
 )

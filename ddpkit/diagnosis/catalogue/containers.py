@@ -88,6 +88,7 @@ ENTRIES = (
             r"unknown or invalid runtime name: nvidia",
             r"unknown flag: --gpus",
         ),
+        explains=("container-hook-failed", "container-start-failed"),
         cause="the container engine cannot give GPUs to containers on this host. The NVIDIA container toolkit is "
         "missing, or does not match the driver",
         probe="on that host: nvidia-ctk --version; docker run --rm --gpus all ubuntu nvidia-smi",
@@ -357,12 +358,14 @@ ENTRIES = (
             r"could not open image (?P<image>\S+): (?:image format not recognized|.*permission denied)",
             r"failed to mount squashfs filesystem: (?:invalid argument|input/output error)",
             r"\[ERROR\]:? Invalid image format: (?P<image>\S+)",
+            r"kernel reported a bad superblock for squashfs image",
             r"Something went wrong trying to read the squashfs image",
         ),
         cause="the image {image|file} cannot be read on that node. It is incomplete, has the format of another "
-        "runtime, or this user has no permission",
+        "runtime or a compression that this kernel does not know, or this user has no permission",
         probe="on that node: ls -l {image|IMAGE}; file {image|IMAGE}",
-        fix="build, import or copy the image again (apptainer: .sif, enroot: .sqsh), or correct its permissions",
+        fix="build, import or copy the image again (apptainer: .sif, enroot: .sqsh), or correct its permissions. "
+        "If the file is whole: start it unpacked, from `apptainer build --sandbox DIR IMAGE`",
         link="https://github.com/apptainer/apptainer/issues/1037",
     ),
     Entry(
@@ -389,7 +392,13 @@ ENTRIES = (
             r"FATAL: +While (?:making|performing|building|pulling) .*: no space left on device",
             r"failed to (?:register layer|extract layer|copy|pull).*: no space left on device",
         ),
-        explains=("disk-full", "image-import-failed", "container-start-failed", "image-not-found"),
+        explains=(
+            "disk-full",
+            "image-build-failed",
+            "image-import-failed",
+            "container-start-failed",
+            "image-not-found",
+        ),
         cause="the file system where the image is unpacked is full. Apptainer uses /tmp (often memory), enroot its cache "
         "directory, pyxis its runtime_path (/run/pyxis), docker and containerd /var/lib",
         probe="on that node: df -h /run /tmp /var/lib; grep -i runtime_path /etc/slurm/plugstack.conf*; grep -E "
@@ -434,6 +443,8 @@ ENTRIES = (
             r"FATAL: +(?P<program>/\S+): no such file or directory",
             r"exec: \\?\"(?P<program>[^\"\\]+)\\?\": executable file not found in \$PATH",
             r"executable (?:file )?[`\"]?(?P<program>(?!file\b)\S+?)[`'\"]? not found in \$PATH",
+            r"FATAL: +exec /\.singularity\.d/actions/\w+ failed: no such file or directory",
+            r"FATAL: +exec \S+ failed: a (?P<program>shared library) is likely missing in the image",
             r"FATAL: +stat (?P<program>/\S+): no such file or directory",
             r"FATAL: +\"(?P<program>[^\"]+)\": executable file not found in \$PATH",
         ),
@@ -503,6 +514,7 @@ ENTRIES = (
             r"bind source path does not exist: (?P<path>\S+)",
             r"statfs (?P<path>\S+): no such file or directory",
             r"error mounting \"(?P<path>[^\"]+)\"",
+            r"while mounting (?P<path>/\S+): destination \S+ doesn't exist in container",
             r"can't remount (?P<path>/[^:]+): no such file",
         ),
         explains=("container-start-failed",),
@@ -668,6 +680,10 @@ ENTRIES = (
             r"srun: error: Timed out waiting for job step to complete",
             r"Task launch for \S+ failed on node (?P<host>\S+): No such process",
             r"failed with return code list: \[",
+            r"\bJob \d+'s setup failed\b",
+            r"Job finished \(status: FAILED",
+            r"Execution failed\. User process '[^']+' exited with status code (?P<code>[1-9]\d*)",
+            r"(?:JOB|STEP|StepId)\S* \S+ ON \S+ FAILED \(non-zero exit code or other failure mode\)",
             r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
             r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<rank>\d+)",
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
@@ -688,7 +704,8 @@ ENTRIES = (
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
-        fix="read the output of the process that failed first, or run `ddpkit explain LOG`",
+        fix="read the output of the process that failed first, or run `ddpkit explain LOG`. In a cloud, each machine has its own "
+        "log: CloudWatch for SageMaker, user_logs for AzureML, Logs Explorer for Vertex AI",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
     ),
     Entry(
@@ -1166,5 +1183,63 @@ ENTRIES = (
         fix="if the training was complete, nothing. Otherwise find what ended the job: a time limit, a preemption, or the driver's own "
         "error above",
         link="https://github.com/verl-project/verl/issues/1986",
+    ),
+    Entry(
+        id="docker-option-misplaced",
+        title='exec: "--gpus": executable file not found in $PATH',
+        patterns=(r"exec: \\*\"(?P<option>--?\w[\w-]*)[^\"\\]*\\*\": executable file not found in \$PATH",),
+        explains=("container-no-shell", "container-start-failed"),
+        cause="docker took its option {option} for the command to run, as it comes after the image's name",
+        probe="the command: docker run [OPTIONS] IMAGE [COMMAND]",
+        fix="write {option} before the image: docker run {option} ... IMAGE COMMAND",
+        link="https://github.com/NVIDIA/nvidia-docker/issues/1528",
+    ),
+    Entry(
+        id="image-build-failed",
+        title="FATAL: While making image from oci registry: while creating squashfs: create command failed: signal: killed",
+        patterns=(
+            r"while creating squashfs: create command failed: (?P<reason>signal: \w+)",
+            r"while creating squashfs: create command failed: exit status \d+:? *(?P<reason>.*)",
+        ),
+        explains=("image-not-found", "container-start-failed"),
+        cause="mksquashfs, which packs the image, ended[: {reason}]. It takes all cores and much memory, and login nodes "
+        "limit both",
+        probe="ulimit -u -v; free -g; df -h /tmp",
+        fix="pull or build the image in a job: srun --mem=32G -c 8 apptainer pull ... Or give it less: `apptainer build --mksquashfs-args "
+        "'-processors 2 -mem 2G'`. Set APPTAINER_TMPDIR to a disk with room",
+        link="https://apptainer.org/docs/user/latest/build_env.html",
+    ),
+    Entry(
+        id="kernel-too-old",
+        title="FATAL: kernel too old",
+        patterns=(r"(?:^|\bFATAL: +)kernel too old\b",),
+        cause="the C library of the image or program needs a newer Linux kernel than the one of this host",
+        probe="uname -r; in the image: ldd --version | head -1",
+        fix="use an image of an older distribution (glibc before 2.26 for kernels before 3.2), or a host with a newer kernel",
+        link="https://sourceware.org/glibc/wiki/Release/2.26",
+    ),
+    Entry(
+        id="container-nv-missing",
+        kind="hint",
+        title="INFO: Could not find any nv files on this host!",
+        patterns=(r"[Cc]ould not find any nv files on this host",),
+        explains=("cuda-init-failed", "no-cuda-gpus"),
+        cause="apptainer was called with --nv, and this host has no NVIDIA driver: a login node or a node without GPUs",
+        probe="on that host, outside of the container: nvidia-smi; ldconfig -p | grep libcuda",
+        fix="run it in a job with GPUs (--gpus=1). On a node with GPUs, add the directory of libcuda.so to /etc/ld.so.conf.d and run "
+        "ldconfig, or install the driver. Without GPUs it is harmless",
+        link="https://apptainer.org/docs/user/latest/gpu.html",
+    ),
+    Entry(
+        id="pyxis-container-name",
+        title='pyxis: error: a container with name "x" does not exist, and --container-image is not set',
+        patterns=(r"a container with name \"(?P<name>[^\"]+)\" does not exist, and --container-image is not set",),
+        explains=("container-start-failed",),
+        cause="no container {name} is on this node. It was made in another job, and pyxis removes it at the end of that job, or on "
+        "another node",
+        probe="on that node: enroot list; grep container_scope /etc/slurm/plugstack.conf*",
+        fix="make and use it in one job: salloc or sbatch, then srun --container-image=IMAGE --container-name={name} for the first step on "
+        "each node. Across jobs, save it: --container-save=FILE.sqsh",
+        link="https://github.com/NVIDIA/pyxis/issues/66",
     ),
 )

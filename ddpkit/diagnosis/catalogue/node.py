@@ -57,11 +57,13 @@ ENTRIES = (
         doubtful=True,
         title="Lmod has detected the following error; Unable to locate a modulefile for 'cuda/11.8'",
         patterns=(
-            r"Lmod has detected the following error: +(?P<reason>.*)",
+            r"Lmod has detected the following error: +(?P<reason>(?!The following module\(s\) are unknown:\s*$).*)",
+            r"Lmod has detected the following error: +The following module\(s\) are unknown:\s*(?:$|\n)",
             r"Unable to locate a modulefile for '?(?P<reason>[^' ]+)",
             r"ERROR: Module cannot be loaded due to a (?P<reason>conflict)",
             r"Failed to find the following module\(s\): +(?P<reason>\S+)",
         ),
+        context=r"^\s*\"(?P<reason>[\w.+/-]+)\"(?: \"[\w.+/-]+\")*\s*$",
         explains=("command-not-found", "module-missing", "library-missing", "cuda-toolkit-mismatch"),
         cause="`module load` failed in the job script: {reason}. This shell and its ranks run without the module",
         probe="on that host: module avail 2>&1 | less; module spider NAME",
@@ -453,6 +455,7 @@ ENTRIES = (
             r"\bEDAC MC\d+: \d+ (?P<reason>UE\b.* error on \S+)",
             r"\[Hardware Error\]: event severity: (?P<reason>fatal|recoverable)",
             r"\bKernel panic - not syncing: (?P<reason>.*)",
+            r"\*\*\* \w+ \S+ ON (?P<host>\S+) (?P<reason>UNCORRECTABLE MEMORY) ERROR AT",
         ),
         explains=("node-lost", "slurm-node-failure"),
         cause="the kernel of this node reported a fault that it cannot correct: {reason}. Memory or the CPU is defective, or a driver failed. "

@@ -57,7 +57,7 @@ ENTRIES = (
             r"server socket has failed to (?:listen on any local network address|listen on|bind to).*(?:port: |:)(?P<port>\d+)",
             r"distributed communication on port `(?P<port>\d+)`, but another process is utilizing it",
             r"\bEADDRINUSE\b",
-            r"(?i)\baddress already in use\b",
+            r"(?i)^(?!.*unix socket).*\baddress already in use\b",
         ),
         cause="another process listens on port {port|29500, or the one that was chosen,} of this host: another job, a rank of an earlier run, or a second "
         "launcher. Or two ranks of this run take themselves for rank 0",

@@ -24,6 +24,7 @@ ENTRIES = (
         title="0/5 nodes are available: 5 Insufficient nvidia.com/gpu",
         patterns=(
             r"\d+/\d+ nodes are available: (?P<reason>.*)",
+            r"pod has (?P<reason>unbound immediate PersistentVolumeClaims)",
             r"pod didn't trigger scale-up(?: \([^)]*\))?: (?P<reason>.*)",
         ),
         cause="Kubernetes found no node for the pod: {reason}",
@@ -80,6 +81,7 @@ ENTRIES = (
         title="UnexpectedAdmissionError: requested number of devices unavailable for nvidia.com/gpu; no healthy devices present",
         patterns=(
             r"requested number of devices unavailable for (?P<resource>\S+)\. Requested: (?P<wanted>\d+), Available: (?P<free>\d+)",
+            r"Node didn't have enough resource: (?P<resource>\w[\w.-]*/[\w.-]+), requested: (?P<wanted>\d+), used: \d+, capacity: \d+",
             r"no healthy devices present; cannot allocate unhealthy devices (?P<resource>[\w./-]+)",
         ),
         cause="the scheduler sent the pod to a node that does not have its GPUs any more: {resource}[, {wanted} requested, "

@@ -268,6 +268,7 @@ ENTRIES = (
             r"User not found on host",
             r"getpwuid\(\): uid not found: (?P<uid>\d+)",
             r"[Nn]o user exists for uid (?P<uid>\d+)",
+            r"\buser: unknown userid (?P<uid>\d+)",
             r"cannot find name for (?:user|group) ID (?P<uid>\d+)",
             r"[Uu]nable to look up current user",
             r"couldn't get passw\w* entry",
@@ -328,7 +329,7 @@ ENTRIES = (
         cause="a node could not start the task[: {reason}]",
         probe="srun -l hostname, and the node's slurmd log",
         fix="srun --exclude={host|NODE}. For a job that is held afterwards: scontrol release JOB. As administrator: check "
-        "slurmd on the node",
+        "slurmd on the node, and for a prolog the scripts of `scontrol show config | grep -i prolog`",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -502,6 +503,7 @@ ENTRIES = (
             r"_get_joules_task: can't get info from slurmd",
             r"slurm_get_node_energy: ",
             r"Failed to send MESSAGE_TASK_EXIT",
+            r"slurmstepd: error: _is_a_lwp: ",
             r"xcpuinfo_hwloc_topo_load: failed",
             r"Could not run slurm task_prolog",
             r"Can't propagate RLIMIT_\w+ of",
@@ -654,6 +656,105 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/wiki/Installation",
     ),
     Entry(
+        id="slurm-option-unknown",
+        title="sbatch: unrecognized option '--gpus-per-node=8'; srun: invalid option -- 'z'",
+        patterns=(
+            r"\b(?P<program>sbatch|srun|salloc): (?:error: )?(?:unrecognized|invalid|ambiguous) option (?:-- )?'(?P<option>[^']+)'",
+        ),
+        explains=("slurm-bad-request", "slurm-unreachable"),
+        cause="{program} of this SLURM does not know the option {option}. It is misspelled, or newer than this version: the "
+        "--gpus options came with 19.05, --overlap with 20.11",
+        probe="{program} --version; {program} --help | grep -i gpu",
+        fix="correct the option, or use an older one: --gres=gpu:N in place of --gpus-per-node=N. Options of your own "
+        "program come after its name",
+        link="https://slurm.schedmd.com/sbatch.html",
+    ),
+    Entry(
+        id="slurm-array-invalid",
+        title="Batch job submission failed: Invalid job array specification",
+        patterns=(r"Invalid job array specification",),
+        explains=("slurm-bad-request", "launcher-summary", "own-exception"),
+        cause="the indexes of --array are wrong, or one is not below MaxArraySize, which is 1001 by default",
+        probe="scontrol show config | grep -E 'MaxArraySize|MaxJobCount'",
+        fix="use indexes below MaxArraySize, and submit more than one array. With submitit: submit the tasks in parts, and "
+        "slurm_array_parallelism for the number that run at once",
+        link="https://slurm.schedmd.com/job_array.html",
+    ),
+    Entry(
+        id="srun-no-socket",
+        title="srun: error: unable to initialize step context socket: Address already in use",
+        patterns=(r"unable to initialize step context socket: (?P<reason>.*)",),
+        explains=("step-refused", "port-in-use"),
+        cause="srun got no port on this host to listen for its tasks: {reason}. The ports of SrunPortRange, or the open files of the "
+        "user, are used up, often by many srun at once",
+        probe="scontrol show config | grep SrunPortRange; ss -ltn | wc -l; ulimit -n; pgrep -c srun",
+        fix="start fewer srun at a time on this host, or from sbatch on compute nodes; ulimit -n 4096. As administrator: widen "
+        "SrunPortRange",
+        link="https://github.com/PavlidisLab/rnaseq-pipeline/issues/91",
+    ),
+    Entry(
+        id="slurm-accounting-unreachable",
+        kind="hint",
+        title="sacct: error: _open_persist_conn: failed to open persistent connection to host:localhost:6819: Connection refused",
+        patterns=(
+            r"failed to open persistent connection to host:(?P<server>[^:\s]+):\d+: (?P<reason>.*)",
+            r"Problem talking to the database: (?P<reason>.*)",
+        ),
+        explains=("slurm-bad-request",),
+        cause="SLURM's accounting daemon, slurmdbd,[ on {server}] does not answer: {reason}. Jobs that run are not touched. sacct and "
+        "sacctmgr fail, and new accounts can be rejected",
+        probe="scontrol show config | grep AccountingStorageHost; nc -vz {server|HOST} 6819",
+        fix="use squeue and scontrol show job meanwhile. As administrator: start slurmdbd and its database, correct "
+        "AccountingStorageHost in slurm.conf, and open port 6819",
+        link="https://slurm.schedmd.com/accounting.html",
+    ),
+    Entry(
+        id="slurm-auth-plugin",
+        title="error: Couldn't find the specified plugin name for auth/jwt; cannot find auth plugin for auth/munge",
+        patterns=(
+            r"cannot find (?:auth|cred) plugin for (?P<plugin>\S+)",
+            r"specified plugin name for (?P<plugin>(?:auth|cred)/\w+)",
+            r"cannot create (?:auth|cred) context for (?P<plugin>\S+)",
+        ),
+        explains=("slurm-unreachable", "slurm-no-config", "slurmd-config"),
+        cause="this SLURM has no plugin {plugin}: its package or library is missing, or PluginDir names another directory. A "
+        "container often has a part of SLURM only",
+        probe="scontrol show config | grep PluginDir; ls /usr/lib*/slurm* /usr/lib/*/slurm* | grep -E 'auth|cred'; ldconfig -p | grep "
+        "-E 'munge|jwt'",
+        fix="install SLURM's plugins of the cluster's version, with libmunge2 (for auth/jwt: libjwt). In a container, mount the plugin "
+        "directory, libmunge and /run/munge, or call SLURM's commands outside",
+        link="https://slurm.schedmd.com/authentication.html",
+    ),
+    Entry(
+        id="slurm-node-differs",
+        kind="hint",
+        title="slurmd: error: Node configuration differs from hardware: CPUs=2:4(hw)",
+        patterns=(r"Node configuration differs from hardware: (?P<counts>.*)",),
+        explains=("cpu-layout", "slurm-cgroup", "task-launch-failed", "slurm-node-invalid"),
+        cause="slurm.conf describes this node otherwise than its hardware: {counts}. Left is the configured number, right the "
+        "found one. Tasks can get too few CPUs, or the wrong ones",
+        probe="on that node: slurmd -C; lscpu",
+        fix="as administrator: write what `slurmd -C` prints into slurm.conf (CPUs, SocketsPerBoard, CoresPerSocket, "
+        "ThreadsPerCore), then `scontrol reconfigure`. In a virtual machine or container it can be meant so",
+        link="https://slurm.schedmd.com/slurm.conf.html#SECTION_NODE-CONFIGURATION",
+    ),
+    Entry(
+        id="slurm-step-killed",
+        kind="consequence",
+        title="mpi/pmix: Error handler invoked: status = -61; srun: error: node1: tasks 0-2: Killed",
+        patterns=(
+            r"mpi/pmix\w*: .*Error handler invoked: status = -?\d+",
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Killed",
+        ),
+        needs=r"mpi/pmix\w*: .*Error handler invoked: status",
+        explains=("killed",),
+        cause="PMIx noticed that a task had ended, and SLURM then killed the other tasks of the step",
+        probe="the line with `Exited with exit code`, and the output of that task",
+        fix="correct the task that exited with a code. Where all tasks are `Killed`, one may have used too much memory: sacct -j JOB -o "
+        "jobid,maxrss,state",
+        link="https://slurm.schedmd.com/mpi_guide.html",
+    ),
+    Entry(
         id="slurm-bad-request",
         title="Unable to allocate resources: Invalid account, partition, gres ...",
         explains=("slurm-cancelled",),
@@ -665,7 +766,6 @@ ENTRIES = (
             r"error: (?P<reason>invalid partition specified: .*)",
             r"error: (?P<reason>This does not look like a batch script.*)",
             r"error: (?P<reason>Invalid (?:--\w+|account|qos|partition|time limit|numeric value|directive) .*)",
-            r"\bunrecognized option (?P<reason>.*)",
             r"(?:sbatch|srun|salloc): error: (?P<reason>(?:Invalid|Unable to open file|[Uu]nknown|Unrecognized|More processors) .*)",
             r"(?P<reason>Requested partition configuration) not available now",
         ),

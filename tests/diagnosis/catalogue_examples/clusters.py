@@ -326,6 +326,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
             "kubectl 1.32, run",
         ),
+        (
+            "error: You must be logged in to the server (Unauthorized)",
+            "kubectl, source, unverified",
+        ),
     ),
     "pod-liveness": (
         (
@@ -385,6 +389,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Operation could not be completed as it results in exceeding approved standardNDSv2Family Cores quota.",
             "azure-cli, unverified",
+        ),
+        (
+            "google.api_core.exceptions.ResourceExhausted: 429 The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_nvidia_t4_gpus",
+            "Vertex AI, documented",
         ),
     ),
     "grpc-proxy": (
@@ -465,5 +473,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("imgsr-11103465-worker-0   0/1     UnexpectedAdmissionError   0     5m", "Kubernetes 1.16, unverified"),
         ("trainer-worker-1   0/1     OutOfcpu   0          2s", "Kubernetes 1.22, unverified"),
+    ),
+    "cloud-node-not-launched": (
+        (
+            "2023-08-28 16:55:46,889 - [slurm_plugin.resume:_resume] - ERROR - Failed to launch following nodes, setting nodes to down: (x1) ['a10g-1x-spot-dy-a10g-1x-spot-cr-0-1']",
+            "https://github.com/aws/aws-parallelcluster/issues/5670",
+        ),
     ),
 }

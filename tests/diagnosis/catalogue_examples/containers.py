@@ -157,6 +157,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/9->/var/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/9: squashfuse_ll exited with status 255: Something went wrong trying to read the squashfs image.",
             "https://github.com/apptainer/apptainer/issues/952",
         ),
+        (
+            "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/var/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: kernel reported a bad superblock for squashfs image partition, possible causes are that your kernel doesn't support the compression algorithm or the image is corrupted",
+            "https://github.com/apptainer/apptainer/issues/2121",
+        ),
     ),
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
@@ -417,6 +421,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed. Please inspect the previous error messages for a cause.",
             "Ray, source",
         ),
+        (
+            "ERROR: Job 1's setup failed. Failed workers: (pid=1840, returncode=1), (pid=2061, returncode=1). See error logs above for more details.",
+            "https://github.com/skypilot-org/skypilot/pull/7001",
+        ),
+        (
+            "✓ Job finished (status: FAILED_SETUP).",
+            "https://github.com/skypilot-org/skypilot/pull/7001",
+        ),
+        (
+            "Execution failed. User process 'python' exited with status code 2.",
+            "AzureML, documented",
+        ),
+        (
+            "slurmstepd: error: *** JOB 7 ON node1 FAILED (non-zero exit code or other failure mode) ***",
+            "Slurm, slurmstepd, source",
+        ),
     ),
     "ray-old-handle": (
         (
@@ -576,6 +596,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'FATAL:   "force-level2": executable file not found in $PATH',
             "https://github.com/davidfrantz/force/issues/204",
         ),
+        (
+            "FATAL:   exec /.singularity.d/actions/shell failed: a shared library is likely missing in the image",
+            "https://github.com/apptainer/singularity/issues/5484",
+        ),
+        (
+            "FATAL:   exec /.singularity.d/actions/exec failed: no such file or directory",
+            "https://github.com/apptainer/singularity/issues/2386",
+        ),
     ),
     "container-hook-failed": (
         (
@@ -620,6 +648,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FATAL:   container creation failed: mount ->/mnt/home/jjun/.kachery error: can't remount /mnt/home/jjun/.kachery: no such file or directory",
             "https://github.com/flatironinstitute/spikeforest2/issues/2",
+        ),
+        (
+            "FATAL:   container creation failed: mount hook function failure: mount /opt/cray->/opt/cray error: while mounting /opt/cray: destination /opt/cray doesn't exist in container",
+            "Apptainer on Frontier, documented",
         ),
     ),
     "mpi-daemon-missing": (
@@ -1231,6 +1263,40 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. Worker IP address: 159.226.47.239 Worker port: 38191 Worker PID: 870287 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal. SystemExit is raised (sys.exit is called). Exit code: 1. The process receives a SIGTERM. ",
             "https://github.com/verl-project/verl/issues/1986",
+        ),
+    ),
+    "docker-option-misplaced": (
+        (
+            'docker: Error response from daemon: failed to create shim: OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "--gpus": executable file not found in $PATH: unknown.',
+            "https://github.com/NVIDIA/nvidia-docker/issues/1528",
+        ),
+    ),
+    "image-build-failed": (
+        (
+            "FATAL:   While making image from oci registry: error fetching image to cache: while building SIF from layers: while creating squashfs: create command failed: signal: killed: ",
+            "Singularity, documented",
+        ),
+        (
+            "FATAL:   While making image from oci registry: error fetching image to cache: while building SIF from layers: while creating squashfs: create command failed: exit status 1: FATAL ERROR: Out of memory (cache_alloc)",
+            "Singularity, documented",
+        ),
+    ),
+    "kernel-too-old": (
+        (
+            "FATAL: kernel too old",
+            "glibc, documented",
+        ),
+    ),
+    "container-nv-missing": (
+        (
+            "INFO:    Could not find any nv files on this host!",
+            "Apptainer, documented",
+        ),
+    ),
+    "pyxis-container-name": (
+        (
+            'pyxis: error: a container with name "myubuntu" does not exist, and --container-image is not set',
+            "https://github.com/NVIDIA/pyxis/issues/66",
         ),
     ),
 }

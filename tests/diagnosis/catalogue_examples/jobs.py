@@ -117,6 +117,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmctld: error: Nodes node[1-2] not responding, setting DOWN",
             "Slurm 22.05, source",
         ),
+        (
+            "requeue job JobId=4711_11(4738) due to failure of node node3",
+            "Slurm, slurmctld, source",
+        ),
     ),
     "slurm-requeued": (
         (
@@ -197,6 +201,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "4711.0     OUT_OF_ME+    0:125",
             "sacct of Slurm, unverified",
+        ),
+        (
+            "slurmstepd: error: StepId=4711.0 exceeded memory limit (68719476736 > 67108864000), being killed",
+            "Slurm, jobacct_gather, source",
         ),
     ),
     "slurm-kill-failed": (

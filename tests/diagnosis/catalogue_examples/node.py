@@ -222,6 +222,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'Lmod Warning:  Failed to find the following module(s):  "cuda/11.8" in your MODULEPATH',
             "Lmod, source",
         ),
+        (
+            'Lmod has detected the following error: The following module(s) are unknown:\n"miniconda3-4.7.12.1-gcc-9.2.0-j2idqxp"',
+            "https://github.com/ai4d-iasc/trixie/issues/70",
+        ),
     ),
     "conda-not-active": (
         (
@@ -463,6 +467,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "node-memory-errors": (
+        (
+            "slurmstepd: error: *** STEP 4711.0 ON node3 UNCORRECTABLE MEMORY ERROR AT 2026-11-20T17:02:51 ***",
+            "Slurm, slurmstepd, source",
+        ),
         (
             "[  +0.000006] EDAC MC3: 1 UE memory read error on CPU_SrcID#1_MC#1_Chan#2_DIMM#0 (channel:2 slot:0 page:0xb757589 offset:0xdc0 grain:32)",
             "https://github.com/ovro-lwa/lwa-issues/issues/117",

@@ -136,6 +136,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Normal   NotTriggerScaleUp  6s  cluster-autoscaler  pod didn't trigger scale-up (it wouldn't fit if a new node is added): 2 Insufficient nvidia.com/gpu",
             "cluster-autoscaler, unverified",
         ),
+        (
+            "Warning  FailedScheduling  2m  default-scheduler  pod has unbound immediate PersistentVolumeClaims",
+            "Kubernetes, scheduler, source, unverified",
+        ),
     ),
     "download-unreachable": (
         (
@@ -228,6 +232,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected",
             "Kubernetes 1.29, source",
+        ),
+        (
+            "Warning  OutOfnvidia.com/gpu  108s  kubelet  Node didn't have enough resource: nvidia.com/gpu, requested: 8, used: 8, capacity: 8",
+            "Kubernetes, kubelet, source",
         ),
     ),
     "k8s-quota": (

@@ -255,10 +255,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 23.11, source",
         ),
         (
-            "srun: unrecognized option '--gpus-per-rank'",
-            "Slurm 23.11, source",
-        ),
-        (
             "sbatch: error: Unable to open file jobs/train.sbatch",
             "Slurm 22.05, run",
         ),
@@ -318,6 +314,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: task 0 launch failed: Group ID not found on host",
             "Slurm 23.11, source",
+        ),
+        (
+            "user: unknown userid 10042",
+            "Go, os/user, source",
         ),
     ),
     "lightning-slurm-tasks": (
@@ -600,6 +600,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: spank: x11.so: Plugin file not found",
             "Slurm 22.05, source",
         ),
+        (
+            "slurmstepd: error: _is_a_lwp: open() /proc/24097/status failed: No such file or directory",
+            "Slurm, jobacct_gather, source",
+        ),
     ),
     "batch-request-refused": (
         (
@@ -750,6 +754,68 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "sbatch: error: Batch job submission failed: I/O error writing script/environment to file",
             "https://github.com/DataBiosphere/toil/issues/4743",
+        ),
+    ),
+    "slurm-option-unknown": (
+        (
+            "srun: unrecognized option '--gpus-per-rank'",
+            "Slurm 23.11, source",
+        ),
+        (
+            "sbatch: unrecognized option '--gpus-per-node=8'",
+            "https://github.com/facebookresearch/mae/issues/119",
+        ),
+    ),
+    "slurm-array-invalid": (
+        (
+            "sbatch: error: Batch job submission failed: Invalid job array specification",
+            "https://github.com/facebookresearch/cc_net/issues/32",
+        ),
+    ),
+    "srun-no-socket": (
+        (
+            "srun: error: unable to initialize step context socket: Address already in use",
+            "https://github.com/PavlidisLab/rnaseq-pipeline/issues/91",
+        ),
+    ),
+    "slurm-accounting-unreachable": (
+        (
+            "sacct: error: _open_persist_conn: failed to open persistent connection to host:localhost:6819: Connection refused",
+            "Slurm, documented",
+        ),
+        (
+            "sacct: error: Problem talking to the database: Connection refused",
+            "Slurm, documented",
+        ),
+    ),
+    "slurm-auth-plugin": (
+        (
+            "slurmctld: error: Couldn't find the specified plugin name for auth/jwt looking at all files",
+            "Slurm, source",
+        ),
+        (
+            "slurmdbd: error: cannot find auth plugin for auth/munge",
+            "Slurm, source",
+        ),
+        (
+            "slurmctld: error: cannot create auth context for auth/jwt",
+            "Slurm, source",
+        ),
+    ),
+    "slurm-node-differs": (
+        (
+            "error: Node configuration differs from hardware: CPUs=2:4(hw) Boards=1:1(hw) SocketsPerBoard=1:1(hw) CoresPerSocket=2:2(hw) ThreadsPerCore=1:2(hw)",
+            "https://github.com/koesterlab/setup-slurm-action/issues/4",
+        ),
+    ),
+    "slurm-step-killed": (
+        (
+            "slurmstepd: error:  mpi/pmix_v4: _errhandler: c67 [0]: pmixp_client_v2.c:211: Error handler invoked: status = -61, source = [slurm.pmix.4711.1:21]",
+            "Slurm, mpi/pmix, source",
+        ),
+        (
+            "slurmstepd: error:  mpi/pmix_v4: _errhandler: c67 [0]: pmixp_client_v2.c:211: Error handler invoked: status = -61, source = [slurm.pmix.4711.1:21]\nsrun: error: c67: tasks 0-13,15-31: Killed",
+            "Slurm, srun, source",
         ),
     ),
 }

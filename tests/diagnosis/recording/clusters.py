@@ -40,7 +40,8 @@ for _name, _command, _provoked in (
     ("no-file", "sbatch jobs/train.sbatch", "the batch script does not exist"),
     ("salloc", "salloc -N 9 -p main true", "salloc requests 9 of 4 nodes"),
 ):
-    shell(f"slurm-request/{_name}", _command, _provoked, "slurm-bad-request", partly="step-refused", action="stop")
+    _cause = "slurm-option-unknown" if _name == "option" else "slurm-bad-request"
+    shell(f"slurm-request/{_name}", _command, _provoked, _cause, partly="step-refused", action="stop")
 
 
 # ---- SLURM: steps and tasks
