@@ -568,11 +568,15 @@ ENTRIES = (
     Entry(
         id="cloud-node-not-launched",
         kind="generic",
-        title="slurm_plugin.resume: Failed to launch following nodes, setting nodes to down",
-        patterns=(r"Failed to launch following nodes, setting nodes to down: \(x\d+\) \['(?P<node>[\w.-]+)'",),
-        cause="AWS ParallelCluster could not start the machine of the node {node}, and SLURM requeues the job. The reason is in "
-        "the lines above: capacity, quota, or the launch template",
-        probe="on the head node: grep -E 'ERROR|Exception' /var/log/parallelcluster/slurm_resume.log | tail; scontrol show node {node}",
+        title="node gpu-1 not resumed by ResumeTimeout(300); Failed to launch following nodes, setting nodes to down",
+        patterns=(
+            r"\bnode (?P<node>\S+) not resumed by ResumeTimeout\((?P<seconds>\d+)\)",
+            r"Failed to launch following nodes, setting nodes to down: \(x\d+\) \['(?P<node>[\w.-]+)'",
+        ),
+        cause="the machine of the node {node} did not start in the cloud[ within {seconds} seconds], and SLURM requeues the job. The reason is "
+        "in the log of the program that starts machines: capacity, quota, the image, or a boot script",
+        probe="on the head node: scontrol show node {node} | grep Reason; grep -E 'ERROR|Exception' /var/log/parallelcluster/*.log "
+        "/var/log/slurm/resume.log | tail",
         fix="of InsufficientInstanceCapacity: another type of machine or zone, or a capacity reservation. Otherwise correct what the "
         "message names. Then: scontrol update nodename={node} state=power_down",
         link="https://docs.aws.amazon.com/parallelcluster/latest/ug/troubleshooting-v3-scaling-issues.html",

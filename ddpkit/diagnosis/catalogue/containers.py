@@ -68,7 +68,7 @@ ENTRIES = (
         patterns=(
             r"nvidia-container-cli: (?P<reason>\w+ error: .*(?:permission denied|operation not permitted))",
             r"nvidia-container-cli: (?P<reason>\w+ error: .*: no such device or address)",
-            r"nvidia-container-cli: (?P<reason>ldcache error: process .* failed.*)",
+            r"nvidia-container-cli: (?P<reason>ldcache error: process .*(?:failed|terminated).*)",
         ),
         explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
         cause="the NVIDIA container toolkit ran on the node, but the system or the image did not let it finish: {reason}",

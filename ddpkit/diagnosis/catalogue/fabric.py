@@ -43,6 +43,7 @@ ENTRIES = (
         doubtful=True,
         patterns=(
             r"set max locked memory \(ulimit -l\) to 'unlimited'",
+            r"locked memory\. +This typically can indicate that the",
             r"Call to (?:wrap_)?ibv_(?:create_qp|create_cq|reg_mr\w*) failed",
             r"ibv_reg_mr\w* failed",
             r"\befa:(?:mr|cq|ep_ctrl):.*: Cannot allocate memory",

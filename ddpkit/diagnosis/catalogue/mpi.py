@@ -113,10 +113,11 @@ ENTRIES = (
             r"A call to mkdir was unable to create the desired directory",
             r"opal_os_dirpath_create: Error: Unable to create the sub-directory \((?P<path>[^)]+)\)",
             r"ORTE_ERROR_LOG: Error in file util/session_dir\.c",
+            r"not enough space for (?P<path>/(?!dev/shm)\S+) \(the shared-memory backing",
         ),
         context=r"\bDirectory: +(?P<path>/\S+)",
         explains=("mpi-init-failed", "mpi-daemon", "mpi-abort", "mpi-error"),
-        cause="Open MPI could not make its session directory[ {path}]. Several jobs of a host create and remove it at the same time. Or "
+        cause="Open MPI could not make or use its session directory[ {path}]. Several jobs of a host create and remove it at the same time. Or "
         "the place is full, read-only or another user's",
         probe="ls -ld /tmp /tmp/ompi.*; df -h /tmp; df -i /tmp; echo $TMPDIR",
         fix="give each job a directory of its own: export TMPDIR=$(mktemp -d), or OMPI_MCA_orte_tmpdir_base (Open MPI 5: "

@@ -281,4 +281,24 @@ ENTRIES = (
         "lower net.ipv4.tcp_keepalive_time on both",
         link="https://github.com/NVIDIA/nccl/issues/706",
     ),
+    Entry(
+        id="conntrack-full",
+        kind="hint",
+        title="nf_conntrack: table full, dropping packet",
+        patterns=(r"\bnf_conntrack: table full, dropping packet",),
+        explains=(
+            "connection-timed-out",
+            "firewall-drop",
+            "rendezvous-timeout",
+            "store-wait",
+            "master-unreachable",
+            "nccl-remote",
+        ),
+        cause="the kernel's table of connections is full on this node, and its firewall drops packets of new ones. Containers, "
+        "kube-proxy and many data connections fill it",
+        probe="on that node: sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
+        fix="as administrator: sysctl -w net.netfilter.nf_conntrack_max=1048576, or no connection tracking between the nodes (iptables -t raw "
+        "... -j NOTRACK). In containers: --network=host",
+        link="https://docs.kernel.org/networking/nf_conntrack-sysctl.html",
+    ),
 )

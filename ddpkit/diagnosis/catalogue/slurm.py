@@ -85,7 +85,7 @@ ENTRIES = (
         cause="SLURM cannot start a step[ in job {job}]. Another step holds the resources (srun inside srun), or the "
         "step requests more than the job has",
         probe="in the job: srun --overlap -N1 -n1 hostname; squeue -s[ -j {job}]",
-        fix="srun --overlap ..., with at most the job's nodes, tasks and --mem",
+        fix="srun --overlap ..., with at most the job's nodes, tasks and --mem. In --nodelist, write the names as `squeue -o %N` prints them",
         link="https://slurm.schedmd.com/srun.html#OPT_overlap",
     ),
     Entry(
@@ -406,11 +406,15 @@ ENTRIES = (
     Entry(
         id="slurm-options-exclusive",
         title="fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive",
-        patterns=(r"\b(?:srun|sbatch|salloc): fatal: (?P<reason>.*\b(?:is|are) mutually exclusive(?: with [^.]*)?)",),
-        cause="two options exclude each other: {reason}. One of them can come from an #SBATCH line, or from a SLURM_ variable "
+        patterns=(
+            r"\b(?:srun|sbatch|salloc): (?:fatal|error): (?P<reason>-\S+)(?: is)? incompatable with (?P<other>.*\S)",
+            r"\b(?:srun|sbatch|salloc): fatal: (?P<reason>.*\b(?:is|are) mutually exclusive(?: with [^.]*)?)",
+        ),
+        cause="two options exclude each other: {reason}[ and {other}]. One of them can come from an #SBATCH line, or from a SLURM_ variable "
         "of the job around it",
         probe="env | grep -E '^(SLURM|SBATCH|SRUN)_' | grep -E 'MEM|GPU|TRES|TASK'; grep '#SBATCH' SCRIPT",
-        fix="keep one of the options, or unset the variable that the message names before srun or sbatch",
+        fix="keep one of the options, or unset the variable that the message names before srun or sbatch (SLURM_HOSTFILE asks for "
+        "--distribution=arbitrary)",
         link="https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/342",
     ),
     Entry(

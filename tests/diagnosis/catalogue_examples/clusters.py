@@ -479,5 +479,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "2023-08-28 16:55:46,889 - [slurm_plugin.resume:_resume] - ERROR - Failed to launch following nodes, setting nodes to down: (x1) ['a10g-1x-spot-dy-a10g-1x-spot-cr-0-1']",
             "https://github.com/aws/aws-parallelcluster/issues/5670",
         ),
+        (
+            "slurmctld: node gpu-dy-1 not resumed by ResumeTimeout(1800), setting DOWN and POWERED_DOWN",
+            "Slurm, slurmctld, source",
+        ),
     ),
 }

@@ -1000,6 +1000,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "failed with error code: 1",
             "https://github.com/NVIDIA/pyxis/issues/122",
         ),
+        (
+            "slurmstepd: error: pyxis:     nvidia-container-cli: ldcache error: process /sbin/ldconfig terminated with signal 11",
+            "https://github.com/NVIDIA/pyxis/issues/122",
+        ),
     ),
     "pmix-component": (
         (

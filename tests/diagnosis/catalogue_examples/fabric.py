@@ -58,6 +58,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "EFA internal error: (4112) Failure to post internal receive buffers",
             "https://github.com/awslabs/awsome-distributed-ai/issues/647",
         ),
+        (
+            "allocate some locked memory.  This typically can indicate that the",
+            "Open MPI, openib, documented",
+        ),
     ),
     "ib-not-used": (
         ("node1:10:10 [0] NCCL INFO NET/IB : No device found.", "https://github.com/NVIDIA/nccl/issues/1105"),

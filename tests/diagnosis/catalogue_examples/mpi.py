@@ -126,6 +126,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[node1:29758] [[0,1],0] ORTE_ERROR_LOG: Error in file util/session_dir.c at line 106",
             "https://github.com/open-mpi/ompi/issues/3818",
         ),
+        (
+            "It appears as if there is not enough space for /tmp/openmpi-sessions-1001_at_node12_0/41788/1/shared_mem_pool.node12 (the shared-memory backing",
+            "Open MPI, opal_shmem_mmap, documented",
+        ),
     ),
     "mpi-init-failed": (
         (

@@ -208,4 +208,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch, source",
         ),
     ),
+    "conntrack-full": (
+        (
+            "[104235.156774] nf_conntrack: nf_conntrack: table full, dropping packet",
+            "Linux, netfilter, documented",
+        ),
+    ),
 }

@@ -237,6 +237,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning  OutOfnvidia.com/gpu  108s  kubelet  Node didn't have enough resource: nvidia.com/gpu, requested: 8, used: 8, capacity: 8",
             "Kubernetes, kubelet, source",
         ),
+        (
+            "  message: Pod Allocate failed due to pod d65f09ad-cca3-4631-a0a3-d5ba850f8a69 container wait-gcs-ready unable to find GPU device allocation by scheduler, which is unexpected",
+            "https://github.com/ray-project/kuberay/issues/1414",
+        ),
     ),
     "k8s-quota": (
         (

@@ -463,6 +463,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: fatal: SLURM_TRES_PER_TASK is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU",
             "https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/342",
         ),
+        (
+            "sbatch: error: --nodes is incompatable with --distribution=arbitrary ",
+            "https://github.com/esm-tools/esm_tools/issues/1148",
+        ),
     ),
     "slurm-commands-missing": (
         (
