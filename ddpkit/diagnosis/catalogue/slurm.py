@@ -733,14 +733,41 @@ ENTRIES = (
         id="slurm-node-differs",
         kind="hint",
         title="slurmd: error: Node configuration differs from hardware: CPUs=2:4(hw)",
-        patterns=(r"Node configuration differs from hardware: (?P<counts>.*)",),
+        patterns=(
+            r"Node configuration differs from hardware: (?P<counts>.*)",
+            r"\bNode (?P<host>\S+) appears to have a different slurm\.conf",
+        ),
         explains=("cpu-layout", "slurm-cgroup", "task-launch-failed", "slurm-node-invalid"),
-        cause="slurm.conf describes this node otherwise than its hardware: {counts}. Left is the configured number, right the "
-        "found one. Tasks can get too few CPUs, or the wrong ones",
-        probe="on that node: slurmd -C; lscpu",
+        cause="slurm.conf does not fit {host|this node}[: {counts}. Left is the configured number, right the found one]. Its slurmd read "
+        "another file than the controller, or the hardware is not as configured. Tasks can get too few CPUs, or none",
+        probe="on the controller and on {host|that node}: md5sum /etc/slurm/slurm.conf; on the node: slurmd -C; lscpu",
         fix="as administrator: write what `slurmd -C` prints into slurm.conf (CPUs, SocketsPerBoard, CoresPerSocket, "
-        "ThreadsPerCore), then `scontrol reconfigure`. In a virtual machine or container it can be meant so",
+        "ThreadsPerCore), copy that file to all nodes, and restart slurmctld and slurmd. In a virtual machine or container the numbers can be meant so",
         link="https://slurm.schedmd.com/slurm.conf.html#SECTION_NODE-CONFIGURATION",
+    ),
+    Entry(
+        id="srun-output-abandoned",
+        kind="hint",
+        title="srun: error: eio_handle_mainloop: Abandoning IO 60 secs after job shutdown initiated",
+        patterns=(r"\bAbandoning IO (?P<seconds>\d+) secs after job shutdown initiated",),
+        cause="srun waited {seconds} seconds for the rest of the tasks' output, and then stopped. A task ended while a process of it ran "
+        "on, or wrote very much. The last lines can be missing here. The job itself can have succeeded",
+        probe="sacct -j JOB -o jobid,state,exitcode; squeue -s; on the node: ps -eo pid,ppid,stat,args",
+        fix="write each rank's output to a file: srun --output=log-%t.txt. End the processes that the script starts before it ends",
+        link="https://docs.nersc.gov/jobs/errors/",
+    ),
+    Entry(
+        id="slurm-gpu-binding",
+        kind="hint",
+        title="Bind request does not specify any devices within the allocation for task 0. Binding to the first device",
+        patterns=(r"Bind request .*does not specify any devices within the allocation for task (?P<task>\d+)",),
+        explains=("duplicate-gpu", "invalid-device-ordinal"),
+        cause="--gpu-bind, or --gpus-per-task, names no GPU of the job for task {task}, and SLURM gave it the first one. Other ranks can use "
+        "the same GPU",
+        probe="srun -l bash -c 'echo $SLURM_LOCALID $CUDA_VISIBLE_DEVICES; nvidia-smi -L'; env | grep -E 'GPU_BIND|GPUS_PER_TASK'",
+        fix="srun --gpu-bind=none with --gpus-per-node, and torch.cuda.set_device(LOCAL_RANK). Or unset SLURM_GPU_BIND and "
+        "SLURM_GPUS_PER_TASK before srun",
+        link="https://slurm.schedmd.com/srun.html#OPT_gpu-bind",
     ),
     Entry(
         id="slurm-step-killed",

@@ -811,6 +811,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "error: Node configuration differs from hardware: CPUs=2:4(hw) Boards=1:1(hw) SocketsPerBoard=1:1(hw) CoresPerSocket=2:2(hw) ThreadsPerCore=1:2(hw)",
             "https://github.com/koesterlab/setup-slurm-action/issues/4",
         ),
+        (
+            "slurmctld: error: Node worker2 appears to have a different slurm.conf than the slurmctld.  This could cause issues with communication and functionality.  Please review both files and make sure they are the same.  If this is expected ignore, and set DebugFlags=NO_CONF_HASH in your slurm.conf.",
+            "Slurm, slurmctld, source",
+        ),
     ),
     "slurm-step-killed": (
         (
@@ -820,6 +824,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error:  mpi/pmix_v4: _errhandler: c67 [0]: pmixp_client_v2.c:211: Error handler invoked: status = -61, source = [slurm.pmix.4711.1:21]\nsrun: error: c67: tasks 0-13,15-31: Killed",
             "Slurm, srun, source",
+        ),
+    ),
+    "srun-output-abandoned": (
+        (
+            "srun: error: eio_handle_mainloop: Abandoning IO 60 secs after job shutdown initiated",
+            "Slurm, eio, source",
+        ),
+    ),
+    "slurm-gpu-binding": (
+        (
+            "slurmstepd: error: Bind request 0x2 (1) does not specify any devices within the allocation for task 0. Binding to the first device in the allocation instead.",
+            "Slurm, gres, source, unverified",
         ),
     ),
 }
