@@ -605,16 +605,19 @@ ENTRIES = (
             r"No operator found for `?memory_efficient_attention",
             r"FlashAttention only supports? fp16",
             r"FlashAttention (?:forward|backward) (?:only supports|for) head dim",
+            r"FlashAttention only supports head dimension at most",
+            r"\b(?:[Ii]nput|query|key|value|dout|out) tensor (?:[qkv] )?must have contiguous last dimension",
             r"RuntimeError: No available kernel\. +Aborting execution",
             r"No dot product attention (?:support|backend) ",
             r"Expected is_sm80 \|\| ?is_sm90",
         ),
-        cause="no attention kernel accepts these inputs. They are fp32 or on the CPU, the head size or the mask is not "
-        "supported, the GPU is too old, or the package was built without CUDA",
+        cause="no attention kernel accepts these inputs. They are fp32, on the CPU or not contiguous, the head size or the mask "
+        "is not supported, the GPU is too old, or the package was built without CUDA",
         probe="print(q.dtype, q.device, q.shape) before the call; python -m xformers.info; Transformer Engine: NVTE_DEBUG=1 "
         "NVTE_DEBUG_LEVEL=2",
         fix="compute attention in bf16 or fp16: torch.autocast, or q.to(torch.bfloat16). Or use a kernel for all inputs: "
-        "attn_implementation='sdpa', without sdpa_kernel(...) or xformers. Install xformers for this torch",
+        "attn_implementation='sdpa', without sdpa_kernel(...) or xformers. Install xformers for this torch. For inputs that are "
+        "not contiguous: x.contiguous(), or a newer flash-attn",
         link="https://github.com/facebookresearch/xformers/issues/1263",
     ),
     Entry(
@@ -663,5 +666,14 @@ ENTRIES = (
         probe="pip show triton",
         fix="nothing to do. Under Linux, `pip install triton` ends the message",
         link="https://github.com/vllm-project/vllm/issues/424",
+    ),
+    Entry(
+        id="cuda-memory-too-early",
+        title="RuntimeError: Invalid device argument : did you call init?",
+        patterns=(r"Invalid device argument .{0,4}: did you call init",),
+        cause="the script reads memory numbers of a GPU before CUDA started in this process, or of an index that it does not see",
+        probe="python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
+        fix="call torch.cuda.set_device(LOCAL_RANK) and torch.cuda.init() first. With CUDA_VISIBLE_DEVICES, indices start at 0",
+        link="https://github.com/axolotl-ai-cloud/axolotl/issues/2199",
     ),
 )

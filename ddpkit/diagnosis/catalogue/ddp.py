@@ -441,7 +441,6 @@ ENTRIES = (
             r"Error: No valid data found in (?P<path>[\w.-]+?)\.?$",
             r"Error: Found 0 images in subfolders of (?P<path>\S+?)\. ",
             r"Error: .*No labels found in (?P<path>[^,\s]+)",
-            r"Error: Cannot find valid (?:samples), check `data/README\.md`",
         ),
         cause="the data set is empty on this rank: its path or pattern matches no file, a filter removed all samples, or "
         "there are fewer shards than ranks",

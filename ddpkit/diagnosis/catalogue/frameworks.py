@@ -13,6 +13,7 @@ ENTRIES = (
             r"Error: (?P<what>[^:\n]*(?:[Bb]atch|generations)[^:\n]*?),? (?:must|should|needs to|has to) be a? ?(?:round)? ?multiple of (?P<by>[^.\n]*)",
             r"only support equal chunk\. Got size of DataProto (?P<what>\d+) and chunk (?P<by>\d+)",
             r"(?P<what>\w*batch_size\S* \S+) should be larger than 0 after normalization",
+            r"Error: (?P<what>\w*batch_size \(\d+\)) must be >= (?P<by>\S*batch_size \(\d+\))",
         ),
         cause="a batch cannot be divided evenly over ranks, generations or smaller batches[: {what} by {by}]",
         probe="grep -rnE 'batch_size|num_generations' CONFIG; echo $WORLD_SIZE",
@@ -327,10 +328,14 @@ ENTRIES = (
     Entry(
         id="dataset-smaller-than-ranks",
         title="AssertionError: assert len(indices) == self.total_size, in DistributedSampler",
-        patterns=(r"assert len\(indices\) == self\.(?:total_size|num_samples)",),
-        cause="the data set has fewer samples than the job has ranks, or it was changed after the sampler was made",
+        patterns=(
+            r"assert len\(indices\) == self\.(?:total_size|num_samples)",
+            r"AssertionError: (?:Train|Validation) dataloader is empty",
+        ),
+        cause="the data set has fewer samples than the job has ranks, or than one batch takes, or it was changed after the sampler "
+        "was made",
         probe="print(len(dataset)); echo $WORLD_SIZE",
-        fix="more data or fewer ranks. For a validation set of a few samples: no DistributedSampler, on rank 0 only. A newer "
+        fix="more data, a smaller batch or fewer ranks. For a validation set of a few samples: no DistributedSampler, on rank 0 only. A newer "
         "torch repeats samples",
         link="https://github.com/pytorch/pytorch/issues/45324",
     ),
@@ -458,10 +463,11 @@ ENTRIES = (
         title="Output directory already exists and is not empty. Use --overwrite_output_dir to overcome",
         patterns=(
             r"Output directory \(?(?P<path>[^\s)]+)\)? already exists and is not empty",
+            r"Output directory already exists and is not empty",
             r"Checkpoint directory (?P<path>\S+) \(\d+\) already exists\. Please manually override",
         ),
-        cause="{path} holds files of an earlier run, and the script does not write over them",
-        probe="ls {path}",
+        cause="{path|the output directory} holds files of an earlier run, and the script does not write over them",
+        probe="ls {path|OUTPUT_DIR}",
         fix="another --output_dir, --overwrite_output_dir true, or --resume_from_checkpoint to continue the earlier run",
         link="https://huggingface.co/docs/transformers/main_classes/trainer",
     ),
@@ -576,6 +582,8 @@ ENTRIES = (
         patterns=(
             r"cannot perform fine-tuning on purely quantized models",
             r"quantized with (?P<name>\S+) but that quantization method do(?:es)? not support training",
+            r"Quantization is only compatible with the LoRA\b",
+            r"Quantized models? can only be used for the LoRA\b",
         ),
         cause="the weights of the model are quantised[ ({name})], and such weights cannot be trained. The model has no adapter, "
         "or the adapter was merged into it",
@@ -637,7 +645,12 @@ ENTRIES = (
             r"Mismatch in `\w+` token count between text and `input_ids`",
             r"number of (?:images|videos|audios) does not match the number of <\w+> tokens",
             r"Number of images provided \((?P<wanted>\d+)\) does not match number of image placeholders \((?P<used>\d+)\)",
+            r"number of image tokens is (?P<used>\d+) while the number of images? given to the model is (?P<wanted>\d+)",
+            r"Attempted to assign .*\b(?P<wanted>\d+) multimodal tokens to (?P<used>\d+) placeholders",
+            r"value tensor of shape \[(?P<wanted>\d+), (?P<width>\d{3,})\] cannot be broadcast to indexing result of shape \[(?P<used>\d+), (?P=width)\]",
+            r"value tensor of shape \[3, (?P<wanted>\d+)\] cannot be broadcast to indexing result of shape \[3, (?P<used>\d+)\]",
         ),
+        explains=("shapes-differ",),
         cause="a sample's text has another number of image places than its images need[: {used}, not {wanted}]. A maximum length "
         "cut the text, a place is missing in it, or preprocessor_config.json is of another version than the model",
         probe="pip show transformers; grep -rnE 'max_length|cutoff_len|max_pixels|truncation' of the script and its configuration",
@@ -655,6 +668,7 @@ ENTRIES = (
             r"[Ss]equence_length=(?P<wanted>\d+) is larger than (?:self\.)?max_length=(?P<used>\d+)",
             r"max_model_len \((?P<wanted>\d+)\) is greater than the derived max_model_len \((?:[\w.]+=)?(?P<used>\d+)",
             r"sentence at index \S+ of size (?P<wanted>\d+) exceeds max_tokens limit of (?P<used>\d+)",
+            r"max_token_len must be greater than the sequence length\. Got max_token_len=(?P<used>\d+) and max_seq_len=\D*(?P<wanted>\d+)",
         ),
         cause="a prompt or sample of {wanted} tokens is longer than the limit of {used}. The limit is a setting, or what the model "
         "was made for",
@@ -743,11 +757,16 @@ ENTRIES = (
         patterns=(
             r"requests\.exceptions\.(?:ConnectionError|ReadTimeout): (?!.*(?:HTTPSConnectionPool|huggingface))",
             r"RemoteDisconnected\('Remote end closed connection",
+            r"HTTPStatusError: Server error '(?P<reason>5\d\d [\w ]+)' for url 'https?://(?P<address>[\w.-]+:\d+)/",
+            r"HTTPError: (?P<reason>5\d\d [\w ]+): .* for url: https?://(?P<address>[\w.-]+:\d+)/",
+            r"Cannot connect to host (?P<address>[\w.-]+:(?!443\b)\d+) ssl:",
         ),
-        needs=r"/vllm_client\.py",
+        needs=r"/vllm_client\.py|\b[Ss][Gg][Ll]ang|\brollout|:\d+/(?:v1/|generate|update_\w*weights?\w*|init_weights_update_group"
+        r"|init_communicator|update_named_param|flush_cache|health|release_memory|resume_memory|reset_prefix_cache)",
         explains=("hub-unreachable", "download-unreachable"),
-        cause="the vLLM server closed the connection of the trainer, or did not answer. Its process failed, or its GPU was full",
-        probe="the log of the vLLM server at that time; curl -sS http://HOST:8000/health",
+        cause="the server that generates for the trainer (vLLM or SGLang[, at {address}]) closed the connection, did not answer, or "
+        "answered with an error[ ({reason})]. Its process failed, hangs or still starts, or its GPU was full",
+        probe="the log of that server at that time; curl -sS http://{address|HOST:8000}/health",
         fix="correct what the server's log shows, and start it again before the trainer. GPU memory: a lower "
         "--gpu-memory-utilization, and GPUs of its own. Use one version of TRL (ms-swift) and vLLM on both sides",
         link="https://github.com/huggingface/trl/issues/3622",
@@ -772,5 +791,145 @@ ENTRIES = (
         fix="pip install -U vllm, with the transformers that it requires, or another engine (SGLang). If it failed to be "
         "inspected: correct the exception above that line",
         link="https://docs.vllm.ai/en/latest/models/supported_models.html",
+    ),
+    Entry(
+        id="llamafactory-dataset",
+        title="Undefined dataset X in dataset_info.json; Cannot find valid samples, check `data/README.md`",
+        patterns=(
+            r"Undefined dataset (?P<name>\S+) in dataset_info\.json",
+            r"Cannot open (?P<path>\S*dataset_info\.json) due to",
+            r"Cannot find valid (?:samples), check `data/README\.md`",
+        ),
+        cause="LLaMA-Factory finds no samples[ of {name}][: it cannot open {path}]. dataset_info.json in dataset_dir does not name "
+        "the data set, or describes other columns than its file has",
+        probe="pwd; cat {path|data/dataset_info.json}; the first sample of the data file",
+        fix="start in LLaMA-Factory's directory, or pass dataset_dir as a full path. In dataset_info.json, set file_name, "
+        "formatting (alpaca or sharegpt) and columns as in the file, and for DPO ranking: true",
+        link="https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md",
+    ),
+    Entry(
+        id="llamafactory-template",
+        title="Template X does not exist; This model does not support image input. Please check whether the correct `template` is used",
+        patterns=(
+            r"ValueError: Template (?P<name>\S+) does not exist\.",
+            r"model does not support (?P<kind>image|video|audio) input\. Please check whether the correct `template` is used",
+            r"(?:[Pp]rocessor|feature extractor) was not found, please check and update your model file",
+        ),
+        cause="LLaMA-Factory's template does not fit[: it has none with the name {name}][: this one takes no {kind}]. The name is "
+        "misspelled or newer than the installed version, or the model's directory has no preprocessor_config.json",
+        probe="pip show llamafactory; grep -n template of the configuration; ls MODEL/*.json",
+        fix="take the template of the model from the README's table. For a newer model: pip install -U llamafactory transformers. "
+        "Copy preprocessor_config.json with the model",
+        link="https://github.com/hiyouga/LLaMA-Factory#supported-models",
+    ),
+    Entry(
+        id="rollout-weights-rejected",
+        title="Failed to update parameter online. The full weights of the ModelRunner are partially updated",
+        patterns=(r"Failed to update parameter online: (?P<reason>.+?)\.? The full weights",),
+        cause="SGLang could not load the trainer's new weights: {reason}. Names, shapes or the quantisation differ between trainer "
+        "and server. The server now holds mixed weights",
+        probe="pip list | grep -iE 'sglang|slime|verl|megatron|transformers'; the parallel sizes of both sides",
+        fix="install the SGLang that the trainer (slime, verl) requires, with one model and one quantisation on both sides. Then "
+        "start the server again",
+        link="https://github.com/sgl-project/sglang/issues/26032",
+    ),
+    Entry(
+        id="rollout-hangs",
+        title="Watchdog timeout (self.watchdog_timeout=300); Health check failed. Server couldn't get a response from detokenizer",
+        doubtful=True,
+        patterns=(
+            r"[Ww]atchdog timeout \(self\.watchdog_timeout=(?P<seconds>[\d.]+)(?!.*soft=True)",
+            r"Server couldn't get a response from detokenizer for last (?P<seconds>\d+) seconds",
+        ),
+        cause="SGLang finished no step in {seconds} seconds. A collective waits for a rank that failed, a kernel is being compiled, "
+        "or a batch is too large",
+        probe="the first error of the other ranks; the stacks of py-spy that SGLang prints; nvidia-smi",
+        fix="correct the first error of another rank. If it is only slow: a larger --watchdog-timeout, or a smaller "
+        "--chunked-prefill-size and --max-running-requests",
+        link="https://docs.sglang.ai/advanced_features/server_arguments.html",
+    ),
+    Entry(
+        id="vllm-sleep-memory",
+        title="Expandable segments are not compatible with memory pool; CUDA Error: invalid argument at cumem_allocator.cpp",
+        patterns=(
+            r"Expandable segments are not compatible with memory pool",
+            r"CUDA Error: (?P<reason>(?!out of memory).+) at \S*cumem_allocator\.cpp:\d+",
+        ),
+        explains=("vllm-engine-failed",),
+        cause="vLLM's sleep mode maps GPU memory itself, and could not[: {reason}]. It does not work with expandable_segments in "
+        "PYTORCH_CUDA_ALLOC_CONF, nor on a GPU that is full",
+        probe="echo $PYTORCH_CUDA_ALLOC_CONF; nvidia-smi",
+        fix="remove expandable_segments from PYTORCH_CUDA_ALLOC_CONF. Otherwise a lower gpu_memory_utilization, a newer vLLM, or no "
+        "sleep mode (TRL: vllm_enable_sleep_mode=False; verl: rollout.free_cache_engine=False)",
+        link="https://github.com/pytorch/pytorch/issues/147851",
+    ),
+    Entry(
+        id="vllm-parallel-sizes",
+        title="shape '[1, 1, 1]' is invalid for input of size 4, in initialize_model_parallel",
+        patterns=(r"shape '(?P<layout>\[(?:-?\d+, ){2,4}\d+\])' is invalid for input of size (?P<ranks>\d{1,4})$",),
+        needs=r"parallel_state\.py\W.*in initialize_model_parallel",
+        explains=("shapes-differ",),
+        cause="vLLM divides the {ranks} ranks of the launch into groups of {layout}, and that does not come out even. Its tensor, "
+        "pipeline and data parallel sizes do not fit the number of ranks",
+        probe="echo $WORLD_SIZE; grep -rn parallel_size of the script and its configuration",
+        fix="choose parallel sizes whose product divides {ranks}. Inside of torchrun, vLLM needs "
+        "distributed_executor_backend='external_launcher'. Or start it as a server of its own (vllm_mode='server')",
+        link="https://github.com/modelscope/ms-swift/issues/3522",
+    ),
+    Entry(
+        id="vllm-communicator",
+        title="NCCL error: unhandled system error, at init_communicator of a vLLM server",
+        patterns=(r"NCCL error: (?P<reason>unhandled \w+ error|invalid usage)",),
+        needs=r"\binit_communicator\b|/vllm_client\.py",
+        explains=("nccl-error",),
+        cause="the trainer and its vLLM server could not open the NCCL group for new weights ({reason}). An earlier trainer left its "
+        "group open in the server, or both use one GPU",
+        probe="nvidia-smi: processes of the server and of the trainer; the server's log, with NCCL_DEBUG=WARN",
+        fix="start `trl vllm-serve` (ms-swift: swift rollout) again before each trainer, on GPUs of its own (CUDA_VISIBLE_DEVICES). "
+        "With one GPU: vllm_mode='colocate'",
+        link="https://github.com/huggingface/trl/issues/3408",
+    ),
+    Entry(
+        id="unsloth-cache",
+        title="module 'UnslothPPOTrainer' has no attribute 'UnslothPPOTrainer'",
+        patterns=(
+            r"module '(?P<module>Unsloth\w+)' has no attribute '(?P=module)'",
+            r"Direct module loading failed for (?P<module>Unsloth\w+)",
+        ),
+        explains=("torch-attribute",),
+        cause="Unsloth writes {module} to unsloth_compiled_cache when it is imported. Several ranks wrote it at the same time, or it "
+        "is of another version",
+        probe="ls -l unsloth_compiled_cache; pip list | grep -iE 'unsloth|trl|transformers'",
+        fix="delete unsloth_compiled_cache. Give each rank a directory of its own before `import unsloth`, in "
+        "os.environ['UNSLOTH_COMPILE_LOCATION'], or update: pip install -U unsloth unsloth_zoo",
+        link="https://github.com/unslothai/unsloth/issues/3031",
+    ),
+    Entry(
+        id="options-conflict",
+        title="DeepSpeed ZeRO-3 or FSDP is incompatible with PTQ-quantized models; QAT and PEFT cannot be used together",
+        patterns=(
+            r"(?:Value|Assertion|NotImplemented)Error: (?P<first>[^:\n]{2,80}?) (?:is|are) incompatible with (?!the layer)(?P<second>[^.,:\n]{2,80})",
+            r"(?:Value|Assertion|NotImplemented)Error: (?P<first>[^:\n]{2,80}?) (?:is|are) not compatible with (?P<second>[^.,:\n]{2,80})",
+            r"(?:Value|Assertion|NotImplemented)Error: (?P<first>[^:\n]{2,80}?) and (?P<second>[^:\n]{2,80}?) cannot (?:both )?be (?:used|enabled|set) (?:together|simultaneously|at the same time)",
+            r"(?:Value|Assertion|NotImplemented)Error: When using (?P<first>[^\n]{2,90}?), you must enable (?P<second>`\w+`)",
+        ),
+        cause="two settings of the run do not fit together: {first}, and {second}",
+        probe="grep -rn both names in the configuration and the command",
+        fix="change one of the two, as the message explains",
+        link="https://github.com/hiyouga/LLaMA-Factory/blob/main/src/llamafactory/hparams/parser.py",
+    ),
+    Entry(
+        id="labels-all-ignored",
+        title="All labels in your dataset are -100; no samples left after dropping samples with no trainable tokens",
+        patterns=(
+            r"Unsloth: All (?:VLM )?labels in your dataset are -100",
+            r"no samples left after dropping samples with no trainable tokens",
+        ),
+        cause="no token of the data is trained, as all labels are -100. The markers of user and assistant do not occur in the "
+        "formatted text, or a maximum length cuts the answers off",
+        probe="print(tokenizer.decode(dataset[0]['input_ids'])); print(dataset[0]['labels'])",
+        fix="correct instruction_part and response_part (train_on_responses_only), or roles_to_train and the chat template, to the "
+        "markers in that text. Raise the maximum length",
+        link="https://docs.unsloth.ai/get-started/fine-tuning-llms-guide",
     ),
 )

@@ -16,7 +16,7 @@ ENTRIES = (
         "than GPUs, or every task has CUDA_VISIBLE_DEVICES=0",
         probe="ddpkit test NPROC shows ranks and GPU; or print torch.cuda.current_device() in each rank",
         fix="call `torch.cuda.set_device(int(os.environ['LOCAL_RANK']))` first, and use at most one rank per GPU. With "
-        "srun, replace --gpus-per-task with --gpus-per-node",
+        "srun, replace --gpus-per-task with --gpus-per-node. A vLLM server of TRL needs GPUs of its own (CUDA_VISIBLE_DEVICES)",
         link="https://github.com/NVIDIA/Megatron-LM/issues/661",
     ),
     Entry(

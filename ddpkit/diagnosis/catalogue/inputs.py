@@ -154,8 +154,6 @@ ENTRIES = (
             r"Found no valid file for the classes",
             r"Found 0 files in subfolders of: (?P<path>\S+)",
             r"No \(supported\) data files found in (?P<path>\S+)",
-            r"Error: Cannot open (?P<path>\S*dataset_info\.json) due to",
-            r"Error: Undefined dataset (?P<path>\S+) in dataset_info\.json",
         ),
         cause="the data is not, or not completely, at {path|its directory} on this host. The directory differs, is not mounted, "
         "or another rank is still downloading to it",

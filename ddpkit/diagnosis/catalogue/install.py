@@ -334,7 +334,10 @@ ENTRIES = (
         id="torch-attribute",
         doubtful=True,
         title="module 'torch' has no attribute ...",
-        patterns=(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'",),
+        patterns=(
+            r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'",
+            r"'(?P<module>torch)\.dtype' object has no attribute '(?P<name>\w+)'",
+        ),
         cause="this version of {module} has no `{name}`. It is too old, too new, or one of your files has the name of "
         "the package",
         probe='python -c \'import {module} as m; print(m.__file__, getattr(m, "__version__", ""))\'',
@@ -707,5 +710,33 @@ ENTRIES = (
         fix="install a wheel for this torch and this CUDA (`mim install mmcv`). Or build it "
         "where a GPU and nvcc are visible, with FORCE_CUDA=1 and MMCV_WITH_OPS=1",
         link="https://github.com/open-mmlab/mmdetection/issues/6765",
+    ),
+    Entry(
+        id="compile-too-often",
+        title="FailOnRecompileLimitHit: recompile_limit reached with fullgraph=True; CacheLimitExceeded",
+        explains=("compile-failed",),
+        patterns=(r"\bFailOnRecompileLimitHit\b", r"\bCacheLimitExceeded\b"),
+        context=r"\blast reason: (?:\d+/\d+: )?(?P<reason>.+?(?:expected \S+, actual [^.\s]+|$))",
+        cause="torch.compile compiled one function again and again until its limit, and fullgraph=True forbids to run it without[: "
+        "{reason}]. Sizes, types or attributes differ from call to call",
+        probe="repeat with TORCH_LOGS=recompiles",
+        fix="pad inputs to few sizes, or torch.compile(..., dynamic=True). More: torch._dynamo.config.recompile_limit = 64 (older: "
+        "cache_size_limit). Or run without it: `export TORCHDYNAMO_DISABLE=1`",
+        link="https://github.com/microsoft/dion/issues/23",
+    ),
+    Entry(
+        id="compile-unsupported",
+        title="torch._dynamo.exc.Unsupported; TorchRuntimeError; dynamo-optimized function; GuardOnDataDependentSymNode",
+        explains=("compile-failed",),
+        patterns=(
+            r"torch\._dynamo\.exc\.(?:Unsupported|UserError|TorchRuntimeError|InternalTorchDynamoError): (?P<reason>.+)",
+            r"using FX to (?:symbolically trace|torch\.jit\.trace) a dynamo-optimized function",
+            r"GuardOnDataDependentSymNode: (?P<reason>.+)",
+        ),
+        cause="torch.compile cannot trace a part of the model[: {reason}]",
+        probe="the lines `from user code` below it; repeat with TORCHDYNAMO_VERBOSE=1",
+        fix="leave that function out: @torch.compiler.disable, and fullgraph=False. Or run without it: `export "
+        "TORCHDYNAMO_DISABLE=1` (Trainer: torch_compile=False). If the reason is a shape or a type, correct that first",
+        link="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
     ),
 )

@@ -437,6 +437,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: *** JOB 7 ON node1 FAILED (non-zero exit code or other failure mode) ***",
             "Slurm, slurmstepd, source",
         ),
+        ("ray.train.WorkerGroupError: Training failed due to worker errors:", "ray, source"),
     ),
     "ray-old-handle": (
         (
@@ -743,6 +744,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[2026-02-27 15:27:13] Received sigquit from a child process. It usually means the child failed.",
             "SGLang, source",
         ),
+        (
+            "(LLMRayActor pid=1112, ip=172.26.5.7) ERROR 06-30 06:10:12 worker_base.py:145] Error executing method update_weight. This might cause deadlock in distributed execution.",
+            "https://github.com/OpenRLHF/OpenRLHF/pull/335",
+        ),
+        (
+            "ERROR 05-02 21:36:34 [core.py:459] Invocation of collective_rpc method failed",
+            "https://github.com/huggingface/trl/issues/3408",
+        ),
+        ("RuntimeError: Server process terminated unexpectedly during startup", "verl 0.9, source"),
     ),
     "horovod-stall": (
         (
@@ -891,6 +901,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: num_attention_heads (14) must be a multiple of tensor_model_parallel_size (4).",
             "Megatron-LM, unverified",
         ),
+        ("AssertionError: num_attention_heads 14 must be divisible by ulysses_sp_size 4", "verl 0.9, source"),
+        ("AssertionError: num_heads (14) must be divisible by ulysses sequence size(4)", "verl 0.9, source"),
     ),
     "deepspeed-hostfile-bad": (
         (

@@ -643,6 +643,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: FlashAttention only support fp16 and bf16 data type",
             "torch 2.14.1, source",
         ),
+        (
+            "RuntimeError: dout tensor must have contiguous last dimension",
+            "https://github.com/Dao-AILab/flash-attention/issues/325",
+        ),
+        ("RuntimeError: FlashAttention only supports head dimension at most 256", "flash-attn, source"),
     ),
     "triton-resources": (
         (
@@ -702,6 +707,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "node1:100:200 [0] include/alloc.h:196 NCCL WARN Failed to CUDA calloc async 4 bytes",
             "NCCL 2.19, source",
+        ),
+    ),
+    "cuda-memory-too-early": (
+        (
+            "RuntimeError: Invalid device argument : did you call init?",
+            "https://github.com/axolotl-ai-cloud/axolotl/issues/2199",
         ),
     ),
 }

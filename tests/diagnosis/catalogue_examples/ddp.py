@@ -899,10 +899,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: train: No labels found in /data/labels.cache. See https://docs.ultralytics.com/datasets for dataset formatting guidance.",
             "ultralytics, source",
         ),
-        (
-            "RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
-            "LLaMA-Factory, source",
-        ),
     ),
     "dtensor-mixed": (
         (

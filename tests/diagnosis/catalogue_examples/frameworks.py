@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: ppo_mini_batch_size 0 should be larger than 0 after normalization",
             "https://github.com/PRIME-RL/TTRL/issues/43",
         ),
+        ("ValueError: train_batch_size (32) must be >= actor.ppo_mini_batch_size (128)", "verl 0.9, source"),
     ),
     "gradients-differ": (
         (
@@ -346,6 +347,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Checkpoint directory out/checkpoints/checkpoint_0 (0) already exists. Please manually override `self.save_iteration` with what iteration to start with.",
             "accelerate 1.15, source",
         ),
+        (
+            "ValueError: Output directory already exists and is not empty. Please set `overwrite_output_dir`.",
+            "llamafactory 0.9, source",
+        ),
     ),
     "vllm-memory-changed": (
         (
@@ -400,6 +405,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "    assert len(indices) == self.total_size",
             "https://github.com/ultralytics/yolov5/issues/475",
         ),
+        ("AssertionError: Train dataloader is empty!", "verl 0.9, source"),
     ),
     "zero-backward-bypassed": (
         (
@@ -462,6 +468,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: The model you are trying to fine-tune is quantized with QuantizationMethod.FP8 but that quantization method do not support training. Please open an issue on GitHub: https://github.com/huggingface/transformers",
             "transformers 5.24, source",
         ),
+        ("ValueError: Quantization is only compatible with the LoRA or OFT method.", "llamafactory 0.9, source"),
+        ("ValueError: Quantized models can only be used for the LoRA or OFT tuning.", "llamafactory 0.9, source"),
     ),
     "quantised-weights-lost": (
         (
@@ -526,6 +534,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Number of images provided (2) does not match number of image placeholders (1).",
             "TRL 1.16, source",
         ),
+        (
+            "[rank0]: ValueError: Attempted to assign 506 = 506 multimodal tokens to 500 placeholders",
+            "sglang 0.5, source",
+        ),
+        (
+            "[rank1]: RuntimeError: shape mismatch: value tensor of shape [49, 1536] cannot be broadcast to indexing result of shape [0, 1536]",
+            "https://github.com/2U1/Qwen-VL-Series-Finetune/issues/18",
+        ),
+        (
+            "RuntimeError: shape mismatch: value tensor of shape [3, 19963] cannot be broadcast to indexing result of shape [3, 16467]",
+            "https://github.com/microsoft/agent-lightning/issues/441",
+        ),
+        (
+            "ValueError: The input provided to the model are wrong. The number of image tokens is 0 while the number of image given to the model is 2. This prevents correct indexing and breaks batch generation.",
+            "transformers, source",
+        ),
     ),
     "prompt-too-long": (
         (
@@ -551,6 +575,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: sentence at index 1234 of size 1500 exceeds max_tokens limit of 1024!",
             "fairseq, unverified",
+        ),
+        (
+            "AssertionError: max_token_len must be greater than the sequence length. Got max_token_len=4096 and max_seq_len=tensor(8192)",
+            "verl 0.9, source",
         ),
     ),
     "fp8-dimensions": (
@@ -622,6 +650,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "requests.exceptions.ReadTimeout: HTTPConnectionPool(host='0.0.0.0', port=8000): Read timed out. at trl/extras/vllm_client.py",
             "TRL, unverified",
         ),
+        (
+            "httpx.HTTPStatusError: Server error '503 Service Unavailable' for url 'http://26.104.43.34:3938/generate'",
+            "https://github.com/THUDM/slime/issues/1391",
+        ),
+        (
+            "requests.exceptions.HTTPError: 500 Server Error: Internal Server Error for url: http://10.0.0.1:15000/update_weights_from_distributed",
+            "requests, unverified",
+        ),
+        (
+            "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 10.0.0.1:30000 ssl:default [Connect call failed ('10.0.0.1', 30000)] (SGLang)",
+            "aiohttp, unverified",
+        ),
     ),
     "tensorboard-hparams": (
         (
@@ -633,6 +673,102 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Model architectures ['DbrxForCausalLM'] are not supported for now. Supported architectures: ['AquilaModel', 'AquilaForCausalLM']",
             "vLLM, source",
+        ),
+    ),
+    "llamafactory-dataset": (
+        (
+            "ValueError: Undefined dataset mydata in dataset_info.json.",
+            "LLaMA-Factory, source",
+        ),
+        (
+            "ValueError: Cannot open data/dataset_info.json due to [Errno 2] No such file or directory: 'data/dataset_info.json'.",
+            "LLaMA-Factory, source",
+        ),
+        (
+            "RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
+            "LLaMA-Factory, source",
+        ),
+    ),
+    "llamafactory-template": (
+        ("ValueError: Template mllama does not exist.", "https://github.com/hiyouga/LLaMA-Factory/issues/6214"),
+        (
+            "ValueError: This model does not support image input. Please check whether the correct `template` is used.",
+            "llamafactory 0.9, source",
+        ),
+        (
+            "ValueError: Image processor was not found, please check and update your model file.",
+            "llamafactory 0.9, source",
+        ),
+        (
+            "ValueError: Audio feature extractor was not found, please check and update your model file.",
+            "llamafactory 0.9, source",
+        ),
+    ),
+    "options-conflict": (
+        ("ValueError: DeepSpeed ZeRO-3 or FSDP is incompatible with PTQ-quantized models.", "llamafactory 0.9, source"),
+        ("ValueError: FSDP2 is not compatible with DeepSpeed.", "ms-swift 4.6, source"),
+        ("ValueError: QAT and PEFT cannot be used together.", "axolotl 0.19, source"),
+        (
+            "ValueError: When using sequence parallelism for actor/ref policy, you must enable `use_remove_padding`.",
+            "verl 0.9, source",
+        ),
+    ),
+    "rollout-weights-rejected": (
+        (
+            "(SGLangEngine pid=1493437) [2026-05-21 16:07:41 DP6 TP6] Failed to update parameter online: start out of range. The full weights of the ModelRunner are partially updated. Please discard the whole weights.",
+            "sglang 0.5, source",
+        ),
+    ),
+    "rollout-hangs": (
+        (
+            "(SGLangEngine pid=3111) [2025-12-18 08:24:01 TP0] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)",
+            "sglang 0.5, source",
+        ),
+        (
+            "(SGLangEngine pid=3111) [2025-12-18 08:24:01] Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: 08:23:41. last_heartbeat time: 08:20:00",
+            "sglang 0.5, source",
+        ),
+    ),
+    "vllm-sleep-memory": (
+        (
+            "AssertionError: Expandable segments are not compatible with memory pool. Please track https://github.com/pytorch/pytorch/issues/147851 for the latest updates.",
+            "vLLM, source",
+        ),
+        (
+            "CUDA Error: invalid argument at cumem_allocator.cpp:119",
+            "https://github.com/modelscope/ms-swift/issues/9144",
+        ),
+    ),
+    "vllm-parallel-sizes": (
+        (
+            "[rank3]:   File \"/vllm/vllm/distributed/parallel_state.py\", line 922, in initialize_model_parallel [rank3]: RuntimeError: shape '[1, 1, 1]' is invalid for input of size 4",
+            "https://github.com/modelscope/ms-swift/issues/3522",
+        ),
+    ),
+    "vllm-communicator": (
+        (
+            'File "/trl/extras/vllm_client.py", line 256, in init_communicator RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)',
+            "https://github.com/huggingface/trl/issues/3408",
+        ),
+    ),
+    "unsloth-cache": (
+        (
+            "AttributeError: module 'UnslothPPOTrainer' has no attribute 'UnslothPPOTrainer'",
+            "https://github.com/unslothai/unsloth/issues/3031",
+        ),
+        (
+            "RuntimeError: Direct module loading failed for UnslothSFTTrainer: expected an indented block",
+            "unsloth_zoo 2026.10, source",
+        ),
+    ),
+    "labels-all-ignored": (
+        (
+            "ZeroDivisionError: Unsloth: All labels in your dataset are -100. Training losses will be all 0.",
+            "unsloth_zoo 2026.10, source",
+        ),
+        (
+            "ValueError: The dataset has no samples left after dropping samples with no trainable tokens. Every sample had all of its labels masked to -100, so there is nothing to train on.",
+            "axolotl 0.19, source",
         ),
     ),
 }

@@ -262,14 +262,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "datasets.exceptions.DataFilesNotFoundError: No (supported) data files found in yaak-ai/L2D-v3",
             "https://github.com/huggingface/lerobot/issues/2322",
         ),
-        (
-            "ValueError: Cannot open data/dataset_info.json due to [Errno 2] No such file or directory: 'data/dataset_info.json'.",
-            "LLaMA-Factory, source",
-        ),
-        (
-            "ValueError: Undefined dataset mydata in dataset_info.json.",
-            "LLaMA-Factory, source",
-        ),
     ),
     "download-incomplete": (
         (

@@ -264,7 +264,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("TypeError: 'type' object is not subscriptable", "Python 3.8, run"),
     ),
     "local-rank-argument": (("KeyError: 'LOCAL_RANK'", "Python 3.11, run"),),
-    "torch-attribute": (("AttributeError: module 'torch' has no attribute 'accelerator'", "torch 2.2, documented"),),
+    "torch-attribute": (
+        ("AttributeError: module 'torch' has no attribute 'accelerator'", "torch 2.2, documented"),
+        (
+            "AttributeError: 'torch.dtype' object has no attribute 'itemsize'",
+            "https://github.com/hiyouga/LLaMA-Factory/issues/2986",
+        ),
+    ),
     "bitsandbytes": (
         (
             "RuntimeError: CUDA Setup failed despite GPU being available. Please run the following command to get more information:",
@@ -683,6 +689,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Not compiled with GPU support",
             "detectron2, unverified",
+        ),
+    ),
+    "compile-too-often": (
+        (
+            "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with fullgraph=True. Excessive recompilations can degrade performance due to the compilation overhead of each recompilation.",
+            "https://github.com/microsoft/dion/issues/23",
+        ),
+        (
+            "CacheLimitExceeded                        Traceback (most recent call last)",
+            "https://github.com/HomebrewML/HeavyBall/issues/16",
+        ),
+    ),
+    "compile-unsupported": (
+        (
+            "torch._dynamo.exc.TorchRuntimeError: Dynamo failed to run FX node with fake tensors: call_function",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Detected that you are using FX to symbolically trace a dynamo-optimized function. This is not supported at the moment.",
+            "torch 2.13, source",
+        ),
+        (
+            "torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode: Could not guard on data-dependent expression u0 <= 1",
+            "torch 2.13, source",
         ),
     ),
 }
