@@ -469,8 +469,10 @@ def _where_to_look(origin: RaisedException) -> str:
     advice = _ADVICE.search(origin.text)
     if advice is None or _ABOUT_BUGS.search(advice[1]):
         return _place_to_look(origin)
-    told = advice[1] if len(advice[1]) <= MAX_CODE else advice[1][:MAX_CODE].rpartition(". ")[0] or advice[1][:MAX_CODE]
-    return f"as the message advises: {told.rstrip('. ')}. Otherwise {_place_to_look(origin)}"
+    advised = (
+        advice[1] if len(advice[1]) <= MAX_CODE else advice[1][:MAX_CODE].rpartition(". ")[0] or advice[1][:MAX_CODE]
+    )
+    return f"as the message advises: {advised.rstrip('. ')}. Otherwise {_place_to_look(origin)}"
 
 
 def _place_to_look(origin: RaisedException) -> str:

@@ -84,7 +84,7 @@ ENTRIES = (
     Entry(
         id="ray-worker-not-registered",
         title="AssertionError: failed to get register_center_actor",
-        patterns=(r"failed to get register_center_actor",),
+        patterns=(r"[Ff]ailed to get register_center_actor",),
         cause="the first worker of verl did not come in time. It waits for a GPU, loads Python packages slowly from a shared "
         "disk, or failed at its start",
         probe="ray status; ray list actors; ls -t /tmp/ray/session_latest/logs/worker-*.err | head, on each node",

@@ -508,6 +508,7 @@ ENTRIES = (
         title="mat1 and mat2 must have the same dtype; expected scalar type Half but found Float",
         patterns=(
             r"mat1 and mat2 must have the same dtype",
+            r"self and mat2 must have the same dtype",
             r"expected scalar type (?P<one>\w+) but found (?P<other>\w+)",
             r"expected m1 and m2 to have the same dtype",
             r"\bto have the same dtype, but got",
@@ -887,6 +888,7 @@ ENTRIES = (
             r"should be materialized from meta device",
             r"\bTensor on device meta is not on the expected device",
             r"Tensor\.item\(\) cannot be called on meta tensors",
+            r"is on the meta device, we need a `value` to put in on",
         ),
         cause="a parameter is still without data (on the device `meta`). The model was built empty on this rank, and its "
         "weights were not loaded or sent before this line",

@@ -648,9 +648,10 @@ ENTRIES = (
             r"number of image tokens is (?P<used>\d+) while the number of images? given to the model is (?P<wanted>\d+)",
             r"Attempted to assign .*\b(?P<wanted>\d+) multimodal tokens to (?P<used>\d+) placeholders",
             r"value tensor of shape \[(?P<wanted>\d+), (?P<width>\d{3,})\] cannot be broadcast to indexing result of shape \[(?P<used>\d+), (?P=width)\]",
+            r"Assertion `totalElements <= srcSize` failed",
             r"value tensor of shape \[3, (?P<wanted>\d+)\] cannot be broadcast to indexing result of shape \[3, (?P<used>\d+)\]",
         ),
-        explains=("shapes-differ",),
+        explains=("shapes-differ", "device-assert"),
         cause="a sample's text has another number of image places than its images need[: {used}, not {wanted}]. A maximum length "
         "cut the text, a place is missing in it, or preprocessor_config.json is of another version than the model",
         probe="pip show transformers; grep -rnE 'max_length|cutoff_len|max_pixels|truncation' of the script and its configuration",
@@ -931,5 +932,44 @@ ENTRIES = (
         fix="correct instruction_part and response_part (train_on_responses_only), or roles_to_train and the chat template, to the "
         "markers in that text. Raise the maximum length",
         link="https://docs.unsloth.ai/get-started/fine-tuning-llms-guide",
+    ),
+    Entry(
+        id="server-weight-names",
+        title="no module or parameter named '_orig_mod' in Qwen2ForCausalLM; KeyError: '...base_layer.weight' in load_weights",
+        patterns=(
+            r"There is no module or parameter named '(?P<name>[\w.]+)' in \w+",
+            r"Following weights were not initialized from checkpoint: \{?'?(?P<name>[\w.]*)",
+            r"KeyError: '(?P<name>[\w.]+\.(?:weight|bias)|[\w.]*lora_[AB][\w.]*)'",
+        ),
+        needs=r"(?:vllm|sglang)/.*\bload_weights\b|no module or parameter named|were not initialized from",
+        explains=("vllm-engine-failed",),
+        cause="the names of the weights do not fit the model of vLLM or SGLang[: {name}]. The trainer sends or saved the names of a "
+        "wrapper (LoRA, torch.compile, FSDP), or the files are of another model or version",
+        probe="print(list(state_dict)[:20]); pip list | grep -iE 'vllm|sglang|transformers|peft|verl|openrlhf'",
+        fix="send or save the names of the bare model: model.merge_and_unload() for LoRA, model._orig_mod after torch.compile. "
+        "Install the vLLM or SGLang that the trainer requires, and use LoRA with it only where its documentation allows it",
+        link="https://github.com/vllm-project/vllm/issues/12783",
+    ),
+    Entry(
+        id="chat-template-refused",
+        title="jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/assistant/...",
+        patterns=(r"jinja2\.exceptions\.(?:TemplateError|UndefinedError): (?P<reason>\S.*)",),
+        cause="the model's chat template refuses a conversation of the data set: {reason}. Its roles, their order or its fields are "
+        "others than the template expects",
+        probe="print(tokenizer.chat_template); print the messages of the first sample",
+        fix="correct the data: roles user and assistant in turn, content in each message, and for some models no system role. Or "
+        "set tokenizer.chat_template to one that accepts it",
+        link="https://github.com/huggingface/alignment-handbook/issues/93",
+    ),
+    Entry(
+        id="vllm-server-waits",
+        title="Server is not up yet. Retrying in 2.0 seconds",
+        kind="hint",
+        patterns=(r"Server is not up yet\. Retrying in",),
+        harmless_with=r"Server is up!",
+        cause="the trainer waits for its vLLM server, which is not started, still loads its model, or is at another address",
+        probe="curl -sS http://HOST:8000/health, on the trainer's host; the log of the server",
+        fix="start `trl vllm-serve --model NAME` before the trainer, and pass its vllm_server_host and vllm_server_port",
+        link="https://github.com/huggingface/open-r1/issues/568",
     ),
 )

@@ -45,6 +45,7 @@ ENTRIES = (
             r"TypeError: (?P<call>\w+For(?:CausalLM|ConditionalGeneration|MaskedLM|\w+Classification)\.__init__\(\)) got an unexpected keyword argument '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>\w*(?:GRPO|PPO|DPO|KTO|SFT|RLOO|Reward|Seq2Seq)\w*Trainer)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>\w*(?:vLLM|SGLang|Rollout)\w*)' object has no attribute '(?P<argument>\w+)'",
+            r"AttributeError: '(?P<call>AdamW?\w*|SGD|Adafactor)' object has no attribute '(?P<argument>train|eval|optim_bits)'",
         ),
         cause="two packages do not fit, or the script and a package. {call} is used with {argument}, which its installed "
         "version does not have",

@@ -461,6 +461,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: failed to get register_center_actor: zL5aNK_register_center in []",
             "https://github.com/verl-project/verl/issues/595",
         ),
+        (
+            "TimeoutError: Failed to get register_center_actor GS5TrW_register_center in list_named_actors for 300 seconds",
+            "https://github.com/YWenxi/think-with-images-through-self-calling/issues/3",
+        ),
     ),
     "pod-refused": (
         (

@@ -509,6 +509,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.cuda.FloatTensor instead (while checking arguments for embedding)",
             "torch 2.13, source",
         ),
+        ("RuntimeError: self and mat2 must have the same dtype, but got Half and Float", "torch 2.13, source"),
     ),
     "loss-is-nan": (
         ("Loss is nan, stopping training", "MAE, source"),
@@ -1037,6 +1038,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Tensor.item() cannot be called on meta tensors",
             "torch 2.13, run",
         ),
+        ("ValueError: weight is on the meta device, we need a `value` to put in on 0.", "accelerate, source"),
     ),
     "fsdp-device": (
         (

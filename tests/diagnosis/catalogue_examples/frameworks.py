@@ -550,6 +550,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: The input provided to the model are wrong. The number of image tokens is 0 while the number of image given to the model is 2. This prevents correct indexing and breaks batch generation.",
             "transformers, source",
         ),
+        (
+            "masked_scatter_size_check: block: [0,0,0], thread: [0,0,0] Assertion `totalElements <= srcSize` failed.",
+            "https://github.com/modelscope/ms-swift/issues/8371",
+        ),
     ),
     "prompt-too-long": (
         (
@@ -769,6 +773,29 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: The dataset has no samples left after dropping samples with no trainable tokens. Every sample had all of its labels masked to -100, so there is nothing to train on.",
             "axolotl 0.19, source",
+        ),
+    ),
+    "server-weight-names": (
+        (
+            "ValueError: There is no module or parameter named '_orig_mod' in Qwen2ForCausalLM",
+            "https://github.com/vllm-project/vllm/issues/12783",
+        ),
+        ("ValueError: Following weights were not initialized from checkpoint: {'score.weight'}", "vLLM, source"),
+        (
+            "  File \"/vllm/model_executor/models/qwen2.py\", line 391, in load_weights KeyError: 'layers.0.self_attn.qkv_proj.base_layer.weight'",
+            "https://github.com/TIGER-AI-Lab/verl-tool/issues/125",
+        ),
+    ),
+    "chat-template-refused": (
+        (
+            "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/assistant/...",
+            "https://github.com/FasterDecoding/Medusa/issues/102",
+        ),
+    ),
+    "vllm-server-waits": (
+        (
+            "2025-04-17 12:30:10 - INFO - trl.extras.vllm_client - Server is not up yet. Retrying in 2.0 seconds...",
+            "https://github.com/huggingface/open-r1/issues/568",
         ),
     ),
 }

@@ -56,6 +56,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: 'vLLMRollout' object has no attribute 'execute_method'",
             "https://github.com/verl-project/verl/issues/2001",
         ),
+        (
+            "[rank0]: AttributeError: 'AdamW' object has no attribute 'train'",
+            "https://github.com/QwenLM/Qwen3-VL/issues/163",
+        ),
     ),
     "library-missing": (
         (
