@@ -111,6 +111,7 @@ ENTRIES = (
             r"(?:mpirun|mpiexec|prterun|orterun)(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal 11\b",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: killed by signal 11\b",
             r"Child process with PID \d+ terminated with code -11\b",
+            r"(?:process (?P<rank>\d+) )?terminated with exit code (?:3221225477|3221226505|-1073741819|-1073740791)\b",
             r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code -11\b",
             r"\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\]\[error_sighandler\] Caught error: Segmentation fault",
             r"=   EXIT CODE: (?:11|139)\b",

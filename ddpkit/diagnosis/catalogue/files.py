@@ -485,6 +485,7 @@ ENTRIES = (
             r"(?P<path>[^\s':]*(?:\.triton/cache|/torchinductor_[^/\s]+))/\S*: .*Stale (?:NFS )?file handle",
             r"Stale (?:NFS )?file handle: '(?P<path>[^']*(?:\.triton/cache|/torchinductor_[^/']+))/",
             r"Directory not empty: '(?P<path>[^']*(?:\.triton/cache|/torchinductor_[^/']+))/",
+            r"Device or resource busy: '(?P<path>[^']*(?:\.triton/cache|/torchinductor_[^/']+))/",
             r"No such file or directory: '(?P<path>[^']*triton[^']*)/[A-Z2-7]{40,}/",
         ),
         cause="several ranks or nodes compile into one cache, {path}, on a shared file system. One replaced or deleted a "

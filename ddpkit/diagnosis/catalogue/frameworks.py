@@ -761,6 +761,7 @@ ENTRIES = (
             r"HTTPStatusError: Server error '(?P<reason>5\d\d [\w ]+)' for url 'https?://(?P<address>[\w.-]+:\d+)/",
             r"HTTPError: (?P<reason>5\d\d [\w ]+): .* for url: https?://(?P<address>[\w.-]+:\d+)/",
             r"Cannot connect to host (?P<address>[\w.-]+:(?!443\b)\d+) ssl:",
+            r"\bServer \d+ failed: (?P<reason>5\d\d[\w, ]*)",
         ),
         needs=r"/vllm_client\.py|\b[Ss][Gg][Ll]ang|\brollout|:\d+/(?:v1/|generate|update_\w*weights?\w*|init_weights_update_group"
         r"|init_communicator|update_named_param|flush_cache|health|release_memory|resume_memory|reset_prefix_cache)",

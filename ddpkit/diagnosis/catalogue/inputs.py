@@ -39,6 +39,7 @@ ENTRIES = (
             r"assert len\(self\.ckpt_list\) > 0",
             r"Trying to restore training state but checkpoint contains only the model",
             r"ValueError: Tried to find (?P<path>\S+) but folder does not exist",
+            r"FileNotFoundError: .*Model path (?P<path>\S+) does not exist",
         ),
         cause="the run cannot resume from {path|this checkpoint}: no complete checkpoint is there. The run before ended while it saved, or "
         "only an adapter or the weights were saved",

@@ -37,7 +37,7 @@ ENTRIES = (
             r"DeepSpeedPlugin|DeepSpeedEngine|GradScaler|Adafactor|PeftConfig|LoraConfig)\.__init__\(\)) got an unexpected "
             r"keyword argument '(?P<argument>\w+)'",
             r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite|forward_prefetch|use_orig_params|limit_all_gathers|use_flash_attention_2|attn_implementation|load_in_[48]bit)'",
-            r"AttributeError: (?:type object )?'(?P<call>LLMEngine|AsyncLLMEngine|Trainer|Accelerator|TrainingArguments|DynamicCache|GenerationConfig|PretrainedConfig)'(?: object)? has no attribute '(?P<argument>\w+)'",
+            r"AttributeError: (?:type object )?'(?P<call>LLMEngine|AsyncLLMEngine|ActorHandle|Trainer|Accelerator|TrainingArguments|DynamicCache|GenerationConfig|PretrainedConfig)'(?: object)? has no attribute '(?P<argument>\w+)'",
             r"TypeError: (?:class `)?(?P<call>\w+)`?(?: in \S+)?: __init__\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>HfTrainerDeepSpeedConfig|HfDeepSpeedConfig)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: property '(?P<argument>\w+)' of '(?P<call>\w*Tokenizer\w*)' object has no setter",
@@ -739,5 +739,18 @@ ENTRIES = (
         fix="leave that function out: @torch.compiler.disable, and fullgraph=False. Or run without it: `export "
         "TORCHDYNAMO_DISABLE=1` (Trainer: torch_compile=False). If the reason is a shape or a type, correct that first",
         link="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
+    ),
+    Entry(
+        id="compile-cache-race",
+        title="JSONDecodeError: Extra data, in autotune_cache.py or triton_heuristics.py",
+        patterns=(r"JSONDecodeError: (?P<reason>(?:Expecting|Extra data|Unterminated)[^(]*\(char \d+\))",),
+        needs=r"autotune_cache\.py|triton_heuristics\.py|\bcached_autotune\b|\bload_cached_autotuning\b",
+        explains=("json-broken", "compile-failed"),
+        cause="several ranks wrote one file of torch.compile's autotune cache at the same time, and a rank read a part of it "
+        "({reason})",
+        probe="ls -l ${TORCHINDUCTOR_CACHE_DIR:-/tmp/torchinductor_$USER}",
+        fix="delete that directory, and give each rank one of its own: TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$LOCAL_RANK, set before "
+        "torch is imported. Or torch._inductor.config.autotune_local_cache = False",
+        link="https://github.com/pytorch/pytorch/issues/153791",
     ),
 )

@@ -234,6 +234,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "rank 0 died from signal 11 and dumped core",
             "https://github.com/saforem2/ezpz/issues/210",
         ),
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 3221226505",
+            "https://github.com/SayaSS/vits-finetuning/issues/32",
+        ),
     ),
     "aborted": (
         ("*** SIGABRT received at time=1655335369 on cpu 8 ***", "https://github.com/ray-project/ray/issues/25866"),

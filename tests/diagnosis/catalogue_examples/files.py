@@ -414,6 +414,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OSError: [Errno 39] Directory not empty: '/tmp/torchinductor_me/triton/0/x'",
             "Python 3.11, run",
         ),
+        (
+            "torch._inductor.exc.InductorError: OSError: [Errno 16] Device or resource busy: '/root/.triton/cache/ABC/cuda_utils.cpython-310-x86_64-linux-gnu.so' -> '/root/.triton/cache/ABC/cuda_utils.so'",
+            "https://github.com/pytorch/pytorch/issues/173679",
+        ),
     ),
     "dcp-incomplete": (
         (

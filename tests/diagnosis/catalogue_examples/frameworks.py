@@ -666,6 +666,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host 10.0.0.1:30000 ssl:default [Connect call failed ('10.0.0.1', 30000)] (SGLang)",
             "aiohttp, unverified",
         ),
+        (
+            "[rank0]:   File \"/swift/trainers/rlhf_trainer/vllm_client.py\", line 179, in infer RuntimeError: Multiple errors: [Exception('Server 1 failed: 500, Internal Server Error')]",
+            "https://github.com/modelscope/ms-swift/issues/7228",
+        ),
     ),
     "tensorboard-hparams": (
         (

@@ -92,6 +92,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Tried to find out/checkpoint-10 but folder does not exist",
             "accelerate 1.15, source",
         ),
+        (
+            "FileNotFoundError: Failed to load model from '/storage/run/step_2/policy/weights/model': Model path /storage/run/step_2/policy/weights/model does not exist",
+            "https://github.com/NVIDIA-NeMo/RL/issues/1624",
+        ),
     ),
     "checkpoint-directory-race": (
         (

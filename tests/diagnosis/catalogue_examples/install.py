@@ -60,6 +60,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[rank0]: AttributeError: 'AdamW' object has no attribute 'train'",
             "https://github.com/QwenLM/Qwen3-VL/issues/163",
         ),
+        (
+            "AttributeError: 'ActorHandle' object has no attribute 'init_process_group'",
+            "https://github.com/THUDM/slime/issues/178",
+        ),
     ),
     "library-missing": (
         (
@@ -717,6 +721,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode: Could not guard on data-dependent expression u0 <= 1",
             "torch 2.13, source",
+        ),
+    ),
+    "compile-cache-race": (
+        (
+            '  File "/torch/_inductor/runtime/autotune_cache.py", line 120, in read_best json.decoder.JSONDecodeError: Extra data: line 1 column 193 (char 192)',
+            "https://github.com/pytorch/pytorch/issues/153791",
         ),
     ),
 }

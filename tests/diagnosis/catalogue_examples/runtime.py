@@ -80,6 +80,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/snowflakedb/ArcticTraining/issues/219",
         ),
         ("Could not acquire GIL within 300 ms on exit, possible GIL induced hang", "torch 2.9, source"),
+        (
+            "[rank2]:[F205 18:19:06.383067836 ProcessGroupNCCL.cpp:1614] [PG ID 17 PG GUID 137 Rank 2] Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.",
+            "https://github.com/modelscope/ms-swift/issues/7992",
+        ),
     ),
     "desync": (
         (
