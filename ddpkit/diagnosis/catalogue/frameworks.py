@@ -178,9 +178,10 @@ ENTRIES = (
         id="nvme-offload-not-set-up",
         title="'NoneType' object has no attribute 'available_swap_in_buffers'",
         patterns=(
+            r"type object 'Init' has no attribute '(?:quantizer_module|quantized_\w+)'",
             r"'NoneType' object has no attribute '(?:available_swap_in_buffers|reserve_partitioned_swap_space|swap_\w+|remove_partition\w*)'",
         ),
-        cause="parameters are to be offloaded to NVMe, and the model was built without that setting: zero.Init did not get the "
+        cause="the model was built without a setting of ZeRO-3 (offload to NVMe, quantised weights): zero.Init did not get the "
         "DeepSpeed configuration",
         probe="grep -rn 'zero.Init' of the script; grep -n offload_param -A6 of the configuration",
         fix="build the model under deepspeed.zero.Init(config_dict_or_path=CONFIG), with the file that deepspeed.initialize "
@@ -759,7 +760,7 @@ ENTRIES = (
             r"requests\.exceptions\.(?:ConnectionError|ReadTimeout): (?!.*(?:HTTPSConnectionPool|huggingface))",
             r"RemoteDisconnected\('Remote end closed connection",
             r"HTTPStatusError: Server error '(?P<reason>5\d\d [\w ]+)' for url 'https?://(?P<address>[\w.-]+:\d+)/",
-            r"HTTPError: (?P<reason>5\d\d [\w ]+): .* for url: https?://(?P<address>[\w.-]+:\d+)/",
+            r"HTTPError: (?P<reason>5\d\d [\w ]+): .* for url: https?://(?P<address>[\w.-]+:\d+)/(?!api/)",
             r"Cannot connect to host (?P<address>[\w.-]+:(?!443\b)\d+) ssl:",
             r"\bServer \d+ failed: (?P<reason>5\d\d[\w, ]*)",
         ),

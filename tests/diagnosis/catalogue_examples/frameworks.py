@@ -137,6 +137,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: 'NoneType' object has no attribute 'available_swap_in_buffers'",
             "https://github.com/deepspeedai/DeepSpeed/issues/1035",
         ),
+        (
+            "AttributeError: type object 'Init' has no attribute 'quantizer_module'",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4943",
+        ),
     ),
     "deepspeed-set-twice": (
         (
