@@ -760,7 +760,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "vllm-communicator": (
         (
             'File "/trl/extras/vllm_client.py", line 256, in init_communicator RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)',
-            "https://github.com/huggingface/trl/issues/3408",
+            "TRL, unverified",
         ),
     ),
     "unsloth-cache": (

@@ -726,7 +726,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "compile-cache-race": (
         (
             '  File "/torch/_inductor/runtime/autotune_cache.py", line 120, in read_best json.decoder.JSONDecodeError: Extra data: line 1 column 193 (char 192)',
-            "https://github.com/pytorch/pytorch/issues/153791",
+            "torch, unverified",
         ),
     ),
 }
