@@ -39,6 +39,7 @@ _LIBRARY = re.compile(
 _PACKAGE = re.compile(
     r"(?:site-packages|dist-packages)/(?P<package>\w+)|(?:^|/)(?P<name>torch|deepspeed|accelerate|transformers|datasets|ray|horovod|huggingface_hub|pytorch_lightning|lightning)/"
 )
+_OF_CLEANUP = ("NameError", "UnboundLocalError")
 _ERRNO = re.compile(r" \(-?\d+\)$")
 _CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
 # Python reports these, and continues.
@@ -89,10 +90,14 @@ class Traceback:
     failed: set[int] = field(default_factory=set)  # ranks that the text names, where another rank can print it
 
     def origin(self) -> RaisedException:
-        """Return the first exception; of one raised while another was handled, the later one, which was not handled."""
+        """Return the first exception; of one raised while another was handled, the later one, which was not handled.
+
+        A name that is missing then is one that the first exception left unset, so the first one is the reason.
+        """
         at = 0
         for place, link in enumerate(self.links):
-            if link in ("during", "nested"):
+            later = self.raised[min(place + 1, len(self.raised) - 1)]
+            if link in ("during", "nested") and not (link == "during" and later.kind in _OF_CLEANUP):
                 at = place + 1
         at = min(at, len(self.raised) - 1)
         while self.raised[at].kind.endswith("ExceptionGroup") and at + 1 < len(self.raised):

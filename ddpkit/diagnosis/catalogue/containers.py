@@ -970,9 +970,11 @@ ENTRIES = (
         patterns=(
             r"Hostfile contains a bad entry",
             r"Hostfile is not formatted correctly",
+            r"Hostfile is empty or not formatted correctly",
+            r"Hostfile contains multiple entries for",
         ),
         cause="a line of DeepSpeed's host file is not of the form `HOST slots=N`: a misspelled word, a missing number or "
-        "a comma",
+        "a comma. Or a host is listed twice, or none is listed",
         probe="cat -A /job/hostfile, or the file of --hostfile",
         fix="write one line a host: `node1 slots=8`, with a space before `slots`, and no space beside `=`. Comments "
         "begin with #",

@@ -159,6 +159,10 @@ ENTRIES = (
             r"The world size \((?P<world>\d+)\) must be divisible by",
             r"Invalid rank \d+, rank should be in the interval \[0, \d+\]",
             r"\(global_num_gpus / pp_size\) / mp_size (?P<layout>\[.*\]) must be a whole number",
+            r"in Lightning, but the product \((?P<layout>\d+ \* \d+)\) does not match the world size \((?P<world>\d+)\)",
+            r"Error: (?P<layout>\w+ \(\d+\)) must divide distributed world size \((?P<world>\d+)\)",
+            r"Error: (?P<layout>data_parallel_size \(\d+\) \* \w+ \(\d+\)) must equal world_size \((?P<world>\d+)\)",
+            r"(?P<layout>`data_parallel_size=\d+` and `\w+=\d+`) multiplied should equal the world size \((?P<world>\d+)\)",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
         "rank calls a collective of a group to which it does not belong",
@@ -307,7 +311,7 @@ ENTRIES = (
         id="nothing-to-train",
         title="DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient; optimizer got an empty parameter list",
         patterns=(
-            r"DistributedDataParallel is not needed when a module doesn't have any parameters",
+            r"\w*DistributedDataParallel is not needed when a module doesn't have any parameters",
             r"optimizer got an empty parameter list",
         ),
         cause="the model has no parameter to train. All are frozen, or the model was built in another place than where "
@@ -544,6 +548,8 @@ ENTRIES = (
             r"ValueError: Input (?:\w+ )?contains NaN",
             r"matrix contains invalid numeric entries",
             r"for gradients from `parameters` is non-finite",
+            r"FloatingPointError: gradients are Nan/Inf",
+            r"(?:NaN|Inf) detected in output of \S+, shape:",
             r"all elements of (?:input|target) should be between 0 and 1",
         ),
         cause="the loss or an output became NaN or infinite. The learning rate is too large, fp16 overflows, or a sample is invalid",
@@ -940,7 +946,7 @@ ENTRIES = (
     Entry(
         id="fsdp-layer-class",
         title="Could not find the transformer layer class to wrap in the model",
-        patterns=(r"Could not find the transformer layer class",),
+        patterns=(r"Could not find (?:a|the) transformer layer class",),
         cause="FSDP shall wrap the layers of a class, and the model has no module of that class. The name is misspelt or of "
         "another model, or none was given",
         probe="python -c 'from transformers import AutoModelForCausalLM as M; print({type(m).__name__ for m in "

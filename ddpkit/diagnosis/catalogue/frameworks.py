@@ -140,8 +140,9 @@ ENTRIES = (
             r"'(?:DeepSpeedZeRoOffload|DummyOptim)' object has no attribute '(?:backward|step|\w*grad\w*)'",
             r"max\(\) arg is an empty sequence",
             r"zero stage \d requires an optimizer",
+            r"must provide optimizer during init in order to use",
         ),
-        needs=r"DeepSpeedZeRoOffload|DummyOptim|fp16_partitioned_groups|requires an optimizer",
+        needs=r"DeepSpeedZeRoOffload|DummyOptim|fp16_partitioned_groups|requires an optimizer|optimizer during init",
         cause="ZeRO has nothing to train: it got no optimizer, or none of the parameters requires a gradient. A frozen model (a "
         "reference or reward model) was prepared as a model to train",
         probe="print(sum(p.requires_grad for p in model.parameters())); grep -n optimizer of the configuration",
@@ -418,6 +419,7 @@ ENTRIES = (
             r"should be run via a distributed launcher",
             r"DeepSpeed is not compatible with MP\. n_gpu: \d+, local_world_size: 1",
             r"Please launch distributed training with `llamafactory-cli` or `torchrun`",
+            r"DeepSpeed requires the LOCAL_RANK environment variable",
         ),
         cause="the program was started as one process without a launcher, and needs one: it found no RANK and WORLD_SIZE",
         probe="env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK)='",
@@ -428,7 +430,10 @@ ENTRIES = (
     Entry(
         id="config-value-invalid",
         title="pydantic: 1 validation error for DeepSpeedZeroConfig",
-        patterns=(r"\b\d+ validation errors? for (?P<name>[A-Za-z][\w.\[\]]*)$",),
+        patterns=(
+            r"\b\d+ validation errors? for (?P<name>[A-Za-z][\w.\[\]]*)$",
+            r"ValueError: '(?P<name>\w+)' is not supported as an optimizer parameter",
+        ),
         context=r"(?:^|\s)(?P<reason>(?:Input|Value|Field|Extra|Unable|Assertion|value|field|extra|none|str|ensure)\b.*[\[(]type=.*[\])])$",
         cause="a value of the configuration {name} is not accepted[: {reason}]",
         probe="the lines below it: the key, the reason, and the value that was given",
@@ -554,6 +559,7 @@ ENTRIES = (
             r"FSDP2 mapping failed \(missing: (?P<name>.+?)\)\.",
             r"model and (?:an )?optimizer must be passed together to `Accelerator",
             r"model and the optimizer parameters are not on the same device",
+            r"optimizer does not seem to reference any FSDP parameters",
         ),
         cause="the optimizer holds parameters that are not those of the wrapped model[: {name}]. It was made from another model "
         "or before a move to the GPU, or two layers share one weight",
@@ -630,6 +636,7 @@ ENTRIES = (
             r"model did not return a loss from the inputs, only the following keys: (?P<name>.+?)\. For",
             r"No columns in the dataset match the model's forward method",
             r"Invalid key: \d+ is out of bounds for size 0",
+            r"batch received was empty, your model won't be able to train on it",
         ),
         cause="the columns of the data set are not the arguments of the model's forward. The Trainer removes other columns, so "
         "batches are empty or have no labels",
@@ -671,6 +678,7 @@ ENTRIES = (
             r"max_model_len \((?P<wanted>\d+)\) is greater than the derived max_model_len \((?:[\w.]+=)?(?P<used>\d+)",
             r"sentence at index \S+ of size (?P<wanted>\d+) exceeds max_tokens limit of (?P<used>\d+)",
             r"max_token_len must be greater than the sequence length\. Got max_token_len=(?P<used>\d+) and max_seq_len=\D*(?P<wanted>\d+)",
+            r"Size of sample #\S+ is invalid \(=\(?(?P<wanted>\d+).* since max_positions=\(?(?P<used>\d+)",
         ),
         cause="a prompt or sample of {wanted} tokens is longer than the limit of {used}. The limit is a setting, or what the model "
         "was made for",
@@ -745,12 +753,15 @@ ENTRIES = (
             r"KeyError: \W(?P<name>\w+) is already registered in ",
             r"object named '(?P<name>\w+)' was already registered in '\w+' registry",
             r"'(?P<name>[\w-]+)' is already used by a Transformers (?:config|model)",
+            r"Dataset '(?P<name>[^']+)' is already registered",
+            r"in the metadata of '(?P<name>[^']+)' cannot be set to a different value",
         ),
         cause="two modules register {name} under one name. A package is there twice (installed, and as a directory), a class was "
         "copied, or a newer release has that class of its own",
         probe="pip list | grep -iE 'transformers|vllm|sglang|mm|detectron2'; grep -rn {name} of the project",
         fix="for a model of transformers: update the package that registers it (vllm, sglang), or install the older transformers "
-        "that it requires. For a class of your own: another name, or register_module(force=True). Remove the second copy",
+        "that it requires. For a class of your own: another name, or register_module(force=True). Remove the second copy. "
+        "A data set of detectron2: register it once in a process, or DatasetCatalog.remove and MetadataCatalog.remove before",
         link="https://github.com/MCG-NJU/MGSampler/issues/3",
     ),
     Entry(
@@ -973,5 +984,170 @@ ENTRIES = (
         probe="curl -sS http://HOST:8000/health, on the trainer's host; the log of the server",
         fix="start `trl vllm-serve --model NAME` before the trainer, and pass its vllm_server_host and vllm_server_port",
         link="https://github.com/huggingface/open-r1/issues/568",
+    ),
+    Entry(
+        id="checkpoint-parts",
+        title="AssertionError: Loading a checkpoint for MP=0 but world size is 1",
+        patterns=(r"Loading a checkpoint for MP=(?P<saved>\d+) but world size is (?P<now>\w+)",),
+        cause="the directory of the checkpoint holds {saved} parts (*.pth), and the model is split over {now} ranks. Each rank "
+        "loads one part. With 0 parts, the path is wrong, or the files are of another format (safetensors)",
+        probe="ls -l CKPT_DIR/*.pth",
+        fix="pass the directory with consolidated.*.pth as a full path, and start one rank for each of these files: "
+        "torchrun --nproc-per-node PARTS (7B: 1, 13B: 2, 70B: 8)",
+        link="https://github.com/meta-llama/llama/issues/551",
+    ),
+    Entry(
+        id="lightning-local-rank",
+        title="Lightning attempted to launch new distributed processes with `local_rank > 0`",
+        patterns=(r"Lightning attempted to launch new distributed processes with",),
+        cause="LOCAL_RANK was set before Lightning started, and Lightning did not recognise a launcher. So this process would start "
+        "ranks of its own. Usual: mpirun, or a variable of an earlier run",
+        probe="env | grep -E '^(LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|SLURM_NTASKS|OMPI_COMM_WORLD_SIZE)='",
+        fix="start the script once, without a launcher, after unset LOCAL_RANK NODE_RANK. Or with a launcher that sets all "
+        "variables, as torchrun does",
+        link="https://lightning.ai/docs/pytorch/stable/clouds/cluster_intermediate_1.html",
+    ),
+    Entry(
+        id="zero-stage-unsupported",
+        title="AssertionError: ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism",
+        patterns=(
+            r"ZeRO-2 and ZeRO-3 are incompatible with (?P<what>pipeline parallelism)",
+            r"AssertionError: (?P<what>MoE) not supported with Stage 3",
+            r"(?P<what>`auto_find_batch_size`) isn't supported yet with DeepSpeed Zero-3",
+        ),
+        cause="DeepSpeed does not support this stage of ZeRO together with {what}",
+        probe="grep -n '\"stage\"' of the DeepSpeed configuration",
+        fix='set "stage": 1 in zero_optimization, or turn {what} off',
+        link="https://www.deepspeed.ai/tutorials/pipeline/",
+    ),
+    Entry(
+        id="parallel-groups-twice",
+        title="AssertionError: tensor model parallel group is already initialized",
+        patterns=(r"AssertionError: (?P<name>[\w +-]*parallel) group is already initialized",),
+        cause="the groups of parallel ranks ({name}) were made twice in one process. Usual: a second model or engine in it, a cell "
+        "of a notebook that ran twice, or a second initialize_model_parallel",
+        probe="grep -rnE 'initialize_model_parallel|deepspeed.initialize|zero.Init|LLM\\(' of the script",
+        fix="make one model or engine in a process, and restart the kernel of a notebook. Call initialize_model_parallel "
+        "once, after destroy_model_parallel. With ZeRO++: zero_hpz_partition_size 1",
+        link="https://github.com/vllm-project/vllm/issues/549",
+    ),
+    Entry(
+        id="megatron-scheduler-differs",
+        title="OptimizerParamScheduler: class input value 0.0001 and checkpointvalue 0.00015 for learning rate do not match",
+        patterns=(
+            r"(?:OptimizerParamScheduler|AnnealingLR): class input value (?P<now>\S+) and checkpoint[ ]?value (?P<saved>\S+) for (?P<name>.+?) do not match",
+        ),
+        cause="the checkpoint was made with {saved} as {name}, and this run was started with {now}",
+        probe="compare --lr, --min-lr, --lr-warmup-*, --lr-decay-*, --train-iters and --weight-decay with those of the first run",
+        fix="pass the values of the first run, or add --override-opt_param-scheduler (the new values count) or "
+        "--use-checkpoint-opt_param-scheduler (the saved ones count)",
+        link="https://github.com/NVIDIA/Megatron-LM/pull/1284",
+    ),
+    Entry(
+        id="trainer-part-missing",
+        title="MisconfigurationException: `train_dataloader` must be implemented; Trainer: training requires a train_dataset",
+        patterns=(
+            r"`(?P<what>\w+_dataloader)` must be implemented to be used with the Lightning Trainer",
+            r"MisconfigurationException: No `(?P<what>\w+)(?:\(\))?` (?:method|is) defined",
+            r"Trainer: (?:training|evaluation) requires an? (?P<what>\w+)",
+            r"but you didn't pass an `?(?P<what>eval_dataset)",
+            r"cannot be used as is for training: it only computes hidden states and does not accept any (?P<what>labels)",
+            r"does not implement __len__, .*(?P<what>max_steps) has to be specified",
+            r"multiple optimizers is only supported with (?P<what>manual optimization)",
+        ),
+        cause="the Trainer needs {what}, and the script does not give it. A method of a similar name, or a data module that was not "
+        "passed, is not found",
+        probe="grep -n '{what}' of the script",
+        fix="pass or define {what}. Lightning: trainer.fit(model, datamodule=...) or train_dataloaders=...; transformers: an "
+        "argument of Trainer, and a model class with a head for the task",
+        link="https://lightning.ai/docs/pytorch/stable/common/trainer.html",
+    ),
+    Entry(
+        id="cleanup-hides-error",
+        title="NameError: name 'trainer' is not defined, in main.py of latent diffusion",
+        kind="generic",
+        patterns=(r"NameError: name 'trainer' is not defined",),
+        needs=r"\btrainer\.(?:global_rank|profiler)",
+        cause="main.py failed before it made its trainer, and the code of its `finally` reports the missing name in place of that "
+        "error. Usual: a wrong path in --base or --resume, an option that is not accepted, or --gpus 0 without a comma",
+        probe="the traceback or the usage text above it",
+        fix="correct the first error. If none is shown: check that each file of the command exists, write --gpus 0, with the "
+        "comma, and remove the `finally` block of main.py to see it",
+        link="https://github.com/CompVis/latent-diffusion/issues/275",
+    ),
+    Entry(
+        id="loss-printed-nan",
+        title="loss: nan; {'loss': 0.0, 'grad_norm': nan}",
+        kind="hint",
+        patterns=(
+            r"(?i)(?<![\w.])loss['\"]?(?:[:=]|\s)\s*'?nan\b",
+            r"'loss': '?0(?:\.0)?'?, 'grad_norm': '?nan\b",
+        ),
+        cause="the loss of the training is NaN, and the run continues: the model learns nothing from there on. The learning rate is too "
+        "large, fp16 overflows, or a sample is invalid (an empty box, a label out of range)",
+        probe="the first step at which it is printed; repeat with torch.autograd.set_detect_anomaly(True)",
+        fix="use bf16 instead of fp16, a lower learning rate with a warm-up, and gradient clipping. Check the batch of the first "
+        "such step, and start again from a checkpoint before it. DeepSpeed 0.13 to 0.14.2 did this: update it",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/5242",
+    ),
+    Entry(
+        id="yapf-version",
+        title="TypeError: FormatCode() got an unexpected keyword argument 'verify'; Failed to format the config file",
+        patterns=(
+            r"FormatCode\(\) got an unexpected keyword argument",
+            r"SyntaxError: Failed to format the config file, please check the syntax of",
+        ),
+        cause="mmcv or mmengine prints its configuration with yapf, and the installed yapf does not accept the call: it is newer than "
+        "0.40.1. Less often, a value of the configuration is no valid Python",
+        probe="pip list | grep -iE 'yapf|mmcv|mmengine'",
+        fix="pip install yapf==0.40.1, or pip install -U mmengine. If it remains: leave objects and custom classes out of the "
+        "configuration",
+        link="https://github.com/open-mmlab/mmdetection/issues/10962",
+    ),
+    Entry(
+        id="loss-names-differ",
+        title="AssertionError: loss log variables are different across GPUs!",
+        patterns=(r"loss log variables are different across GPUs",),
+        context=r"(?:^|\s)rank (?P<rank>\d+) len\(log_vars\): \d+ keys: (?P<name>\S+)",
+        cause="the ranks return different losses for one step. A head leaves out a loss if its batch has no objects or no valid samples",
+        probe="the lines `rank N len(log_vars)` below: which key is missing on which rank",
+        fix="return each loss on every rank: for an empty batch pred.sum() * 0. Or leave out images without objects "
+        "(filter_empty_gt=True)",
+        link="https://github.com/open-mmlab/mmdetection/blob/v2.28.2/mmdet/models/detectors/base.py",
+    ),
+    Entry(
+        id="megatron-state-missing",
+        title="Unable to load optimizer from checkpoint. Specify --no-load-optim or --finetune",
+        patterns=(
+            r"Unable to load (?P<what>[\w ]+?) from checkpoint (?P<path>\S+?)[.,] .*Specify (?P<option>--no-load-\w+) or --finetune",
+        ),
+        cause="the checkpoint {path} has no state of the {what}: it was saved without it (--no-save-optim, --no-save-rng), was "
+        "converted from another format, or belongs to another version of Megatron. The program then ends",
+        probe="ls -lR {path|CHECKPOINT}",
+        fix="add {option} to continue without this state, or --finetune to start at step 0 with the weights alone. To resume "
+        "fully, load a checkpoint that the training saved with the same options",
+        link="https://github.com/THUDM/SwissArmyTransformer/issues/137",
+    ),
+    Entry(
+        id="gradient-norm-zero",
+        title="AssertionError: assert all_groups_norm > 0, in bf16_optimizer.py of DeepSpeed",
+        patterns=(r"assert all_groups_norm > 0",),
+        cause="the norm of all gradients is 0, NaN or infinite, and DeepSpeed's bf16 optimizer ends the run. Usual: all labels of a "
+        "batch are masked (-100), or the loss is NaN",
+        probe="print(loss, (labels != -100).sum()) of each step; the loss in the last lines above",
+        fix="leave out samples without labels (a prompt that fills the whole length), lower the learning rate, and clip "
+        "gradients. Check that the optimizer has the parameters that are trained",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/5223",
+    ),
+    Entry(
+        id="megatron-checkpoint-format",
+        title="CheckpointingException: ... is not a distributed checkpoint",
+        patterns=(r"CheckpointingException: (?P<path>\S+) is not a distributed checkpoint",),
+        cause="{path} is not in the format of megatron.core.dist_checkpointing: it has no metadata.json. It is of the older format "
+        "(mp_rank_XX), of Hugging Face, of another directory, or its saving was cut off",
+        probe="ls {path}",
+        fix="pass the directory that has latest_checkpointed_iteration.txt. For the older format: --ckpt-format torch, and "
+        "without --use-dist-ckpt. Convert others with the tools of Megatron (tools/checkpoint/convert.py)",
+        link="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
     ),
 )

@@ -46,6 +46,7 @@ ENTRIES = (
             r"AttributeError: '(?P<call>\w*(?:GRPO|PPO|DPO|KTO|SFT|RLOO|Reward|Seq2Seq)\w*Trainer)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>\w*(?:vLLM|SGLang|Rollout)\w*)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>AdamW?\w*|SGD|Adafactor)' object has no attribute '(?P<argument>train|eval|optim_bits)'",
+            r"AttributeError: '(?P<call>(?:MM|Lightning)DistributedDataParallel)' object has no attribute '(?P<argument>_\w+)'",
         ),
         cause="two packages do not fit, or the script and a package. {call} is used with {argument}, which its installed "
         "version does not have",

@@ -191,7 +191,10 @@ ENTRIES = (
     Entry(
         id="horovod-not-built",
         title="Extension horovod.torch has not been built",
-        patterns=(r"Extension horovod\.(?P<framework>\w+) has not been built",),
+        patterns=(
+            r"Extension horovod\.(?P<framework>\w+) has not been built",
+            r"HorovodVersionMismatchError: Framework (?P<framework>\w+) installed with version",
+        ),
         cause="Horovod was installed without its part for {framework}. It was built where {framework} was not yet installed, or "
         "for another version of it",
         probe="horovodrun --check-build; python -c 'import torch; print(torch.__version__)'",

@@ -25,8 +25,8 @@ ENTRIES = (
         title="Watchdog caught collective operation timeout: WorkNCCL(SeqNum=...",
         kind="generic",
         patterns=(
-            r"Watchdog caught collective operation timeout: WorkNCCL\(.*?OpType=(?P<op>\w+)",
-            r"Watchdog caught collective operation timeout",
+            r"[Cc]aught collective operation timeout: WorkNCCL\(.*?OpType=(?P<op>\w+)",
+            r"[Cc]aught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
         cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ]a collective did not finish in time. One rank did not join "

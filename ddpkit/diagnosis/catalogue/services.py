@@ -146,6 +146,7 @@ ENTRIES = (
             r"[Ii]nterpolation key '(?P<key>[\w.]+)' not found",
             r"Missing mandatory value: (?P<key>[\w.]+)",
             r"KeyError: \W+class `\w+` in \S+\.py: '(?P<key>\w+)'",
+            r"`cfg` or `default_args` must contain the key \"(?P<key>\w+)\"",
         ),
         explains=("launcher-summary",),
         cause="the configuration and the code differ in the key {key}: it is misspelled, or missing, or the file was written "

@@ -910,6 +910,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/deepspeedai/DeepSpeed/issues/3669",
         ),
         ("ValueError: Hostfile is not formatted correctly, unable to proceed with training.", "DeepSpeed 0.6, source"),
+        (
+            "ValueError: Hostfile is empty or not formatted correctly, unable to proceed with launching.",
+            "DeepSpeed 0.19, source",
+        ),
+        (
+            "ValueError: Hostfile contains multiple entries for worker-1, unable to proceed with launching",
+            "DeepSpeed 0.19, source",
+        ),
     ),
     "mpi-world-differs": (
         (

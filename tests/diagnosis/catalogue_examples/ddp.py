@@ -193,6 +193,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: NeoXArgs.calculate_derived() (global_num_gpus / pp_size) / mp_size [(4 / 4) / 2] must be a whole number",
             "https://github.com/EleutherAI/gpt-neox/issues/757",
         ),
+        (
+            "ValueError: You set `devices=8` and `num_nodes=2` in Lightning, but the product (8 * 2) does not match the world size (8).",
+            "Lightning 2.6, source",
+        ),
+        (
+            "RuntimeError: num_stages (3) must divide distributed world size (4)",
+            "DeepSpeed 0.19, source",
+        ),
+        (
+            "AssertionError: data_parallel_size (4) * tensor_model_parallel_size (3) must equal world_size (8)",
+            "DeepSpeed 0.19, source",
+        ),
+        (
+            "RuntimeError: The sizes `data_parallel_size=2` and `tensor_parallel_size=3` multiplied should equal the world size (8).",
+            "Lightning 2.6, source",
+        ),
     ),
     "mesh-dimension-unknown": (
         (
@@ -577,6 +593,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: all elements of input should be between 0 and 1",
             "torch 2.13, run",
+        ),
+        (
+            "FloatingPointError: gradients are Nan/Inf",
+            "https://github.com/facebookresearch/fairseq/issues/4118",
+        ),
+        (
+            "NaN detected in output of encoder.layers.0.self_attn, shape: torch.Size([32, 8, 512]), forward",
+            "fairseq 0.12, source",
         ),
     ),
     "zero3-not-gathered": (
@@ -1112,6 +1136,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Exception: Could not find the transformer layer class to wrap in the model.",
             "https://github.com/huggingface/accelerate/issues/1943",
+        ),
+        (
+            "Exception: Could not find a transformer layer class called 'LlamaDecoderLayer' to wrap in the model.",
+            "accelerate 1.15, source",
         ),
     ),
     "ddp-compile": (

@@ -111,6 +111,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: zero stage 2 requires an optimizer",
             "https://github.com/deepspeedai/DeepSpeed/issues/4068",
         ),
+        (
+            "AssertionError: must provide optimizer during init in order to use backward",
+            "https://github.com/enhuiz/vall-e/issues/67",
+        ),
     ),
     "nvme-offload": (
         (
@@ -319,6 +323,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Please launch distributed training with `llamafactory-cli` or `torchrun`.",
             "LLaMA-Factory, source",
         ),
+        (
+            "AssertionError: DeepSpeed requires the LOCAL_RANK environment variable, it is set by the deepspeed launcher, deepspeed.init_distributed, or the torch's launcher. If using a different launcher please ensure LOCAL_RANK is set prior to initializing deepspeed.",
+            "DeepSpeed 0.19, source",
+        ),
     ),
     "config-value-invalid": (
         (
@@ -328,6 +336,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "pydantic.error_wrappers.ValidationError: 1 validation error for DeepSpeedZeroConfig",
             "https://github.com/deepspeedai/DeepSpeedExamples/issues/513",
+        ),
+        (
+            "ValueError: 'max_grad_norm' is not supported as an optimizer parameter, please switch to using the deepspeed parameter 'gradient_clipping' see: https://www.deepspeed.ai/docs/config-json/#gradient-clipping for more details",
+            "DeepSpeed 0.19, source",
         ),
     ),
     "map-worker-died": (
@@ -448,6 +460,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: The model and the optimizer parameters are not on the same device, which probably means you created an optimizer around your model **before** putting on the device.",
             "accelerate 1.15, source",
         ),
+        (
+            "ValueError: The optimizer does not seem to reference any FSDP parameters. HINT: Make sure to create the optimizer after setting up the model.",
+            "Lightning 2.6, source",
+        ),
     ),
     "gather-not-a-tensor": (
         (
@@ -515,6 +531,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "IndexError: Invalid key: 53 is out of bounds for size 0",
             "datasets, source",
+        ),
+        (
+            "ValueError: The batch received was empty, your model won't be able to train on it. Double-check that your training dataset contains keys expected by the model: input_ids,attention_mask,labels.",
+            "transformers 5.24, source",
         ),
     ),
     "image-tokens-differ": (
@@ -588,6 +608,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: max_token_len must be greater than the sequence length. Got max_token_len=4096 and max_seq_len=tensor(8192)",
             "verl 0.9, source",
         ),
+        (
+            "Exception: Size of sample #1210 is invalid (=(1030, 1)) since max_positions=(1024, 1024), skip this example with --skip-invalid-size-inputs-valid-test",
+            "fairseq 0.12, source",
+        ),
     ),
     "fp8-dimensions": (
         (
@@ -647,6 +671,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: 'aimv2' is already used by a Transformers config, pick another name.",
             "transformers 5.24, source",
+        ),
+        (
+            "AssertionError: Dataset 'my_dataset_train' is already registered!",
+            "detectron2, source",
+        ),
+        (
+            "AssertionError: Attribute 'thing_classes' in the metadata of 'my_dataset_train' cannot be set to a different value!",
+            "detectron2, source",
         ),
     ),
     "vllm-server-lost": (
@@ -804,6 +836,132 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "2025-04-17 12:30:10 - INFO - trl.extras.vllm_client - Server is not up yet. Retrying in 2.0 seconds...",
             "https://github.com/huggingface/open-r1/issues/568",
+        ),
+    ),
+    "checkpoint-parts": (
+        (
+            "AssertionError: Loading a checkpoint for MP=1 but world size is 4",
+            "https://github.com/meta-llama/llama/issues/551",
+        ),
+        (
+            "AssertionError: Loading a checkpoint for MP=0 but world size is 1",
+            "https://github.com/OpenGVLab/LLaMA-Adapter/issues/140",
+        ),
+    ),
+    "lightning-local-rank": (
+        (
+            "RuntimeError: Lightning attempted to launch new distributed processes with `local_rank > 0`. This should not happen. Possible reasons: 1) LOCAL_RANK environment variable was incorrectly modified by the user, 2) `ClusterEnvironment.creates_processes_externally` incorrectly implemented.",
+            "Lightning 2.6, source",
+        ),
+    ),
+    "zero-stage-unsupported": (
+        (
+            "AssertionError: ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism",
+            "DeepSpeed 0.19, source",
+        ),
+        (
+            "AssertionError: MoE not supported with Stage 3",
+            "DeepSpeed 0.19, source",
+        ),
+        (
+            "ValueError: `auto_find_batch_size` isn't supported yet with DeepSpeed Zero-3. Please consider using Zero-2, Zero-1, or FSDP",
+            "transformers 5.24, source",
+        ),
+    ),
+    "parallel-groups-twice": (
+        (
+            "AssertionError: data parallel group is already initialized",
+            "https://github.com/vllm-project/vllm/issues/549",
+        ),
+        (
+            "AssertionError: ZeRO parameter intra parallel group is already initialized",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4901",
+        ),
+    ),
+    "megatron-scheduler-differs": (
+        (
+            "AssertionError: OptimizerParamScheduler: class input value 0.0001 and checkpointvalue 0.00015 for learning rate do not match",
+            "Megatron-Core 0.16, source",
+        ),
+    ),
+    "trainer-part-missing": (
+        (
+            "pytorch_lightning.utilities.exceptions.MisconfigurationException: `train_dataloader` must be implemented to be used with the Lightning Trainer",
+            "https://github.com/lavis-nlp/jerex/issues/14",
+        ),
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: No `training_step()` method defined. Lightning `Trainer` expects as minimum `training_step()`, `train_dataloader()` and `configure_optimizers()` to be defined.",
+            "Lightning 2.6, source",
+        ),
+        (
+            "ValueError: Trainer: training requires a train_dataset.",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: You have set `args.eval_strategy` to IntervalStrategy.EPOCH but you didn't pass an `eval_dataset` to `Trainer`. Either set `args.eval_strategy` to `no` or pass an `eval_dataset`. ",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: The model you have picked (BertModel) cannot be used as is for training: it only computes hidden states and does not accept any labels. You should choose a model with a head suitable for your task like any of the `AutoModelForXxx` listed at https://huggingface.co/docs/transformers/model_doc/auto",
+            "transformers 5.24, source",
+        ),
+        (
+            "ValueError: The train_dataset does not implement __len__, so the number of training steps cannot be inferred; max_steps has to be specified. The total number of steps must be known in advance for the learning rate scheduler.",
+            "transformers 5.24, source",
+        ),
+        (
+            "RuntimeError: Training with multiple optimizers is only supported with manual optimization. Set `self.automatic_optimization = False`, then access your optimizers in `training_step` with `opt1, opt2, ... = self.optimizers()`.",
+            "Lightning 2.6, source",
+        ),
+    ),
+    "cleanup-hides-error": (
+        (
+            "    if trainer.global_rank == 0:\nNameError: name 'trainer' is not defined",
+            "https://github.com/danier97/LDMVFI/issues/16",
+        ),
+    ),
+    "loss-printed-nan": (
+        (
+            "2023-09-21 16:01:33,275 - pcan - INFO - Epoch [1][600/617]\tlr: 2.398e-02, eta: 0:17:46, time: 0.140, data_time: 0.003, memory: 2301, loss_rpn_cls: nan, loss_bbox: nan, loss: nan",
+            "https://github.com/SysCV/pcan/issues/33",
+        ),
+        (
+            "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4.549912997495027e-06, 'epoch': 0.66}",
+            "https://github.com/hiyouga/LlamaFactory/issues/5627",
+        ),
+    ),
+    "yapf-version": (
+        (
+            "TypeError: FormatCode() got an unexpected keyword argument 'verify'",
+            "https://github.com/WoojuLee24/OA-DG/issues/3",
+        ),
+        (
+            "SyntaxError: Failed to format the config file, please check the syntax of: ",
+            "mmengine 0.10, source",
+        ),
+    ),
+    "loss-names-differ": (
+        (
+            "AssertionError: loss log variables are different across GPUs!",
+            "mmdetection 2.28, source",
+        ),
+    ),
+    "megatron-state-missing": (
+        (
+            "[2023-09-25 15:53:27,994] [INFO] [RANK 0] Unable to load optimizer from checkpoint ckpt/1000, exiting. Specify --no-load-rng or --finetune to prevent attempting to load the random state.",
+            "https://github.com/THUDM/SwissArmyTransformer/issues/137",
+        ),
+    ),
+    "gradient-norm-zero": (
+        (
+            "    assert all_groups_norm > 0.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/5223",
+        ),
+    ),
+    "megatron-checkpoint-format": (
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: /ckpt/iter_0001000 is not a distributed checkpoint",
+            "Megatron-Core 0.16, source",
         ),
     ),
 }

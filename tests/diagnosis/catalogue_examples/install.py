@@ -64,6 +64,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: 'ActorHandle' object has no attribute 'init_process_group'",
             "https://github.com/THUDM/slime/issues/178",
         ),
+        (
+            "AttributeError: 'MMDistributedDataParallel' object has no attribute '_use_replicated_tensor_module'",
+            "https://github.com/yunxiangfu2001/SegMAN/issues/11",
+        ),
     ),
     "library-missing": (
         (

@@ -195,6 +195,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "HOROVOD_WITH_PYTORCH=1 to debug the build error.",
             "https://github.com/horovod/horovod/issues/2589",
         ),
+        (
+            "horovod.common.exceptions.HorovodVersionMismatchError: Framework tensorflow installed with version 2.11.0 but found version 2.12.0.",
+            "Horovod 0.28, source",
+        ),
     ),
     "ucx-retry": (
         (

@@ -29,6 +29,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "work: 158046, last completed NCCL work: 158045.",
             "https://github.com/vllm-project/vllm/issues/5484",
         ),
+        (
+            "RuntimeError: [Rank 1] Caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, TensorShape=[], Timeout(ms)=10800000) ran for 10800031 milliseconds before timing out.",
+            "https://github.com/ultralytics/ultralytics/issues/3688",
+        ),
     ),
     "shm-unlinked": (
         (

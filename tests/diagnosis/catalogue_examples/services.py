@@ -223,6 +223,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "KeyError: \"class `EpochBasedTrainLoop` in mmengine/runner/loops.py: 'dataset'\"",
             "https://github.com/open-mmlab/mmselfsup/issues/702",
         ),
+        (
+            "KeyError: '`cfg` or `default_args` must contain the key \"type\", but got {\\'max_epochs\\': 273}",
+            "https://github.com/open-mmlab/mmdetection/issues/4673",
+        ),
     ),
     "pod-gpus-gone": (
         (
