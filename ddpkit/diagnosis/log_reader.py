@@ -168,7 +168,7 @@ class LogReader:
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
         known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
-            if bare.start not in known:
+            if bare.start not in known and self._condition(bare) not in known:
                 self._add_exception(bare, bare.origin(), kind="death")
         return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
 
@@ -236,7 +236,7 @@ class LogReader:
         code = {index for trace in self._tracebacks for index in trace.own}
         used: set[int] = set()
         code |= {index for index, _ in self._entries if index and tracebacks.is_code(self.lines, index)}
-        code -= {self._condition(trace) for trace in self._tracebacks}
+        code -= {self._condition(trace) for trace in (*self._tracebacks, *self._bare)}
         by_line = {index: match for index, match in self._entries if index not in code | self._ignored}
         order = list(by_line)
         for trace in self._tracebacks:

@@ -304,6 +304,18 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
     ),
     Entry(
+        id="local-rank-required",
+        title="exit code 2: error: the following arguments are required: --local_rank",
+        patterns=(r"error: the following arguments are required: .*?--local[-_]rank",),
+        explains=("bad-arguments",),
+        cause="the script requires --local_rank, and its launcher does not pass it. torchrun sets LOCAL_RANK only, and "
+        "torch.distributed.launch passes --local-rank since torch 2.0",
+        probe="grep -n 'local_rank' of the script; python -c 'import torch; print(torch.__version__)'",
+        fix="in the script: parser.add_argument('--local-rank', '--local_rank', type=int, default=int(os.environ['LOCAL_RANK'])), "
+        "without required=True",
+        link="https://github.com/microsoft/Swin-Transformer/issues/342",
+    ),
+    Entry(
         id="bad-arguments",
         title="exit code 2: error: unrecognized arguments",
         patterns=(

@@ -1113,7 +1113,7 @@ ENTRIES = (
         probe="the lines `rank N len(log_vars)` below: which key is missing on which rank",
         fix="return each loss on every rank: for an empty batch pred.sum() * 0. Or leave out images without objects "
         "(filter_empty_gt=True)",
-        link="https://github.com/open-mmlab/mmdetection/blob/v2.28.2/mmdet/models/detectors/base.py",
+        link="https://github.com/open-mmlab/mmdetection/issues/8687",
     ),
     Entry(
         id="megatron-state-missing",
@@ -1149,5 +1149,30 @@ ENTRIES = (
         fix="pass the directory that has latest_checkpointed_iteration.txt. For the older format: --ckpt-format torch, and "
         "without --use-dist-ckpt. Convert others with the tools of Megatron (tools/checkpoint/convert.py)",
         link="https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/dist_checkpointing.html",
+    ),
+    Entry(
+        id="detectron2-dataset-string",
+        title="KeyError: \"Dataset 'm' is not registered!\", a name of one letter",
+        patterns=(r"Dataset '(?P<name>\w)' is not registered",),
+        explains=("not-in-registry",),
+        cause="cfg.DATASETS.TRAIN or TEST is a string, so detectron2 takes each letter of it for a data set. A tuple of one name "
+        "needs a comma",
+        probe="grep -rnE 'DATASETS' of the script and the configuration",
+        fix='cfg.DATASETS.TEST = ("my_dataset_val",), with the comma; in YAML: TEST: ("my_dataset_val",)',
+        link="https://github.com/facebookresearch/detectron2/issues/1946",
+    ),
+    Entry(
+        id="run-already-finished",
+        title="The max_duration (10ba) is less than or equal to the elapsed training duration; You restored a checkpoint with current_epoch=11",
+        patterns=(
+            r"The max_duration \((?P<limit>\S+)\) is less than or equal to the elapsed training duration \((?P<done>\S+)\)",
+            r"You restored a checkpoint with current_epoch=(?P<done>\d+), but you have set Trainer\(max_epochs=(?P<limit>\d+)\)",
+        ),
+        cause="the run continued from a checkpoint at {done}, and its limit is {limit}: nothing is left to train. An earlier run "
+        "with the same name or directory was finished, or the checkpoint is of a longer run",
+        probe="ls -l of the checkpoint directory; grep -rnE 'max_duration|max_epochs|autoresume|ckpt_path' of the configuration",
+        fix="raise the limit (max_duration, max_epochs). For a new run: another run name and directory, or no automatic resuming "
+        "(composer: autoresume: false). For the weights alone: load_weights_only, or load_state_dict",
+        link="https://github.com/mosaicml/llm-foundry/issues/544",
     ),
 )

@@ -45,10 +45,13 @@ ENTRIES = (
             r"[Bb]ut your machine only has: ?\[\d",
             r"insufficient CUDA devices for DDP command",
             r"local_world_size \(\d+\) must be less than or equal to the number of visible devices",
+            r"assert [\w.]*(?:gpu|nproc)\w* <= (?:torch\.cuda\.device_count|get_num_devices)\(\)",
+            r"assert torch\.cuda\.device_count\(\) >=? [\w.]*(?i:local_rank)",
         ),
-        cause="the script requests more GPUs than this rank sees",
+        cause="the script requests more GPUs than this rank sees, or more ranks were started than there are GPUs",
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
-        fix="request the GPUs that exist (Lightning: devices='auto'), or give the job more (SLURM: --gpus-per-node)",
+        fix="request the GPUs that exist (Lightning: devices='auto'; torchrun: --nproc-per-node), or give the job more (SLURM: "
+        "--gpus-per-node)",
         link="https://lightning.ai/docs/pytorch/stable/accelerators/gpu_basic.html",
     ),
     Entry(

@@ -536,8 +536,10 @@ ENTRIES = (
             r"No module named '(?P<module>amp_C|apex|apex\.[\w.]+|syncbn|fused_\w+_cuda|scaled_\w+softmax_cuda)'",
             r"APEX and CUDA required for fused optimizers",
             r"apex\.optimizers\.\w+ requires cuda extensions",
+            r"'NoneType' object has no attribute '(?P<call>initialize|scale_loss|master_params)'$",
             r"cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid\.session'",
         ),
+        needs=r"(?i)no module named|apex|UnencryptedCookie|\bamp\.(?P=call)\(",
         cause="NVIDIA's apex is not installed, or it was installed without its CUDA extensions. `pip install apex` is no "
         "help: on PyPI, that name is another package",
         probe="pip show apex; python -c 'import amp_C, fused_layer_norm_cuda'; nvcc --version",

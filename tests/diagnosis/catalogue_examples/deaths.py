@@ -623,4 +623,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/Azure/AML-Kubernetes/issues/15",
         ),
     ),
+    "local-rank-required": (
+        (
+            "Swin Transformer training and evaluation script: error: the following arguments are required: --local_rank",
+            "https://github.com/microsoft/Swin-Transformer/issues/342",
+        ),
+    ),
 }

@@ -943,7 +943,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "loss-names-differ": (
         (
             "AssertionError: loss log variables are different across GPUs!",
-            "mmdetection 2.28, source",
+            "https://github.com/open-mmlab/mmdetection/issues/8687",
         ),
     ),
     "megatron-state-missing": (
@@ -962,6 +962,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "megatron.core.dist_checkpointing.core.CheckpointingException: /ckpt/iter_0001000 is not a distributed checkpoint",
             "Megatron-Core 0.16, source",
+        ),
+    ),
+    "detectron2-dataset-string": (
+        (
+            "KeyError: \"Dataset 'm' is not registered! Available datasets are: coco_2014_train, coco_2014_val\"",
+            "https://github.com/facebookresearch/detectron2/issues/1946",
+        ),
+    ),
+    "run-already-finished": (
+        (
+            "ValueError: The max_duration (10ba) is less than or equal to the elapsed training duration (10ba). No training would occur. Please provide the `duration` or specify `reset_time=True` in Trainer.fit().",
+            "composer 0.32, source",
+        ),
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: You restored a checkpoint with current_epoch=11, but you have set Trainer(max_epochs=10).",
+            "Lightning 2.6, source",
         ),
     ),
 }

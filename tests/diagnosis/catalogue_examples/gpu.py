@@ -48,6 +48,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: local_world_size (2) must be less than or equal to the number of visible devices (1).",
             "https://github.com/lasgroup/SDPO/issues/34",
         ),
+        (
+            "        assert torch.cuda.device_count() > opt.local_rank",
+            "https://github.com/WongKinYiu/yolov7/issues/1463",
+        ),
+        (
+            "    assert num_gpu <= get_num_devices()",
+            "https://github.com/Megvii-BaseDetection/YOLOX/issues/785",
+        ),
     ),
     "gpus-isolated": (
         (

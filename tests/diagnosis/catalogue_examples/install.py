@@ -590,6 +590,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ImportError: cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid.session' (unknown location)",
             "https://github.com/NVIDIA-NeMo/Speech/issues/1971",
         ),
+        (
+            "    model, optimizer = amp.initialize(model, optimizer, opt_level=config.AMP_OPT_LEVEL)\nAttributeError: 'NoneType' object has no attribute 'initialize'",
+            "https://github.com/microsoft/Swin-Transformer/issues/17",
+        ),
     ),
     "transformer-engine-not-built": (
         (
