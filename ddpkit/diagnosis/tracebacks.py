@@ -92,17 +92,22 @@ class Traceback:
     def origin(self) -> RaisedException:
         """Return the first exception; of one raised while another was handled, the later one, which was not handled.
 
-        A name that is missing then is one that the first exception left unset, so the first one is the reason.
+        A name that is missing then is one that the first exception left unset, and a failed import has it as its reason.
         """
         at = 0
         for place, link in enumerate(self.links):
             later = self.raised[min(place + 1, len(self.raised) - 1)]
-            if link in ("during", "nested") and not (link == "during" and later.kind in _OF_CLEANUP):
+            if link in ("during", "nested") and not (link == "during" and _hides(later)):
                 at = place + 1
         at = min(at, len(self.raised) - 1)
         while self.raised[at].kind.endswith("ExceptionGroup") and at + 1 < len(self.raised):
             at += 1
         return self.raised[at]
+
+
+def _hides(later: RaisedException) -> bool:
+    """Whether an exception, raised while another one was handled, has that one as its only reason."""
+    return later.kind in _OF_CLEANUP or later.text.startswith("Failed to import ")
 
 
 def begins_failure(lines: Sequence[str], index: int) -> bool:

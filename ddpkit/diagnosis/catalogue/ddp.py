@@ -641,6 +641,7 @@ ENTRIES = (
             r"CheckpointingException: Global shape mismatch for loaded",
             r"Error converting the state dict\. Found unexpected key",
             r"Attempted to load weight \(torch\.Size\(.*\)\) into parameter",
+            r"KeyError: '[\w.]+\.(?:weight|bias)'$",
         ),
         cause="the checkpoint belongs to another model: layers or sizes differ. If all names begin with `module.`, it "
         "was saved from inside DDP",

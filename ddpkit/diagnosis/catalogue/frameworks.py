@@ -637,7 +637,9 @@ ENTRIES = (
             r"No columns in the dataset match the model's forward method",
             r"Invalid key: \d+ is out of bounds for size 0",
             r"batch received was empty, your model won't be able to train on it",
+            r"KeyError: 'loss'$",
         ),
+        needs=r"did not return a loss|No columns in the|is out of bounds for size 0|batch received was empty|in compute_loss\b",
         cause="the columns of the data set are not the arguments of the model's forward. The Trainer removes other columns, so "
         "batches are empty or have no labels",
         probe="print(dataset.column_names); print(inspect.signature(model.forward))",
@@ -1174,5 +1176,20 @@ ENTRIES = (
         fix="raise the limit (max_duration, max_epochs). For a new run: another run name and directory, or no automatic resuming "
         "(composer: autoresume: false). For the weights alone: load_weights_only, or load_state_dict",
         link="https://github.com/mosaicml/llm-foundry/issues/544",
+    ),
+    Entry(
+        id="megatron-bucket-waits",
+        title="AssertionError: Communication call has not been issued for this bucket (12/14 params have grad available)",
+        patterns=(
+            r"Communication call has not been issued for this bucket(?: \((?P<done>\d+)/(?P<all>\d+) params)?",
+            r"Found (?P<done>\d+) out of (?P<all>\d+) parameters that are ready for",
+        ),
+        cause="Megatron sends the gradients of a bucket once all its parameters have one[, and only {done} of {all} had]. Some "
+        "parameters require a gradient, and the forward pass of this step did not use them",
+        probe="after a backward on one rank: print([n for n, p in model.named_parameters() if p.requires_grad and p.grad is None "
+        "and getattr(p, 'main_grad', None) is None])",
+        fix="use each parameter in every step, or freeze it (requires_grad_(False)) before the model is wrapped. Otherwise leave "
+        "out --overlap-grad-reduce and --overlap-param-gather",
+        link="https://github.com/NVIDIA/Megatron-LM/issues/1150",
     ),
 )

@@ -396,6 +396,7 @@ ENTRIES = (
             r"(?P<wanted>(?i:peft)|trl|deepspeed|bitsandbytes|flash[-_]attn|xformers|apex) (?:is not installed|is required)\b.*pip install",
             r"(?P<wanted>\S+) is required for a normal functioning of this module, but found (?P<found>\S+?)\.?$",
             r"(?P<found>\w+==\S+) is used but incompatible\. Please install (?P<wanted>.+?)\.?$",
+            r"Numba needs (?P<wanted>NumPy [\d.]+ or (?:less|greater))(?:\. Got (?P<found>NumPy [\d.]*\d))?",
         ),
         explains=("library-missing",),
         cause="a library needs {wanted}, and this Python has another version of it or none[: {found}]",

@@ -633,6 +633,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Attempted to load weight (torch.Size([152064, 3584])) into parameter (torch.Size([151936, 3584]))",
             "vLLM, unverified",
         ),
+        (
+            "KeyError: 'h.69.input_layernorm.weight'",
+            "https://github.com/huggingface/transformers-bloom-inference/issues/18",
+        ),
     ),
     "checkpoint-unsafe": (
         (

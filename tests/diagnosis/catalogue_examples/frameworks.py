@@ -536,6 +536,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: The batch received was empty, your model won't be able to train on it. Double-check that your training dataset contains keys expected by the model: input_ids,attention_mask,labels.",
             "transformers 5.24, source",
         ),
+        (
+            "  File \"../lib/python3.8/site-packages/transformers/trainer.py\", line 1776, in compute_loss\nKeyError: 'loss'",
+            "https://github.com/huggingface/transformers/issues/12908",
+        ),
     ),
     "image-tokens-differ": (
         (
@@ -978,6 +982,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "lightning.fabric.utilities.exceptions.MisconfigurationException: You restored a checkpoint with current_epoch=11, but you have set Trainer(max_epochs=10).",
             "Lightning 2.6, source",
+        ),
+    ),
+    "megatron-bucket-waits": (
+        (
+            "AssertionError: Communication call has not been issued for this bucket (12/14 params have grad available)",
+            "Megatron-Core 0.16, source",
+        ),
+        (
+            "AssertionError: Found 3 out of 7 parameters that are ready for reduce-scatter/all-reduce, but the pipeline is being reset.",
+            "Megatron-Core 0.16, source",
         ),
     ),
 }

@@ -444,6 +444,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6 in order to use the function. This version restriction does not apply when loading files with safetensors.",
             "transformers 4.57.6, source",
         ),
+        (
+            "ImportError: Numba needs NumPy 2.0 or less. Got NumPy 2.1.",
+            "numba 0.60, source",
+        ),
     ),
     "protobuf-version": (
         (
