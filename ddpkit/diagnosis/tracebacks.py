@@ -92,7 +92,7 @@ class Traceback:
     def origin(self) -> RaisedException:
         """Return the first exception; of one raised while another was handled, the later one, which was not handled.
 
-        A name that is missing then is one that the first exception left unset, and a failed import has it as its reason.
+        A name that is missing then is one that the first exception left unset, and that is why an import failed.
         """
         at = 0
         for place, link in enumerate(self.links):

@@ -396,7 +396,6 @@ ENTRIES = (
             r"(?P<wanted>(?i:peft)|trl|deepspeed|bitsandbytes|flash[-_]attn|xformers|apex) (?:is not installed|is required)\b.*pip install",
             r"(?P<wanted>\S+) is required for a normal functioning of this module, but found (?P<found>\S+?)\.?$",
             r"(?P<found>\w+==\S+) is used but incompatible\. Please install (?P<wanted>.+?)\.?$",
-            r"Numba needs (?P<wanted>NumPy [\d.]+ or (?:less|greater))(?:\. Got (?P<found>NumPy [\d.]*\d))?",
         ),
         explains=("library-missing",),
         cause="a library needs {wanted}, and this Python has another version of it or none[: {found}]",
@@ -756,5 +755,28 @@ ENTRIES = (
         fix="delete that directory, and give each rank one of its own: TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$LOCAL_RANK, set before "
         "torch is imported. Or torch._inductor.config.autotune_local_cache = False",
         link="https://github.com/pytorch/pytorch/issues/153791",
+    ),
+    Entry(
+        id="numba-numpy",
+        title="ImportError: Numba needs NumPy 2.0 or less. Got NumPy 2.1",
+        patterns=(r"Numba needs (?P<wanted>NumPy [\d.]+ or (?:less|greater))(?:\. Got (?P<found>NumPy [\d.]*\d))?",),
+        cause="the installed numba needs {wanted}[, and {found} is installed]. Another package has changed NumPy since",
+        probe="pip list | grep -iE 'numba|numpy'; pip check",
+        fix="pip install -U numba, or install a NumPy that it accepts (pip install 'numpy<=2.0'), in the environment of all ranks",
+        link="https://numba.readthedocs.io/en/stable/user/installing.html#version-support-information",
+    ),
+    Entry(
+        id="project-extension-missing",
+        title="cannot import name 'ball_query_ext' from partially initialized module 'mmdet3d.ops.ball_query'",
+        patterns=(
+            r"cannot import name '(?P<name>\w*_(?:ext|cuda|cpp))' from (?:partially initialized module )?'(?P<module>[\w.]+)'",
+        ),
+        explains=("import-name",),
+        cause="{name}, the compiled part of {module}, was not built in this copy of the project, or was built for another Python. "
+        "The circular import that Python supposes is none",
+        probe="find . -name '{name}*.so'; python -c 'import sys; print(sys.version)'",
+        fix="in the directory of the project, with the Python of the ranks and nvcc of torch's version: pip install -v -e . (or "
+        "python setup.py develop). If setup.py does not list {name}, add it there",
+        link="https://github.com/open-mmlab/mmdetection3d/issues/713",
     ),
 )

@@ -444,10 +444,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6 in order to use the function. This version restriction does not apply when loading files with safetensors.",
             "transformers 4.57.6, source",
         ),
-        (
-            "ImportError: Numba needs NumPy 2.0 or less. Got NumPy 2.1.",
-            "numba 0.60, source",
-        ),
     ),
     "protobuf-version": (
         (
@@ -739,6 +735,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             '  File "/torch/_inductor/runtime/autotune_cache.py", line 120, in read_best json.decoder.JSONDecodeError: Extra data: line 1 column 193 (char 192)',
             "torch, unverified",
+        ),
+    ),
+    "numba-numpy": (
+        (
+            "ImportError: Numba needs NumPy 2.0 or less. Got NumPy 2.1.",
+            "numba 0.60, source",
+        ),
+    ),
+    "project-extension-missing": (
+        (
+            "ImportError: cannot import name 'ball_query_ext' from partially initialized module 'mmdet3d.ops.ball_query' (most likely due to a circular import) (/home/user/mmdetection3d/mmdet3d/ops/ball_query/__init__.py)",
+            "https://github.com/open-mmlab/mmdetection3d/issues/713",
+        ),
+        (
+            "ImportError: cannot import name 'iou3d_cuda' from partially initialized module 'third_party.bevformer.ops.iou3d' (most likely due to a circular import) (/workspace/BEVFormer_tensorrt/./third_party/bevformer/ops/iou3d/__init__.py)",
+            "https://github.com/DerryHub/BEVFormer_tensorrt/issues/2",
         ),
     ),
 }
