@@ -951,6 +951,7 @@ ENTRIES = (
         patterns=(
             r"[Nn]umber of (?:attention )?heads (?:\(\d+\) )?must be divisible by (?:the )?(?:world|tensor)",
             r"First dimension of the tensor should be divisible by tensor parallel size",
+            r"AssertionError: [\w +-]*parallel size should be divisible by",
             r"AssertionError: (?P<whole>\d+) is not divisible by (?P<parts>\d+)$",
             r"(?:[Nn]umber of |num_)layers should be divisible by (?:the )?pipeline",
             r"\w+ \((?P<whole>\d+)\) must be a multiple of tensor_model_parallel_size \((?P<parts>\d+)\)",

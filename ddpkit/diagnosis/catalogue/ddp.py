@@ -1275,4 +1275,30 @@ ENTRIES = (
         "a step on all ranks. Skip no step on one rank alone, and load one checkpoint on all",
         link="https://github.com/pytorch/pytorch/pull/113765",
     ),
+    Entry(
+        id="tensor-to-numpy",
+        title="TypeError: can't convert cuda:0 device type tensor to numpy; Can't call numpy() on Tensor that requires grad",
+        patterns=(
+            r"can't convert (?:CUDA|(?P<device>\S+) device type) tensor to numpy",
+            r"Can't call numpy\(\) on Tensor that requires grad",
+        ),
+        cause="NumPy, a metric or a plot got a tensor that is on a GPU[, on {device}] or is part of the graph. After a reduction "
+        "between ranks, values are tensors on the GPU",
+        probe="the traceback shows the call",
+        fix="pass tensor.detach().cpu().numpy(), or tensor.item() for one value. bfloat16: tensor.float() first",
+        link="https://github.com/ygjwd12345/TransDepth/issues/5",
+    ),
+    Entry(
+        id="tensor-to-scalar",
+        title="ValueError: only one element tensors can be converted to Python scalars; a Tensor with 2 elements cannot be converted to Scalar",
+        patterns=(
+            r"only one element tensors can be converted to Python scalars",
+            r"a Tensor with (?P<count>\d+) elements cannot be converted to Scalar",
+        ),
+        cause="item(), int() or float() got a tensor of several values[, {count}]. On several GPUs it is often one value of each: "
+        "DataParallel and a gather return them all. Otherwise the script expects a batch of one",
+        probe="print(tensor.shape) before the call that the traceback shows",
+        fix="loss = loss.mean() before item(), or index one value. Use DistributedDataParallel in place of DataParallel",
+        link="https://github.com/cyclomon/UNSB/issues/6",
+    ),
 )

@@ -903,6 +903,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("AssertionError: num_attention_heads 14 must be divisible by ulysses_sp_size 4", "verl 0.9, source"),
         ("AssertionError: num_heads (14) must be divisible by ulysses sequence size(4)", "verl 0.9, source"),
+        (
+            "AssertionError: Expert data parallel size should be divisible by partial DistOpt shard factor",
+            "https://github.com/NVIDIA/Megatron-LM/issues/4342",
+        ),
     ),
     "deepspeed-hostfile-bad": (
         (

@@ -403,7 +403,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: arguments are located on different GPUs at /pytorch/aten/src/THC/generic/THCTensorIndex.cu:400",
-            "torch, source",
+            "torch 2.13, run",
         ),
         (
             "RuntimeError: binary_op(): expected both inputs to be on same device, but input a is on cuda:1 and input b is on cuda:0",
@@ -1416,6 +1416,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: Rank 1 has different values for step: 8016.0. Other ranks: 7870.0",
             "https://github.com/pytorch/pytorch/pull/113765",
+        ),
+    ),
+    "tensor-to-numpy": (
+        (
+            "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+            "https://github.com/ygjwd12345/TransDepth/issues/5",
+        ),
+        (
+            "RuntimeError: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            "torch 2.13, run",
+        ),
+    ),
+    "tensor-to-scalar": (
+        (
+            "ValueError: only one element tensors can be converted to Python scalars",
+            "https://github.com/cyclomon/UNSB/issues/6",
+        ),
+        (
+            "RuntimeError: a Tensor with 2 elements cannot be converted to Scalar",
+            "torch 2.13, run",
         ),
     ),
 }
