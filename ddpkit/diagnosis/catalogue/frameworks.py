@@ -957,7 +957,7 @@ ENTRIES = (
             r"KeyError: '(?P<name>[\w.]+\.(?:weight|bias)|[\w.]*lora_[AB][\w.]*)'",
         ),
         needs=r"(?:vllm|sglang)/.*\bload_weights\b|no module or parameter named|were not initialized from",
-        explains=("vllm-engine-failed",),
+        explains=("vllm-engine-failed", "checkpoint-mismatch"),
         cause="the names of the weights do not fit the model of vLLM or SGLang[: {name}]. The trainer sends or saved the names of a "
         "wrapper (LoRA, torch.compile, FSDP), or the files are of another model or version",
         probe="print(list(state_dict)[:20]); pip list | grep -iE 'vllm|sglang|transformers|peft|verl|openrlhf'",
@@ -1017,6 +1017,7 @@ ENTRIES = (
             r"AssertionError: (?P<what>MoE) not supported with Stage 3",
             r"(?P<what>`auto_find_batch_size`) isn't supported yet with DeepSpeed Zero-3",
         ),
+        explains=("options-conflict",),
         cause="DeepSpeed does not support this stage of ZeRO together with {what}",
         probe="grep -n '\"stage\"' of the DeepSpeed configuration",
         fix='set "stage": 1 in zero_optimization, or turn {what} off',
