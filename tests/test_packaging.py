@@ -115,7 +115,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         assert not [each.filename for each in archive.infolist() if stat.S_ISLNK(each.external_attr >> 16)]
         for name, path in FILES.items():
             assert archive.read(name) == path.read_bytes(), name
-    assert wheel.stat().st_size < 1 << 20
+    assert wheel.stat().st_size < 3 << 19
 
 
 @needs_backend

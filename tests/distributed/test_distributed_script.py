@@ -238,7 +238,7 @@ def test_alone_and_as_json() -> None:
 
 @pytest.mark.torch
 def test_a_missing_rank_is_named() -> None:
-    ended = ranks(3, [0, 1], END, "--timeout", "4")
+    ended = ranks(3, [0, 1], END, "--timeout", "12")
     assert [code for code, _ in ended.values()] == [122, 122], ended
     failed = [line for _, text in ended.values() for line in text.splitlines() if "FAILED" in line]
     (line,) = failed
@@ -265,7 +265,7 @@ def with_another(env, *args):
     return store
 script.connect_store = with_another
 """
-    ended = ranks(2, [0, 1], twice + END, "--timeout", "2")
+    ended = ranks(2, [0, 1], twice + END, "--timeout", "8")
     assert ended[1][0] == 122, ended
     assert "another process has the same rank" in ended[1][1], ended
 
