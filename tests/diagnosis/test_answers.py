@@ -344,13 +344,13 @@ def test_a_rank_without_memory_is_the_reason_of_ranks_out_of_step() -> None:
 def test_the_frames_of_an_excerpt_belong_to_the_exception_below_them() -> None:
     """Posted logs often begin below the header of a traceback."""
     first = of(
-        '[rank1]:   File "/work/megatron/training/training.py", line 1555, in training_log\n'
+        '[rank1]:   File "/app/megatron/training/training.py", line 1555, in training_log\n'
         "[rank1]:     assert decoupled_learning_rate is not None\n"
         "[rank1]: AssertionError\n"
     ).first
     assert first is not None
     assert first.summary == (
         "rank 1's own exception: AssertionError (assert decoupled_learning_rate is not None) "
-        "at /work/megatron/training/training.py:1555 in training_log"
+        "at /app/megatron/training/training.py:1555 in training_log"
     )
     assert of("MyError\n  File listing\nAssertionError\n").first is None
