@@ -24,6 +24,9 @@ from ddpkit.diagnosis.torchrun_table import aborted_ranks
 _WAITED = frozenset(
     ("collective-timeout", "gloo-timeout", "store-wait", "nccl-store-wait", "second-master", "store-barrier-timeout")
 )
+# Of the watchdog's lines, those of a rank whose own collective failed.
+_OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
+_HIDDEN = re.compile(r"\[repeated \d+x across cluster\]")  # Ray prints one of several equal lines
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
 MAX_LISTED = 8
@@ -399,12 +402,13 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     first = result.first
     if first is None or first.id not in _WAITED:
         return
-    others = [each for each in result.consequences if each.id in _WAITED]
+    others = [each for each in result.consequences if each.id in _WAITED or _OWN_FAILURE.search(each.text)]
     waited = {each.speaker.rank for each in (first, *result.alike, *others)} | set(_cut_error(logs))
     waited |= busy_ranks(log.lines for log in logs.values())
     waited |= aborted_ranks(line for log in logs.values() for line in log.lines)
     speaking = _speaking(logs)
-    result.silent_ranks = sorted(set(speaking) - waited)
+    hidden = any(_HIDDEN.search(line) for log in logs.values() for line in log.lines)
+    result.silent_ranks = [] if hidden else sorted(set(speaking) - waited)
     calls, alone = different_calls((first, *result.alike), [log.lines for log in logs.values()])
     if calls.get("group") or (calls and not result.silent_ranks):
         speaker = first.speaker
@@ -414,7 +418,7 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         values = {**first.values, **calls}
         result.first = replace(first, entry=BY_ID["collectives-out-of-step"], kind=kind, speaker=speaker, values=values)
         return
-    late, values = _late_ranks(result, logs, waited)
+    late, values = ([], {}) if hidden else _late_ranks(result, logs, waited)
     if late and first.speaker.rank is not None:
         host = next((each.speaker.host for each in result.consequences if each.speaker.rank == late[0]), "")
         several = ", ".join(map(str, late)) if len(late) > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -165,11 +166,17 @@ def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
     calls = {(each.rank, each.call) for each in works}
     if len(calls) > len({rank for rank, _ in calls}):
         return {}
-    sized = certain and len({call for _, call in calls}) == 1 and works[0].call in _EVEN
+    sized = (certain or _is_one_alone(works)) and len({call for _, call in calls}) == 1 and works[0].call in _EVEN
     ranks: dict[str, set[int]] = {}
     for each in works:
         ranks.setdefault(f"{each.call} of {each.size} elements" if sized else each.call, set()).add(each.rank)
     return {call: sorted(of_call) for call, of_call in ranks.items()}
+
+
+def _is_one_alone(works: Sequence[_Work]) -> bool:
+    """Whether one rank of four or more differs in size. Ranks of several groups would be even."""
+    sizes = sorted(Counter({each.rank: each.size for each in works}.values()).values())
+    return len(sizes) == 2 and sizes[0] == 1 and sizes[1] >= 3
 
 
 def name_ranks(ranks: Sequence[int]) -> str:

@@ -166,6 +166,39 @@ def test_the_rank_that_did_not_wait_is_named() -> None:
     assert result.silent_ranks == [2]
 
 
+CALLED = (
+    "[E ProcessGroupNCCL.cpp:475] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=13807, "
+    "OpType=ALLREDUCE, NumelIn={}, NumelOut={}, Timeout(ms)=1800000) ran for 1800221 milliseconds before timing out.\n"
+)
+
+
+def test_one_rank_of_many_in_a_collective_of_another_size() -> None:
+    """Without the names of groups, a half of the ranks can be of another group; one rank alone is not."""
+    alone = "".join(CALLED.format(rank, size, size) for rank, size in ((1, 64), (6, 64), (5, 64), (7, 32)))
+    first = of(alone).first
+    assert first is not None
+    assert (first.id, first.speaker.rank) == ("collectives-out-of-step", 7)
+    halves = "".join(CALLED.format(rank, size, size) for rank, size in ((1, 64), (6, 64), (5, 32), (7, 32)))
+    first = of(halves).first
+    assert first is not None
+    assert first.id == "collective-timeout"
+
+
+OWN_FAILURE = (
+    "[rank0]:[E816 01:09:38.266897 ProcessGroupNCCL.cpp:621] [Rank 0] Some NCCL operations have failed or timed out. "
+    "Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data."
+)
+
+
+@pytest.mark.parametrize("ray", ["", " [repeated 3x across cluster]"])
+def test_a_rank_whose_own_collective_failed_has_waited(ray: str) -> None:
+    """Ray prints one of several equal lines: a rank without a line can have had one."""
+    text = f"{OWN_FAILURE}{ray}\n" + CALLED.format(2, 1, 1)
+    first = of(text).first
+    assert first is not None
+    assert (first.id, first.speaker.rank, of(text).silent_ranks) == ("collective-timeout", 2, [])
+
+
 def test_an_error_that_is_cut_does_not_show_whether_its_rank_waited() -> None:
     waited = (
         "[rank{0}]:[E419 10:42:28.858931807 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation "

@@ -887,6 +887,7 @@ ENTRIES = (
             r"Task was killed due to the node running low on memory",
             r"\bOutOfMemoryError: Task was killed",
             r"Workers \(tasks / actors\) killed due to memory pressure",
+            r"how to address the out of memory issue: \S+/ray-oom-prevention",
             r"Memory on the node \(IP: (?P<host>[\w.:-]+), .* was (?P<used>[\d.]+GB / [\d.]+GB).*exceeds the memory usage threshold",
         ),
         context=r"Memory on the node \(IP: (?P<host>[\w.:-]+), .* was (?P<used>[\d.]+GB / [\d.]+GB)",

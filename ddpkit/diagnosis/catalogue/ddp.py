@@ -156,7 +156,7 @@ ENTRIES = (
             r"Invalid parallel dims: (?P<layout>.*\S)",
             r"world_size \((?P<world>\d+)\) is not equal to (?P<layout>tensor_model_parallel_size .*\S)",
             r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
-            r"The world size \((?P<world>\d+)\) must be divisible by",
+            r"[Ww]orld[_ ]size \(?(?P<world>\d+)\)? must be divisible by",
             r"Invalid rank \d+, rank should be in the interval \[0, \d+\]",
             r"\(global_num_gpus / pp_size\) / mp_size (?P<layout>\[.*\]) must be a whole number",
             r"in Lightning, but the product \((?P<layout>\d+ \* \d+)\) does not match the world size \((?P<world>\d+)\)",
@@ -797,6 +797,7 @@ ENTRIES = (
         patterns=(
             r"Size mismatch between saved (?P<saved>torch\.Size\(\[[\d, ]*\]\)) and current: "
             r"(?P<now>torch\.Size\(\[[\d, ]*\]\)) for (?P<key>\S+)",
+            r"req MetadataIndex\(fqn='(?P<key>[^']+)'.* mismatch sizes (?P<now>torch\.Size\(\[[\d, ]*\]\)) vs (?P<saved>torch\.Size\(\[[\d, ]*\]\)?)",
         ),
         cause="the sharded checkpoint has {key} as {saved}, and this run passes {now}[: {reason}]. The model's "
         "configuration or the kind of its state dict differs from that of the save",

@@ -107,8 +107,9 @@ ENTRIES = (
             r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory",
             r"transport/nvls\.cc:\d+ (?:\(\w+\) )?NCCL WARN",
         ),
+        explains=("cuda-init-failed", "nccl-cuda-failure", "cuda-unknown-error"),
         cause="NVLink SHARP is not available. nv-fabricmanager is not healthy or was restarted while the GPUs "
-        "stayed up, or the container has no IMEX channel",
+        "stayed up. Or the container has no IMEX channel, or the driver is older than the image's CUDA",
         probe="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -i -A3 fabric",
         fix="export NCCL_NVLS_ENABLE=0 as a workaround. To repair it, reset all GPUs of the node or reboot "
         "it: restarting nvidia-fabricmanager under running GPUs causes this",

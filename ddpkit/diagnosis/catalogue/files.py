@@ -231,6 +231,7 @@ ENTRIES = (
             r"\[Errno 13\] Permission denied(?:: '(?P<path>[^']*)')?",
             r"\[Errno 1\] Operation not permitted",
             r"lmdb\.\w+: (?P<path>.+): Permission denied$",
+            r"what\(\): +open\((?P<path>[^)]+)\): Permission denied",
             r"unable to open file: name = '(?P<path>[^']+)', errno = 13",
             r"\[WinError (?:5|32)\] [^:]+: '(?P<path>[^']*)'",
         ),

@@ -284,10 +284,9 @@ ENTRIES = (
         patterns=(
             r"\[Service thread\] (?:Error|Accept|Could not|Failed)",
             r"\[Proxy Service(?: \d+)?\] (?:Error|Accept|Could not|Failed)",
-            r"\[Service thread\] Connection closed by localRank (?P<local>\d+)",
             r"Socket recv failed while polling for opId=",
         ),
-        cause="an NCCL helper thread of this rank stopped its service for another rank[, local rank {local}]. An error of its "
+        cause="an NCCL helper thread of this rank stopped its service for another rank. An error of its "
         "own is above, or the other rank has ended",
         probe="the NCCL WARN lines above this one; the rank that ended first",
         fix="read the first NCCL WARN line, and the log of the rank that ended first",

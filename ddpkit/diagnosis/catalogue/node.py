@@ -36,6 +36,18 @@ ENTRIES = (
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
     ),
     Entry(
+        id="path-not-passed",
+        title="error: execve(): bash: No such file or directory",
+        patterns=(r"execv[ep]+\(\): (?P<program>bash|sh|env): No such file or directory",),
+        explains=("command-not-found",),
+        cause="not even {program} was found: PATH is empty or was not passed on. An --export=NONE or --export=NAME of sbatch or srun "
+        "hides it, or a script overwrote it",
+        probe="in the job: srun /usr/bin/env | grep ^PATH; grep -n 'export' of the job script",
+        fix="pass the environment to the step: srun --export=ALL. Otherwise `export PATH=/usr/local/bin:/usr/bin:/bin:$PATH` in the job "
+        "script, or give the full path, /bin/{program}",
+        link="https://slurm.schedmd.com/srun.html#OPT_export",
+    ),
+    Entry(
         id="modules-not-loaded",
         doubtful=True,
         title="ml: command not found; module: command not found",

@@ -63,7 +63,7 @@ ENTRIES = (
         "launcher. Or two ranks of this run take themselves for rank 0",
         probe="ss -ltnp[ 'sport = :{port}']",
         fix="choose a free port, or stop the process that `ss` shows. ddpkit chooses a free port for each run; "
-        "accelerate: `--main_process_port`; torchrun: `--master-port=29511`, or `--rdzv-endpoint=localhost:0`",
+        "accelerate: `--main_process_port`; torchrun: `--master-port=29511`, or `--standalone` on one node",
         link="https://github.com/pytorch/pytorch/issues/191560",
     ),
     Entry(
@@ -109,6 +109,18 @@ ENTRIES = (
         probe="scontrol show hostnames $SLURM_JOB_NODELIST",
         fix="MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
         link="https://slurm.schedmd.com/scontrol.html",
+    ),
+    Entry(
+        id="master-port-zero",
+        title="The client socket has timed out while trying to connect to (localhost, 0)",
+        explains=("master-unreachable", "no-node-is-host", "store-wait", "rendezvous-timeout"),
+        patterns=(r"connect to (?:any network address of )?[\[(]?(?P<host>[^\s,()\[\]]+?)\]?(?:, |:)0(?=\)|\.?$| \()",),
+        cause="MASTER_PORT is 0, which is no port to connect to. `torchrun --rdzv-endpoint={host}:0` chooses a free port only "
+        "with --rdzv-backend=c10d. The default backend passes 0 to the ranks",
+        probe="in a rank: echo $MASTER_PORT",
+        fix="on one node: `torchrun --standalone`. On several, name a free port: --rdzv-backend=c10d --rdzv-endpoint=HOST:29511, "
+        "or --master-port=29511",
+        link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
         id="master-address-bad",

@@ -484,6 +484,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "ray-memory": (
         (
+            "Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html. Consider provisioning more memory on this node",
+            "https://github.com/TideDra/lmm-r1/issues/71",
+        ),
+        (
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
             "Ray 2, documented",
         ),

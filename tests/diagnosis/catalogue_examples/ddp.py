@@ -985,6 +985,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "dcp-size-differs": (
         (
+            "AssertionError: req MetadataIndex(fqn='model.embed_tokens.weight', offset=torch.Size([0, 0]), index=0) mismatch sizes torch.Size([1571]) vs torch.Size([1571, 3072])",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/20373",
+        ),
+        (
             "ValueError: Size mismatch between saved torch.Size([257152, 2048]) and current: torch.Size([131661824]) for model.embed_tokens.weight",
             "https://github.com/RLinf/RLinf/issues/655",
         ),

@@ -68,6 +68,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "nvls-bind": (
         (
+            "gpu-worker-1:59:4087 [2] transport/nvls.cc:245 NCCL WARN Cuda failure 'initialization error'",
+            "https://github.com/NVIDIA/nccl/issues/1029",
+        ),
+        (
             "transport/nvls.cc:152 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 1 'invalid argument'",
             "NCCL 2.21, source",
         ),

@@ -151,6 +151,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "permission-denied": (
+        (
+            "  what():  open(/process_group_sync.lock): Permission denied",
+            "https://github.com/HexagonPrime/Pix2NeRF/issues/20",
+        ),
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
         ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
         (

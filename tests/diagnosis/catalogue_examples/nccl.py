@@ -135,7 +135,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "node1:10:99 [3] proxy.cc:1458 NCCL WARN [Service thread] Error encountered progressing operation=Connect, res=3, closing connection",
             "NCCL 2.19, source",
         ),
-        ("node1:10:99 [3] NCCL INFO [Service thread] Connection closed by localRank 2", "NCCL 2.19, source"),
         (
             "ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute "
             "operation Connect from rank 0, retcode 2",

@@ -191,6 +191,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "CANN hcomm, unverified",
         ),
     ),
+    "path-not-passed": (
+        (
+            "error: execve(): bash: No such file or directory",
+            "https://github.com/interTwin-eu/itwinai/issues/472",
+        ),
+    ),
     "modules-not-loaded": (
         (
             "/var/spool/slurmd/job00156/slurm_script: line 4: ml: command not found",

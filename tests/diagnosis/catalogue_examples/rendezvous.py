@@ -75,6 +75,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.6, run",
         ),
     ),
+    "master-port-zero": (
+        (
+            "[E socket.cpp:957] [c10d] The client socket has timed out after 7200s while trying to connect to (localhost, 0).",
+            "https://github.com/speechbrain/speechbrain/issues/2588",
+        ),
+    ),
     "master-address-bad": (
         (
             "[W715 20:00:39.842901446 socket.cpp:752] [c10d] The IPv6 network addresses of ([2605:340:cd51:4900:73e8:12cb:cfe2:1540], 59699) cannot be retrieved (gai error: -2 - Name or service not known).",
