@@ -30,9 +30,10 @@ _WHOLE = frozenset(("_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 _EVEN = frozenset(("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 _CALLS = re.compile(r"OpType=(?P<call>\w+), TensorShape=(?P<shape>\[[\d, ]*\])")
 _NUMBERED = re.compile(
-    r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<number>\d+)"
+    r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<number>\d+)(?=[,)])"
 )
 _RANDOM = 10**6  # numbers that differ by more were not counted: gloo began at random ones before torch 2.1
+_NOT_NUMBERED = re.compile(r"\(SequenceNumber=\d+[A-Z]")  # torch prints no comma behind a number that is not set
 _ASPECTS = re.compile(r"differ in the following aspects:\s*(?P<aspects>.*\S)")
 # A function that one rank alone, or each rank at another step, may call.
 _APART = re.compile(r"\bin (?P<frame>\w*(?:save|checkpoint|state_dict|evaluat|validat)\w*)$", re.IGNORECASE)
@@ -191,8 +192,10 @@ def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
     aspects = _ASPECTS.search(lines[index])
     if aspects:
         whole = re.sub(r"Tensor\s+Tensor", "Tensor", aspects["aspects"].strip())
-        parts = re.split(r"\s*\t\s*|\s+(?=Tensor \w+:|Sequence number:)", whole)
-        text = ", ".join(" ".join(part.split()) for part in parts if part)
+        parts = re.split(r"\s*\t\s*|\s+(?=Tensor \w+:|Sequence number:|Op type:)", whole)
+        if _NOT_NUMBERED.search(lines[index]):
+            parts = [part for part in parts if not part.startswith("Sequence number:")]
+        text = ", ".join(" ".join(part.split()) for part in parts if part and not part.rstrip().endswith("vs"))
         values["aspects"] = re.sub(r"(?<=\S)vs (?=\S)", " and ", text)
     calls = list(_CALLS.finditer(lines[index]))
     if len(calls) == 2 and calls[0]["call"] == calls[1]["call"] and calls[0]["shape"] != calls[1]["shape"]:

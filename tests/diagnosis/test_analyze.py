@@ -199,6 +199,21 @@ def test_a_rank_whose_own_collective_failed_has_waited(ray: str) -> None:
     assert (first.id, first.speaker.rank, of(text).silent_ranks) == ("collective-timeout", 2, [])
 
 
+def test_a_number_that_torch_did_not_set_is_not_compared() -> None:
+    """It has no comma behind it, and the other call has no shapes."""
+    text = (
+        "Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint("
+        "SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1]), but Rank 7 is running collective: "
+        "CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: "
+        "  Sequence number: 101vs 0  Op type: ALLGATHERvs REDUCE  Tensor Tensor shapes: 1vs   Tensor Tensor dtypes: Longvs "
+    )
+    first = of(text).first
+    assert first is not None
+    assert "Op type: ALLGATHER and REDUCE:" in first.cause
+    assert "number" not in first.cause
+    assert "vs" not in first.cause
+
+
 def test_an_error_that_is_cut_does_not_show_whether_its_rank_waited() -> None:
     waited = (
         "[rank{0}]:[E419 10:42:28.858931807 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation "
