@@ -205,7 +205,7 @@ def test_a_number_that_torch_did_not_set_is_not_compared() -> None:
         "Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint("
         "SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1]), but Rank 7 is running collective: "
         "CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: "
-        "  Sequence number: 101vs 0  Op type: ALLGATHERvs REDUCE  Tensor Tensor shapes: 1vs   Tensor Tensor dtypes: Longvs "
+        " Sequence number: 101vs 0  Op type: ALLGATHERvs REDUCE  Tensor Tensor shapes: 1vs "
     )
     first = of(text).first
     assert first is not None
