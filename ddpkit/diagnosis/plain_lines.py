@@ -29,7 +29,8 @@ _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(mo
 
 def plain_lines(text: str) -> tuple[list[str], list[int]]:
     """Return the lines of a log, and the number of each in the text, from 1. A JSON line can hold several."""
-    lines = strip_escapes(text).split("\n")
+    # Lines that were copied from a terminal can have its width.
+    lines = [line.rstrip(" \t") for line in strip_escapes(text).split("\n")]
     numbers = list(range(1, len(lines) + 1))
     if any(line.startswith('{"') for line in lines[:50]):
         lines, numbers = _from_json(lines)

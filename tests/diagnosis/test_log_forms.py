@@ -291,3 +291,11 @@ def test_a_printed_text_gets_its_cause_rank_and_host(path: Path) -> None:
         assert first.speaker.rank == int(label["rank"])
     if first is not None and "host" in label:
         assert first.speaker.host == label["host"]
+
+
+def test_blanks_behind_a_line_do_not_hide_it() -> None:
+    """A line that was copied from a terminal can have its width."""
+    line = "Indexing.cu:1146: indexSelectLargeIndex: block: [640,0,0], thread: [1,0,0] Assertion `index < size` failed."
+    first = analyze_log([("log", f"{line}{' ' * 80}\nbye\n")]).first
+    assert first is not None
+    assert first.id == "device-assert"

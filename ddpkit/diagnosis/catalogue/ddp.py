@@ -67,11 +67,14 @@ ENTRIES = (
         title="DDP expects same model across all ranks",
         patterns=(
             r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>[1-9]\d*)",
-            r"params\[\d+\] in this process with sizes .* appears not to match sizes of the same param in process",
+            r"params\[\d+\] in this process with sizes .* appears not to match (?:sizes|strides) of the same param in process",
+            r"rebuilt parameter indices size is not same as original model parameters size",
         ),
-        cause="the ranks built models of different shapes: configuration, vocabulary or seed differ",
+        cause="the ranks built models of different shapes or memory formats, or the model changed after DDP wrapped it: configuration, "
+        "vocabulary, seed or channels_last differ",
         probe="print the number of parameters in each rank",
-        fix="build the model from the same configuration on all ranks, after torch.cuda.set_device(LOCAL_RANK)",
+        fix="build the model from the same configuration on all ranks, after torch.cuda.set_device(LOCAL_RANK). Do not add or "
+        "freeze parameters, nor run backward without DDP's forward, after it is wrapped",
         link="https://github.com/NJU-PCALab/STAR/issues/44",
     ),
     Entry(

@@ -22,6 +22,17 @@ ENTRIES = (
         link="https://github.com/huggingface/trl/issues/2858",
     ),
     Entry(
+        id="gradients-nan",
+        title="grad_norm across the workers: rank 0 = nan",
+        patterns=(r"\brank +\d+ = +(?P<value>-?(?:nan|inf))\b",),
+        explains=("gradients-differ", "own-exception"),
+        cause="the norm of the gradients is {value} on the ranks, and fairseq compares only finite ones: the training diverged, and the "
+        "ranks agree",
+        probe="the loss and the gradient norm in the lines before it",
+        fix="use a lower learning rate, longer warm-up, --clip-norm, or bf16 in place of fp16. Look for empty or broken samples",
+        link="https://github.com/facebookresearch/fairseq/issues/1372",
+    ),
+    Entry(
         id="gradients-differ",
         title="Fatal error: gradients are inconsistent between workers",
         patterns=(r"gradients are inconsistent between workers", r"grad_norm across the workers:"),

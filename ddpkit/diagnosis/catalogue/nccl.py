@@ -11,7 +11,6 @@ ENTRIES = (
         patterns=(
             r"Mismatched NCCL (?:git )?versions? detected",
             r"Message truncated : received \d+ bytes instead of \d+",
-            r"receiving \d+ bytes instead of \d+",
         ),
         cause="[this log shows NCCL {versions}: ]the nodes load different NCCL libraries. torch differs, or LD_LIBRARY_PATH contains the system's "
         "libnccl",
@@ -19,6 +18,19 @@ ENTRIES = (
         "$LD_LIBRARY_PATH",
         fix="install the same torch on all nodes, and unset LD_LIBRARY_PATH",
         link="https://github.com/NVIDIA/nccl/issues/1267",
+    ),
+    Entry(
+        id="nccl-sizes-differ",
+        title="NET/Socket : peer 10.0.5.194 message truncated : receiving 4 bytes instead of 2",
+        patterns=(
+            r"(?:peer (?P<peer>[\d.]+)\S* )?message truncated : receiving (?P<sent>\d+) bytes instead of (?P<wanted>\d+)",
+        ),
+        explains=("nccl-warning", "nccl-error", "nccl-remote", "collective-timeout"),
+        cause="two ranks passed different sizes or types to one collective: {sent} bytes came[ from {peer}] where {wanted} were expected. "
+        "Or NCCL_PROTO, NCCL_ALGO or the version of NCCL differ between the nodes",
+        probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL; on each node: env | grep NCCL_; python -c 'import torch; print(torch.cuda.nccl.version())'",
+        fix="pass tensors of one shape and dtype on all ranks, in one order of calls. Set the same NCCL_* variables and the same torch on all nodes",
+        link="https://github.com/NVIDIA/nccl/pull/605",
     ),
     Entry(
         id="collective-timeout",

@@ -54,6 +54,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "ddp-model-differs": (
         (
+            "RuntimeError: params[127] in this process with sizes [256, 256, 1, 1] appears not to match strides of the same param in process 0.",
+            "https://github.com/sail-sg/FDM/issues/4",
+        ),
+        (
+            'RuntimeError: replicas_[0].size() == rebuilt_param_indices_.size() INTERNAL ASSERT FAILED at "/pytorch/torch/csrc/distributed/c10d/reducer.cpp":1326, please report a bug to PyTorch. rebuilt parameter indices size is not same as original model parameters size.438 versus 70080',
+            "https://github.com/chenhang98/BPR/issues/32",
+        ),
+        (
             "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 2247 params, while rank 0 has inconsistent 2245 params.",
             "https://github.com/NJU-PCALab/STAR/issues/44",
         ),

@@ -20,6 +20,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("ValueError: train_batch_size (32) must be >= actor.ppo_mini_batch_size (128)", "verl 0.9, source"),
     ),
+    "gradients-nan": (
+        (
+            "rank   0 = nan",
+            "https://github.com/facebookresearch/fairseq/issues/1372",
+        ),
+    ),
     "gradients-differ": (
         (
             "grad_norm across the workers:",

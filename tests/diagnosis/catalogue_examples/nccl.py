@@ -10,6 +10,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL WARN Message truncated : received 1024 bytes instead of 256",
             "https://github.com/NVIDIA/nccl/issues/286",
         ),
+    ),
+    "nccl-sizes-differ": (
         (
             "NCCL WARN NET/Socket : peer 10.0.0.2<45763> message truncated : receiving 1024 bytes "
             "instead of 256. If you believe your socket network is in a healthy state, there may be a "

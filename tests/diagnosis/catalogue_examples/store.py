@@ -18,6 +18,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("RuntimeError: Broken pipe", "https://github.com/wenet-e2e/wespeaker/issues/171"),
     ),
     "bad-init-method": (
+        (
+            "RuntimeError: open(/home/me/new_store_test.txt): No such file or directory",
+            "https://github.com/pytorch/pytorch/issues/13750",
+        ),
         ("File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
         ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, run"),
         ("RuntimeError: File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
