@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,6 +186,9 @@ def nccl_in_start_up(bare: Bare) -> None:
 
 def nccl_conf(bare: Bare) -> None:
     path = Path.home() / ".nccl.conf"
+    lock = Path(tempfile.gettempdir(), "ddpkit-tests-nccl.lock").open("w")  # tests of another run have the same home
+    bare.later(lock.close)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     if not path.exists():
         path.touch()  # to show another one in its place
         bare.later(path.unlink)

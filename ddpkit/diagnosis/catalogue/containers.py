@@ -480,7 +480,7 @@ ENTRIES = (
         title="[ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
         patterns=(
             r"\[ERROR\] (?P<hook>/\S*hooks\.d/\S+) exited with return code",
-            r"error executing hook `(?P<hook>[^`]+)` \(exit code: \d+\)",
+            r"error executing hook `(?P<hook>[^`]+)` \(exit code: -?\d+\)",
             r"error running (?:prestart |createRuntime )?hook #?\d*:? ?:?(?P<what>.*)",
         ),
         explains=("container-start-failed",),

@@ -622,6 +622,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "runc 1.1, source",
         ),
         (
+            "Error: OCI runtime error: crun: error executing hook `/usr/share/containers/oci/hooks.d/gpu.sh` (exit code: -33)",
+            "podman 4.3, run",
+        ),
+        (
             "Error: OCI runtime error: crun: error executing hook `/usr/share/containers/oci/hooks.d/gpu.sh` (exit code: 3)",
             "podman 4.3.1, run",
         ),
