@@ -115,7 +115,8 @@ def test_no_screen_is_no_reason(where: str, script: SCRIPT, tmp_path: Path, clea
     line = f"{sys.executable} -m ddpkit launch -n 1 -- job.py {where}"
     done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=clean_environ, capture_output=True, check=False)
     assert done.returncode == 3
-    assert b"Traceback" not in done.stdout + done.stderr
+    printed = (done.stdout + done.stderr).decode()
+    assert "Traceback" not in printed, printed
     (record,) = tmp_path.glob("logs/*/run.json")
     assert json.loads(record.read_text())["exit_code"] == 3
     assert sorted((record.parent / "rank_0.log").read_text().splitlines()) == ["err", "out"]
