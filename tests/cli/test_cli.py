@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable
@@ -265,17 +266,18 @@ def test_no_variable_of_ddpkit_itself_is_reported(ddpkit: DDPKIT, script: SCRIPT
 
 def test_secrets_do_not_show(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     """Nor in a dry run, nor in the list of settings, nor in a process list, nor in the record; but the rank has it."""
+    value = secrets.token_hex(8)  # the list of processes has those of other tests as well
     script(
-        "import os, subprocess\nassert os.environ['HF_TOKEN'] == 'sesame'\n"
+        f"import os, subprocess\nassert os.environ['HF_TOKEN'] == '{value}'\n"
         "print(subprocess.check_output(['ps', 'axww', '-o', 'args'], text=True))"
     )
-    secret = {"HF_TOKEN": "sesame"}
+    secret = {"HF_TOKEN": value}
     for more in (["--dry-run"], ["--dry-run", "--json"], ["--explain"], ["--explain", "--json"], []):
         done = ddpkit("launch", "-n", "1", "--env", "HF_TOKEN", *more, "--", "job.py", env=secret)
         assert done.returncode == 0, done.stderr
-        assert "sesame" not in done.stdout + done.stderr
+        assert value not in done.stdout + done.stderr
     for path in tmp_path.glob("logs/*/*"):
-        assert "sesame" not in path.read_text()
+        assert value not in path.read_text()
 
 
 def test_a_module_and_a_program_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
