@@ -33,7 +33,7 @@ _NUMBERED = re.compile(
     r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<number>\d+)(?=[,)])"
 )
 _RANDOM = 10**6  # numbers that differ by more were not counted: gloo began at random ones before torch 2.1
-_NOT_NUMBERED = re.compile(r"\(SequenceNumber=\d+[A-Z]")  # torch prints no comma behind a number that is not set
+_NOT_NUMBERED = re.compile(r"\(SequenceNumber=\d+[A-Z]")  # torch prints no comma after a number that is not set
 _ASPECTS = re.compile(r"differ in the following aspects:\s*(?P<aspects>.*\S)")
 # A function that one rank alone, or each rank at another step, may call.
 _APART = re.compile(r"\bin (?P<frame>\w*(?:save|checkpoint|state_dict|evaluat|validat)\w*)$", re.IGNORECASE)
@@ -223,7 +223,7 @@ def _numbers_apart(line: str) -> dict[str, str]:
     return {"ahead": f"rank {ahead} made {calls} more than rank {behind}, which can be a send or a recv, too"}
 
 
-# torch's comparison of the ranks: who is behind, and who began which collective.
+# torch's comparison of the ranks: those that did not finish a collective, and those that began it.
 _UNFINISHED = re.compile(r"^[^#]*\[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<number>\d+)")
 _ABSENT = re.compile(r"\] finished collective #\d+, but didn't join|never joined any collectives")
 _BEGAN = re.compile(r"#(?P<number>\d+) (?:started|finished) ranks:")
@@ -232,16 +232,16 @@ REPORT_LINES = 12  # of torch's comparison of the ranks
 
 
 def joined_by_all(lines: Sequence[str], index: int) -> dict[str, str]:
-    """Where torch reports that all ranks began a collective that did not end: no rank is behind; values of an entry."""
+    """Return values of an entry where torch reports that all ranks began a collective, and that it did not end."""
     below = lines[index : index + REPORT_LINES]
-    behind = [match for line in below if (match := _UNFINISHED.search(line))]
+    unfinished = [match for line in below if (match := _UNFINISHED.search(line))]
     began = {match["number"] for line in below if (match := _BEGAN.search(line))}
     ranks = [match["ranks"] for line in below if (match := _BEGINNERS.search(line))]
-    if len(behind) != 1 or began != {behind[0]["number"]} or any(map(_ABSENT.search, below)):
+    if len(unfinished) != 1 or began != {unfinished[0]["number"]} or any(map(_ABSENT.search, below)):
         return {}
-    if len(ranks) != 1 or ranks[0] != behind[0]["ranks"] or "," not in ranks[0]:
+    if len(ranks) != 1 or ranks[0] != unfinished[0]["ranks"] or "," not in ranks[0]:
         return {}
-    return {"rank": "", "stuck": "", "same": behind[0]["number"]}
+    return {"rank": "", "stuck": "", "same": unfinished[0]["number"]}
 
 
 _LAST_ERROR = "Last error:"  # torch prints it below the class of NCCL's error, and the text in the next line

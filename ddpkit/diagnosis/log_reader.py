@@ -147,7 +147,7 @@ class LogReader:
         matcher = catalogue_matcher()
         watched = matcher.words | _TRACEBACK_WORDS
         for index, line in enumerate(self.lines):
-            named = "Error: " in line or "Exception: " in line or line.rstrip().endswith(("Error", "Exception"))
+            named = "Error: " in line or "Exception: " in line or line.endswith(("Error", "Exception"))
             if named and len(self._bare) < MAX_MATCHES:
                 _append(self._bare, tracebacks.read_bare_exception(self.lines, index))
             words = WORDS.findall(line.lower())

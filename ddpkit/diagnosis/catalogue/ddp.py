@@ -1207,7 +1207,7 @@ ENTRIES = (
         cause="torch.distributed.pipelining could not trace the model to split it. Its forward depends on data, or calls what "
         "torch.export cannot trace",
         probe="torch.export.export(model, args) shows the line",
-        fix="split the model by hand: a module of its layers for each rank, in PipelineStage(module, index, stages, device)",
+        fix="split the model yourself: a module of its layers for each rank, in PipelineStage(module, index, stages, device)",
         link="https://docs.pytorch.org/docs/stable/distributed.pipelining.html",
     ),
     Entry(
