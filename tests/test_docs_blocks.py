@@ -18,6 +18,8 @@ from test_docs import ROOT, install_backend
 
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.progress import Progress, Standing, lines
+from ddpkit.diagnosis import verdict
+from ddpkit.diagnosis.outcome import Failure
 from ddpkit.preflight.start_ways import Situation, WayTimes, choose_way, table
 from ddpkit.run.report import steps
 
@@ -31,6 +33,7 @@ FENCE = re.compile(r"(?:<!-- (golden|output): ([\w -]+) -->\n)?```(\w*)\n(.*?)``
 OUTPUTS = {
     "several faults": "tests/lab/test_preflight_nodes.py",
     "who is waited for": "tests/test_docs_blocks.py",
+    "who did not come": "tests/test_docs_blocks.py",
     "bench": "tests/test_docs_blocks.py",
     "start": "tests/test_docs_blocks.py",
     "watching": "tests/test_docs_blocks.py",
@@ -220,6 +223,27 @@ def test_the_sentences_of_a_dump_are_those_that_are_said() -> None:
         # What stands behind three dots is left out, and what is in parentheses may be.
         start = shape(line).replace("(...)", "").removesuffix("...").strip()
         assert any(words.startswith(start) for words in said), (line, said)
+
+
+def test_the_verdict_after_a_timeout_is_the_one_that_is_shown(tmp_path: Path) -> None:
+    late = test_hang.facts(test_hang.DONE, test_hang.stack(line=57, name="slow_step"), state="R")
+    (finding,) = test_hang.world({0: test_hang.WAITING, 1: test_hang.WAITING, 2: test_hang.WAITING, 3: late})
+    failure = Failure(
+        host="node1",
+        rank=0,
+        what="rank",
+        code=1,
+        seconds=1812.4,
+        at=1.0,
+        raised="RuntimeError",
+        last_lines=("RuntimeError: Timed out waiting 1800000ms for recv operation to complete",),
+        awaited=finding.words,
+        dump="logs/20261126-004218-train-bf43/dump-20261126-004232/rank_3.txt",
+    )
+    failure = verdict.diagnose(failure, tmp_path / "all.log")
+    said = verdict.describe_failure(failure, failure.diagnosis, with_lines=False)
+    shown = output("who did not come").splitlines()
+    assert [shape(line) for line in shown] == [shape(line) for line in said if not line.startswith("more: ")]
 
 
 def test_what_stands_on_a_terminal() -> None:

@@ -21,7 +21,7 @@ from ddpkit.diagnosis.slow_names import slow_look_ups
 from ddpkit.diagnosis.torchrun_table import aborted_ranks
 
 # Ranks that waited for another in a collective print these: the rank that does not is the one to look at.
-_WAITED = frozenset(
+WAITED = frozenset(
     ("collective-timeout", "gloo-timeout", "store-wait", "nccl-store-wait", "second-master", "store-barrier-timeout")
 )
 # Of the watchdog's lines, those of a rank whose own collective failed.
@@ -303,7 +303,7 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
     # Of a text that healthy runs print, too, a traceback that a handler printed is no more than a warning.
     known_error = match.entry is not None and not (match.entry.doubtful and not match.doubtful)
-    caught = not known_error and not match.top
+    caught = match.handled or (not known_error and not match.top)
     if (caught or (match.kind == "generic" and match.doubtful)) and course.steps_after(match) >= 3:
         return last <= match.end  # a handler printed a traceback or a warning, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)
@@ -400,9 +400,9 @@ def _look_at_versions(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
 def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     """Of a timeout, find the ranks that did not wait; and whether one was busy with something slow."""
     first = result.first
-    if first is None or first.id not in _WAITED:
+    if first is None or first.id not in WAITED:
         return
-    others = [each for each in result.consequences if each.id in _WAITED or _OWN_FAILURE.search(each.text)]
+    others = [each for each in result.consequences if each.id in WAITED or _OWN_FAILURE.search(each.text)]
     waited = {each.speaker.rank for each in (first, *result.alike, *others)} | set(_cut_error(logs))
     waited |= busy_ranks(log.lines for log in logs.values())
     waited |= aborted_ranks(line for log in logs.values() for line in log.lines)

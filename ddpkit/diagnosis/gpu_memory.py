@@ -14,6 +14,7 @@ _TORCH = (
 )
 _ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch")  # from torch 2.1, with what is reserved and not allocated
 _RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_WANTED = re.compile(rf"Tried to allocate {_SIZE}")
 _OWN = re.compile(rf"this process has {_SIZE} memory in use")
 _PROCESS = re.compile(rf"Process (?P<pid>\d+) has {_SIZE} memory in use")
 # Without a figure for this process, a part of the rest is its own: CUDA's context, NCCL's buffers, libraries.
@@ -28,7 +29,7 @@ def memory_of_others(text: str) -> str:
     In a container, torch does not know its own process id there, and lists itself as one of the processes.
     """
     total = _find(_TOTAL, text)
-    if not total:
+    if not total or (_find((_WANTED,), text) or 0.0) > total:  # this GPU is too small, whoever else uses it
         return ""
     processes = [
         (_in_gib(each), f"process {each['pid']} has {each['number']} {each['unit']}")

@@ -27,6 +27,7 @@ class LogMatch:
     summary: str = ""  # of an exception of the script's own: its words, file and line
     location: str = ""  # and where to look at it
     doubtful: bool = False  # its text stands outside of a traceback, and is also printed where nothing is wrong
+    handled: bool = False  # the line is the program's own sentence about it, with the error in parentheses
     warned: bool = False  # the line is a warning, whatever its entry is
     top: bool = False  # a traceback from the program's first frame on: it ended the program
     reporter: Speaker | None = None  # the rank that printed the line, where `speaker` is the one that it waited for

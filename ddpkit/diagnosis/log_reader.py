@@ -30,7 +30,7 @@ from ddpkit.diagnosis.line_prefixes import (
     visible_line,
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
-from ddpkit.diagnosis.progress import is_mild, says_it_continues
+from ddpkit.diagnosis.progress import is_mild, is_quoted, says_it_continues
 from ddpkit.diagnosis.tensor_shapes import part_of_tensor
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
@@ -366,6 +366,7 @@ class LogReader:
                 when=when if when is not None else trace.when if trace else None,
                 values=values,
                 doubtful=trace is None and doubtful,
+                handled=trace is None and is_quoted(line),
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
                 overcome=bool(match.entry.harmless_with) and self._holds(match.entry.harmless_with),

@@ -6,6 +6,7 @@ The catalogue is loaded when a run has failed, and not before.
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
 QUOTED = 200  # characters of a line
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
+# Of a wait in vain: entries that do not show where the awaited rank is.
+_NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing")
 # Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -32,6 +35,7 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     `diagnosis` is None where the cause is not known. An exception of the script's own is a cause; a guess is none.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
+    from ddpkit.diagnosis.analyze import WAITED
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
     refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code
@@ -46,9 +50,16 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
     match, diagnosis = _find_cause(failure, all_log)
+    if failure.awaited and match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
+        diagnosis = Diagnosis(cause=failure.awaited, fix=_look_at_awaited(failure.dump), id=match.id)
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
+
+
+def _look_at_awaited(dump: str) -> str:
+    read = f"read where it is: less {shlex.quote(dump)}"
+    return f"{read}. If it is only slow, pass a longer timeout to init_process_group"
 
 
 def load_catalogue() -> None:

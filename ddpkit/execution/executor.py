@@ -15,14 +15,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import SUPERVISOR, Failure, Outcome
 from ddpkit.errors import LaunchError
 from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker, Rounds
-from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, StuckEvent, failure
+from ddpkit.launchers.events import (
+    Command,
+    Event,
+    ExitEvent,
+    FailedEvent,
+    OutputEvent,
+    StartEvent,
+    StuckEvent,
+    failure,
+    timed_out,
+)
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import repeats_cancel
@@ -34,12 +44,17 @@ from ddpkit.run.record import keep_hang
 from ddpkit.run.timeline import Timeline
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
 
+if TYPE_CHECKING:
+    from ddpkit.monitor.dump import Dump
+
 # (index of the step, event or None), or (-1, number of a signal)
 Inbox = queue.SimpleQueue[tuple[int, Event | int | None]]
 
 # Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
 LOOK_UP = 0.5  # seconds
 WAITING = 1 << 20  # characters of output that wait for the loop
+# Printed by a thread of torch in a rank that waits in NCCL. Torch ends the rank up to a minute later.
+NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -120,6 +135,9 @@ class Carrier:
         self.hosts: set[str] = set()  # that have started a rank
         self.runtimes: dict[str, str] = {}  # by host: the program that enters the ranks' containers
         self.outcome = Outcome()
+        self.timed_out: set[int] = set()  # ranks whose wait for others took too long
+        self.awaited = ("", "")  # for whom they waited, and the file with its stack
+        self.after_dump: list[Callable[[], None]] = []  # their failures
         self.hang: Failure | None = None  # for which the running step of a job is ended; the job continues
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
@@ -226,24 +244,14 @@ class Carrier:
         host = event.get("host", step.host)
         self.timeline.record(host, event)
         if event["e"] == "out":
-            data = event["data"].encode("utf-8", "surrogateescape")
-            rank = event["rank"]
-            self.monitor.last_line = time.time()
-            # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
-            # where all ranks have ended well: the one with the store leaves first. It stays in its log.
-            # What it says of a rank that it restarts is one line of ours, as is what SLURM says of a cancelled job.
-            quiet = self.deadline is not None or self.rounds.failed or all(each.finished for each in self.nodes)
-            show = rank is not None or not (quiet or repeats_cancel(event["data"]))
-            agent = event.get("agent", node.agent)
-            if agent != node.agent:
-                self.runtimes[host] = agent
-            self.relay.write(rank, host, agent, event["fd"], data, show=show)
+            self.on_output(node, event, host)
         elif event["e"] == "beat":
             self.vitals.record(step.host, event["t"], event["ranks"])
         elif event["e"] == "start":
             self.count(node, event, host)
             node.running.add(event["rank"])
-            self.hang = None
+            self.hang, self.awaited = None, ("", "")
+            self.timed_out.clear()
             self.hosts.add(host)
         elif event["e"] == "exit":
             self.count(node, event, host)
@@ -253,6 +261,8 @@ class Carrier:
             self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
             self.outcome.ends[_end(event)] += 1
             self.on_exit_after_stop(node, event, host)
+        elif event["e"] == "timeout":
+            self.on_timeout(event["rank"], partial(self.on_failure, node, timed_out(event), host))
         elif event["e"] == "failed":
             self.on_failure(node, event, host)
         elif event["e"] == "answer":
@@ -277,6 +287,53 @@ class Carrier:
             self.on_stuck(event, step.host)
         elif event["e"] == "end":
             node.sent_end = True
+
+    def on_output(self, node: Node, event: OutputEvent, host: str) -> None:
+        data = event["data"].encode("utf-8", "surrogateescape")
+        rank = event["rank"]
+        self.monitor.last_line = time.time()
+        # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
+        # where all ranks have ended well: the one with the store leaves first. It stays in its log.
+        # What it says of a rank that it restarts is one line of ours, as is what SLURM says of a cancelled job.
+        quiet = self.deadline is not None or self.rounds.failed or all(each.finished for each in self.nodes)
+        show = rank is not None or not (quiet or repeats_cancel(event["data"]))
+        agent = event.get("agent", node.agent)
+        if agent != node.agent:
+            self.runtimes[host] = agent
+        self.relay.write(rank, host, agent, event["fd"], data, show=show)
+        if NCCL_TIMEOUT in data and rank is not None:
+            self.on_timeout(rank)
+
+    def on_timeout(self, rank: int, fail: Callable[[], None] | None = None) -> None:
+        """A rank waited for others in vain: look at all ranks before any of them ends. `fail` is called after that.
+
+        Without it, torch ends the rank. After a failure in a run with restarts, torchrun decides what follows.
+        """
+        first = not self.timed_out
+        self.timed_out.add(rank)
+        if fail is not None and not self.most_restarts:
+            self.after_dump.append(fail)
+        if first:
+            self.monitor.explain_timeout(self.on_timeout_dump)
+        elif self.monitor.idle:
+            self.fail_timed_out()
+
+    def on_timeout_dump(self, dump: Dump, folder: str) -> None:
+        """All ranks were looked at."""
+        findings = [finding for finding in dump.findings if finding.kind not in ("none", "ras", "unrecorded")]
+        if findings:
+            ranks = findings[0].ranks
+            file = f"{folder}/rank_{ranks[0]}.txt" if ranks else folder
+            self.awaited = (findings[0].words, file)
+        if not self.after_dump:
+            for finding in findings:
+                self.note(finding.words)
+        self.fail_timed_out()
+
+    def fail_timed_out(self) -> None:
+        for fail in self.after_dump:
+            fail()
+        self.after_dump.clear()
 
     def on_stuck(self, event: StuckEvent, host: str) -> None:
         words = f"do not end, not even after SIGKILL: {', '.join(event['names'])}"
@@ -393,6 +450,9 @@ class Carrier:
         if hang and self.hang is not None:
             return
         failure = self.hang or Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
+        if rank in self.timed_out:
+            awaited, file = self.awaited
+            failure = replace(failure, awaited=awaited, dump=file)
         step_alone = hang and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.hang = failure

@@ -114,6 +114,14 @@ class ExitEvent(_Event):
     oom: NotRequired[str]  # why the kernel ended it for want of memory
 
 
+class TimeoutEvent(_Event):
+    """An exception ends a rank that waited for others. It stays for a moment, so that all ranks can be looked at."""
+
+    e: Literal["timeout"]
+    rank: int
+    raised: str  # the exception's name
+
+
 class FailedEvent(_Event):
     """The first failure of a supervisor: its other ranks are being ended."""
 
@@ -171,7 +179,7 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
-    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
+    OutputEvent | ExitEvent | TimeoutEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
     LostEvent | NoteEvent
 )  # fmt: skip
 
@@ -231,6 +239,7 @@ _REQUIRED: dict[str, dict[str, _Test]] = {
     "steps": {"t": _number, "ranks": partial(_by_rank, partial(_list, _step_record))},
     "out": {"rank": _MAYBE_RANK, "fd": lambda value: value in (1, 2) and type(value) is int, "data": _text},
     "exit": _END,
+    "timeout": {"rank": _integer, "raised": _text, "t": _number},
     "failed": {"rank": _MAYBE_RANK, "code": _MAYBE_RANK, "t": _number, "what": _text},
     "left": {"names": _TEXTS},
     "stuck": {"names": _TEXTS},
@@ -269,6 +278,12 @@ def _visible(value: object) -> object:
 def failure(event: ExitEvent) -> FailedEvent:
     """Convert the end of a rank into a failure."""
     return {**event, "e": "failed", "what": "rank", "reason": "", "raised": ""}
+
+
+def timed_out(event: TimeoutEvent) -> FailedEvent:
+    """Convert a wait that took too long into a failure."""
+    rank, raised = event["rank"], event["raised"]
+    return {"e": "failed", "what": "rank", "rank": rank, "code": 1, "signal": None, "raised": raised, "t": event["t"]}
 
 
 class StopCommand(TypedDict):

@@ -43,6 +43,8 @@ RAISED = re.compile(
 # Printed before a rank enters a container, and in it, on both outputs, before the rank's program runs.
 ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
+# Printed by a rank whose wait for other ranks took too long, before it ends.
+TIMED_OUT = re.compile(r"(.*)ddpkit: rank (\d+) timed out with (\w+) at (\d{1,11}\.?\d*)", re.DOTALL)
 # SLURM's own processes on a node, and its plug-ins, write to the outputs of a task. 26.05 prints a time, not a name.
 PLUGIN = re.compile(
     r"(slurmstepd|srun|pyxis)(?:-\S+)?: "
@@ -227,6 +229,14 @@ class SrunReader:
             return
         if begins and int(begins[1]) == rank:
             self.begun.add((rank, number))
+            return
+        timeout = TIMED_OUT.fullmatch(text) if own else None
+        if timeout and int(timeout[2]) == rank:
+            if timeout[1]:
+                yield from self._of_rank(rank, number, timeout[1])
+            yield from self._release(rank)
+            when, host = min(float(timeout[4]), time.time()), self.hosts.get(rank, "?")
+            yield {"e": "timeout", "rank": rank, "host": host, "raised": timeout[3], "t": when}
             return
         raised = RAISED.fullmatch(text) if own else None
         if raised is None or int(raised[2]) != rank:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,21 @@ class Dump:
 
 
 def compose(
-    run_id: str, workdir: str, answers: Sequence[Answer], silent: Mapping[str, Sequence[int]], why: str, began: float
+    run_id: str,
+    workdir: str,
+    answers: Sequence[Answer],
+    silent: Mapping[str, Sequence[int]],
+    why: str,
+    began: float,
+    timed_out: Collection[int] = (),
 ) -> Dump:
-    """Judge what was answered. Pure but for the time."""
+    """Judge what was answered. Pure but for the time. `timed_out`: ranks whose wait for others took too long."""
     ranks = [rank_state.read(rank, each.host, facts, each.t) for each in answers for rank, facts in each.ranks.items()]
     ranks.sort(key=lambda rank: rank.rank)
-    findings = hang.judge(ranks, silent, workdir)
+    findings = hang.judge(ranks, silent, workdir, timed_out)
+    if findings[0].kind in ("stuck", "none"):  # torch has no record, and stacks show nothing
+        late = hang.ras_late((each.ras["text"] for each in answers if each.ras), ranks, workdir)
+        findings = [*late, *(finding for finding in findings if not late or finding.kind == "unrecorded")]
     spoken = [finding for each in answers if each.ras for finding in hang.ras(each.ras["text"])]
     seen = {finding.words: finding for finding in spoken}
     findings = [*(finding for finding in findings if not (seen and finding.kind == "none")), *seen.values()]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ddpkit.monitor.rank_state import InGroup, Rank, labels, where
+from ddpkit.monitor.rank_state import InGroup, Pending, Rank, labels, where
 from ddpkit.text import format_ranks
 
 SHOWN = 8  # ranks that a finding names one by one
@@ -32,9 +32,19 @@ class Finding:
 # ---- judging
 
 
-def judge(ranks: Sequence[Rank], silent: Mapping[str, Sequence[int]], workdir: str = "") -> list[Finding]:
-    """What hangs, the cause before its consequences. `silent`: hosts that did not answer, and their ranks."""
+def judge(
+    ranks: Sequence[Rank],
+    silent: Mapping[str, Sequence[int]],
+    workdir: str = "",
+    timed_out: Collection[int] = (),
+) -> list[Finding]:
+    """What hangs, the cause before its consequences.
+
+    silent: hosts that did not answer, and their ranks.
+    timed_out: ranks whose wait for others took too long. They have left the collective.
+    """
     findings = []
+    ranks = _with_timeouts(ranks, timed_out)
     known = {rank.rank: rank for rank in ranks}
     for host, theirs in silent.items():
         findings.append(
@@ -52,9 +62,31 @@ def judge(ranks: Sequence[Rank], silent: Mapping[str, Sequence[int]], workdir: s
             findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=f"{rank.who} {_held(rank, workdir)}"))
             named.add(rank.rank)
     if not waits:
-        findings += _judge_stacks(ranks, named, workdir)
+        findings += _judge_stacks(ranks, named, workdir, timed_out)
     findings.sort(key=lambda finding: _ORDER.index(finding.kind))
     return [*(findings or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]), *_unrecorded(ranks)]
+
+
+def _with_timeouts(ranks: Sequence[Rank], timed_out: Collection[int]) -> Sequence[Rank]:
+    """Ranks that timed out wait in the last collective that others have not begun: their record calls it retired."""
+
+    def least(key: str) -> int:
+        groups = [_in_group(rank, key) for rank in ranks]
+        return min(group.begun for group in groups if group is not None)
+
+    def waiting(rank: Rank, key: str, group: InGroup) -> InGroup:
+        seq = group.begun
+        if group.pending is not None or seq not in group.ops or seq <= least(key):
+            return group
+        pending = Pending(op=group.ops[seq], seq=seq, sizes=group.sizes[seq], since=rank.idle or 0.0)
+        return replace(group, done=seq - 1, pending=pending)
+
+    return [
+        replace(rank, groups={key: waiting(rank, key, group) for key, group in rank.groups.items()})
+        if rank.rank in timed_out
+        else rank
+        for rank in ranks
+    ]
 
 
 _ORDER = ("stopped", "mismatch", "late", "silent", "stacks", "ras", "stuck", "none")
@@ -190,12 +222,15 @@ def _mismatch(
     )
 
 
-def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[Finding]:
+def _judge_stacks(
+    ranks: Sequence[Rank], named: set[int], workdir: str, timed_out: Collection[int] = ()
+) -> list[Finding]:
     """Without a record: who is inside of torch.distributed, and who is not."""
     seen = [rank for rank in ranks if rank.stack and rank.state not in _CALLS and rank.rank not in named]
+    seen = [rank for rank in seen if rank.rank not in timed_out]
     inside = [rank for rank in seen if rank.communicates]
     outside = [rank for rank in seen if not rank.communicates]
-    if not inside:
+    if not inside and not timed_out:
         return []
     calls = sorted({rank.call or "torch.distributed" for rank in inside})
     wait = (
@@ -204,6 +239,8 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
     findings = []
     for rank in outside[:SHOWN]:
         words = f"{rank.who} is in no collective while {wait}: {_place(rank, workdir)}"
+        if timed_out:
+            words = f"{rank.who} did not come, and {format_ranks(timed_out)} waited in vain: {_place(rank, workdir)}"
         findings.append(Finding(kind="stacks", ranks=(rank.rank,), words=words))
     spots = Counter((rank.user_frame, rank.call) for rank in inside)
     if not outside and len(spots) > 1:
@@ -221,7 +258,7 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
         for rank in silent[:SHOWN]:
             words = f"{wait}, and {rank.who} does not report its position: {rank.why or 'no stack'}"
             findings.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
-    if not findings and not named and not outside:
+    if not findings and not named and not outside and inside:
         words = f"{wait}, all in the same place: {where(inside[0], workdir)}"
         findings.append(Finding(kind="stuck", ranks=(), words=words))
     return findings
@@ -273,6 +310,31 @@ def _held(rank: Rank, workdir: str) -> str:
 
 
 # ---- NCCL RAS
+
+_COUNTS = re.compile(r"Communicator ranks have different (\w+) operation counts\n((?: +Rank \d.*\n?)+)")
+_COUNT = re.compile(r"Rank \d+ has launched up to operation (\d+) -- GPU \d+ managed by process (\d+) on node")
+
+
+def ras_late(texts: Iterable[str], ranks: Sequence[Rank], workdir: str = "") -> list[Finding]:
+    """Ranks that have begun fewer operations than others, by NCCL's own counts. Processes have their host's numbers.
+
+    Where two hosts have a process of the same number, nothing is said of either.
+    """
+    of_process: dict[int, list[Rank]] = {}
+    for rank in ranks:
+        of_process.setdefault(rank.pid or 0, []).append(rank)
+    findings: dict[int, Finding] = {}
+    for call, rows in (match for text in texts for match in _COUNTS.findall(text)):
+        counts = {int(pid): int(number) for number, pid in _COUNT.findall(rows)}
+        most = max(counts.values(), default=0)
+        known = {pid: of_process[pid][0] for pid in counts if len(of_process.get(pid, ())) == 1}
+        waiting = format_ranks(rank.rank for pid, rank in known.items() if counts[pid] == most)
+        for pid, rank in known.items():
+            if counts[pid] < most and len(findings) < SHOWN:
+                joined = f"has not joined {call} #{most} of NCCL, which {waiting} called"
+                words = f"{rank.who} {joined}: {_place(rank, workdir)}"
+                findings[rank.rank] = Finding(kind="late", ranks=(rank.rank,), words=words)
+    return [*findings.values()]
 
 
 def ras(text: str) -> list[Finding]:

@@ -65,6 +65,7 @@ class Launcher(Protocol):
     plan: Plan
     relay: Relay
     deadline: float | None
+    timed_out: set[int]
 
     @property
     def nodes(self) -> Sequence[Any]: ...
@@ -119,7 +120,8 @@ class MonitorServer:
         self._launcher = launcher
         self._watch: Watch | None = None
         self._dump: Question | None = None
-        self._reason = ""  # of the dump: asked, or watch
+        self._reason = ""  # of the dump: asked, timeout, or watch
+        self._on_timeout: Callable[[Dump, str], None] | None = None
         self._sample: Question | None = None
         # Nodes that owe a sample, by number: the call. They are not called again. Commands that nobody reads fill a
         # pipe, and a launcher that waits for one does nothing else.
@@ -152,6 +154,11 @@ class MonitorServer:
         elif self._dump.over:
             question, self._dump = self._dump, None
             self._finish_dump(question)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no dump is being made."""
+        return self._dump is None
 
     def pause(self) -> float:
         """Seconds until an open question is over."""
@@ -201,12 +208,18 @@ class MonitorServer:
 
     # ---- stacks
 
+    def explain_timeout(self, on_dump: Callable[[Dump, str], None]) -> None:
+        """Ask every node after a rank waited in vain. `on_dump` gets the dump and its directory."""
+        if self._launcher.deadline is None:
+            self._on_timeout = on_dump
+            self.request_dump("timeout")
+
     def request_dump(self, reason: str) -> None:
         """Ask every node for what its ranks do."""
         from ddpkit.monitor.dump import read_answer
 
         if self._dump is not None:
-            self._reason = "asked" if reason == "asked" else self._reason
+            self._reason = reason if reason != "watch" else self._reason
         elif self._launcher.deadline is None:
             self._reason = reason
             ends = [request["until"] - time.time() for request in self._requests(DUMP_REQUESTS, ("until",))]
@@ -222,7 +235,13 @@ class MonitorServer:
         plan = self._launcher.plan
         answers: Sequence[Answer] = question.answers
         result = dump.compose(
-            plan.run_id, plan.steps[0].workdir, answers, question.silent, self._reason, question.began
+            plan.run_id,
+            plan.steps[0].workdir,
+            answers,
+            question.silent,
+            self._reason,
+            question.began,
+            self._launcher.timed_out,
         )
         if self._watch is not None:
             for finding in self._watch.unrecorded(result.findings):
@@ -230,13 +249,16 @@ class MonitorServer:
         hangs = self._watch is not None and self._watch.judged(
             time.time(), result.ranks, result.findings, self.last_line
         )
-        if self._reason != "asked" and not hangs:
+        if self._reason == "watch" and not hangs:
             return
         try:
             folder = str(dump.write(result, self._launcher.relay.folder))
         except OSError as error:
             folder = f"cannot be written: {error.strerror}"
-        if hangs:
+        if self._on_timeout is not None:
+            on_timeout, self._on_timeout = self._on_timeout, None
+            on_timeout(result, folder)
+        elif hangs:
             self._report_hang(result, folder)
 
     def _report_hang(self, result: Dump, folder: str) -> None:

@@ -23,7 +23,9 @@ from typing import Any
 
 # Many modules call torch.cuda.is_available(). With this set it asks NVML, and forks can still use CUDA.
 NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-GPU_FILES = ("/dev/nvidia-uvm", "/dev/kfd")  # opened by the start of CUDA, of ROCm; NVML opens neither
+ROCM_FILE = "/dev/kfd"  # opened by the start of ROCm
+CUDA = "libcuda.so.1"
+NOT_STARTED = 3  # CUDA_ERROR_NOT_INITIALIZED. The open files do not tell CUDA from NVML: both have /dev/nvidia-uvm
 BAD_FORK = ("_cuda_isInBadFork", "_xpu_isInBadFork")  # of torch._C; a build for the CPU has none
 
 
@@ -77,13 +79,15 @@ def _import(modules: list[str]) -> str | None:
 
 
 def _uses_gpus() -> bool:
-    """Whether this process has begun to use GPUs: by the files that it holds, and by torch's own flag in a fork."""
+    """Whether this process has begun to use GPUs: by ROCm's file, CUDA's own answer, and torch's flag in a fork."""
     for fd in os.listdir("/proc/self/fd"):
         try:
-            if os.readlink("/proc/self/fd/" + fd) in GPU_FILES:
+            if os.readlink("/proc/self/fd/" + fd) == ROCM_FILE:
                 return True
         except OSError:
             pass  # the descriptor of the listing itself
+    if _cuda_has_started():
+        return True
     torch = sys.modules.get("torch")
     known = [getattr(torch._C, name, None) for name in BAD_FORK] if torch is not None else []
     if not any(known):
@@ -96,6 +100,16 @@ def _uses_gpus() -> bool:
         finally:
             os._exit(code)
     return bool(os.waitpid(pid, 0)[1])
+
+
+def _cuda_has_started() -> bool:
+    """Ask the driver's library, where it is loaded: it answers without starting anything."""
+    with open("/proc/self/maps") as file:
+        if "/" + CUDA.partition(".")[0] + "." not in file.read():
+            return False
+    import ctypes
+
+    return bool(ctypes.CDLL(CUDA).cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != NOT_STARTED)
 
 
 class Pipes:

@@ -16,6 +16,8 @@ around `optimizer.step`) is left alone, and not counted.
     mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, wrap (a
                                       DistributedDataParallel begins), collective, step: the first one of each
     versions RANK PYTHON TORCH CUDA NCCL                after the import, of one rank of each node; -: there is none
+    timeout RANK TIME TYPE                              an exception ends the script: a wait for other ranks took too
+                                                        long. The rank stays for a moment, so that it can be looked at
     raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
     end RANK                                            the rank leaves without Python's own end
@@ -38,13 +40,23 @@ PACE = ((5.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
 # Texts of a RuntimeError that follows from the end of another rank, as gloo, TCPStore and NCCL write them.
 PEER_ENDED = ("closed by peer", "reset by peer", "got 0 bytes", "remote process exited", "Broken pipe")
 PEER_WAIT = 5.0  # seconds in which that rank, whose sockets are closed before its process ends, can end first
+# Texts of a RuntimeError after a wait for other ranks, as gloo, NCCL, TCPStore and a monitored barrier write them.
+TIMED_OUT = (
+    "Timed out waiting",
+    "Application timeout caused pair closure",
+    "Watchdog caught collective operation timeout",
+    "wait timeout after",
+    "Timed out after",
+    "failed to pass monitoredBarrier",
+)
+LOOK_WAIT = 8.0  # seconds in which the launcher can look at all ranks, before the first one ends
 
 
 def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wanted: dict[str, Any]) -> None:
     """Begin: torch is about to be imported, or was before this process was forked."""
     if "torch" not in sys.modules:
         mark("import")
-    _when_raised(lambda kind: tell("raised", rank, time.time(), kind))
+    _when_raised(lambda kind, name: tell(kind, rank, time.time(), name))
     steps = Steps(tell, mark, rank)
     wanted["torch.distributed.rendezvous"] = (None, lambda module: _meeting(module, mark))
     wanted["torch.cuda"] = (None, lambda module: _starting_cuda(module, mark))
@@ -53,8 +65,8 @@ def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wan
     wanted["torch.nn.modules.module"] = (None, steps.watch)
 
 
-def _when_raised(say: Callable[[str], None]) -> None:
-    """Tell of an exception that nobody caught, as soon as Python begins to end because of it.
+def _when_raised(say: Callable[[str, str], None]) -> None:
+    """Tell of an exception that nobody caught, as soon as Python begins to end because of it: `say(KIND, TYPE)`.
 
     Not through `sys.excepthook`, which a script may call, replace or look at. `sys.last_value` is set by Python itself,
     but also when C code prints an exception and goes on: there the traceback does not begin where the script does.
@@ -69,9 +81,13 @@ def _when_raised(say: Callable[[str], None]) -> None:
         if raised is not None and trace is not None and not isinstance(raised, KeyboardInterrupt):
             frame = trace.tb_frame
             if frame.f_back is None and frame.f_code.co_name in ("<module>", "_run_module_as_main"):
-                if isinstance(raised, RuntimeError) and any(text in str(raised) for text in PEER_ENDED):
+                words = str(raised) if isinstance(raised, RuntimeError) else ""
+                if any(text in words for text in TIMED_OUT):
+                    say("timeout", type(raised).__name__)
+                    _wait_for_sigterm(signals, LOOK_WAIT)
+                elif any(text in words for text in PEER_ENDED):
                     _wait_for_sigterm(signals, PEER_WAIT)  # by which the launcher ends the others
-                say(type(raised).__name__)
+                say("raised", type(raised).__name__)
                 failed.append(True)
 
     signals = _signal_pipe()

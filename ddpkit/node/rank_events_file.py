@@ -14,6 +14,7 @@ An exception goes another way: as a line on the standard error that the rank beg
 small process then looks whether the rank ends. Where it has not in `SETTLE` seconds it says so as well, and when the
 run's grace is over it ends it, so that srun ends the others: also where nobody follows the job.
 
+    ddpkit: rank RANK timed out with TYPE at TIME
     ddpkit: rank RANK raised TYPE at TIME
     ddpkit: rank RANK raised TYPE, and its process continues
 """
@@ -92,6 +93,9 @@ class Shared:
 
     def tell(self, kind: str, *words: Any) -> None:
         if os.getpid() != self.pid:
+            return
+        if kind == "timeout":
+            self.say("ddpkit: rank %s timed out with %s at %.6f\n" % (self.rank, words[2], float(words[1])))
             return
         if kind == "raised":
             self.raised(float(words[1]), words[2])
@@ -189,12 +193,21 @@ class Shared:
 
     # ---- an exception
 
+    def say(self, line: str) -> bool:
+        """Write a line for the launcher. False: standard error is not what it was, or cannot be written."""
+        if _which(self.error) != self.file or not self.file:
+            return False  # a script may have closed it, and opened another under its number
+        try:
+            os.write(self.error, line.encode())
+        except OSError:
+            return False  # srun sees it when the process has ended
+        return True
+
     def raised(self, when: float, name: str) -> None:
         """It ends the script. That others are told to end is no reason to cut its own end short."""
-        if _which(self.error) != self.file or not self.file:
-            return  # a script may have closed it, and opened another under its number
+        if not self.say("ddpkit: rank %s raised %s at %.6f\n" % (self.rank, name, when)):
+            return
         try:
-            os.write(self.error, ("ddpkit: rank %s raised %s at %.6f\n" % (self.rank, name, when)).encode())
             if _signal.getsignal(_signal.SIGTERM) == _signal.SIG_DFL:
                 _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)
             words = "ddpkit: rank %s raised %s, and its process continues\n" % (self.rank, name)

@@ -140,8 +140,20 @@ def _threads(main: int) -> list[dict[str, Any]]:
                 code = here.f_code
                 frames.append([code.co_filename, here.f_lineno, code.co_name])
                 here = here.f_back
+            if ident == main and frame.f_code.co_filename.endswith("/hook/rank_events.py"):
+                frames = _raised() or frames
             threads.append({"name": names.get(ident, "?"), "main": ident == main, "frames": frames})
     return threads
+
+
+def _raised() -> list[list[Any]]:
+    """The frames of the exception that ends the script, which `rank_events.py` holds for a moment."""
+    frames: list[list[Any]] = []
+    trace = getattr(sys, "last_traceback", None)
+    while trace is not None:
+        frames.insert(0, [trace.tb_frame.f_code.co_filename, trace.tb_lineno, trace.tb_frame.f_code.co_name])
+        trace = trace.tb_next
+    return frames[:FRAMES]
 
 
 def _flight_recorder() -> dict[str, Any]:

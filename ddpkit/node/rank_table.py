@@ -115,6 +115,12 @@ class RankTable:
             self._raised = (rank, when, name)
             self.settle_at = time.monotonic() + SETTLE
 
+    def on_timeout(self, rank: int, when: float, name: str) -> None:
+        """An exception ends a rank that waited for others. The launcher looks at all ranks before any of them ends."""
+        if rank in self.ranks and self.ranks[rank].alive and not self.stopping:
+            self._output.drain(rank)
+            self._send(e="timeout", rank=rank, raised=name, t=when)
+
     def settle(self) -> None:
         """Call the exception the first failure, unless a rank has ended meanwhile: it may be the exception's cause."""
         if self.settle_at is None or time.monotonic() < self.settle_at:

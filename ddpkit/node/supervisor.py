@@ -27,6 +27,7 @@ Events go to standard output, one JSON object a line:
                                                             with "more" they go on in the next one
     {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null. With "oom" (text) the
                                                             kernel ended it for want of memory, and where it says so
+    {"e": "timeout", "rank", "raised", "t"}                 an exception ends a rank: its wait for others took too long
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
                                                             With "raised" (an exception's name) it has not ended yet
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended

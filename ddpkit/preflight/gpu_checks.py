@@ -106,9 +106,12 @@ def _alike(gpu: Gpu, nodes: Sequence[Node]) -> list[Gpu]:
 def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
     """Fewer than the driver knows, or than ranks; and parts of GPUs."""
     known, seen = int(node.facts["gpus"] or 0) - node.inventory["gpu_host"]["hidden"], len(gpus)
+    listed = node.inventory["gpu_host"]["listed"]
+    if listed:  # DDPKIT_GPUS is no word of the driver
+        known = min(known, len(listed))
     if known > seen and not node.isolated:
         here = {gpu.get("bus", "")[-12:].lower() for gpu in gpus}
-        lost = [bus for bus in node.inventory["gpu_host"]["listed"] if bus.lower() not in here]
+        lost = [bus for bus in listed if bus.lower() not in here]
         which = f"; {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} missing" if len(lost) == known - seen else ""
         yield node.check(
             "gpus",

@@ -55,4 +55,5 @@ def failure_document(failure: Failure) -> Document:
         "whose": (diagnosis.whose or None) if diagnosis else None,
         "last_lines": list(failure.last_lines),
     }
-    return {**first, **{name: getattr(failure, name) for name in ("log", "reason", "raised", "oom", "seconds", "at")}}
+    names = ("log", "reason", "raised", "oom", "awaited", "dump", "seconds", "at")
+    return {**first, **{name: getattr(failure, name) for name in names}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -55,6 +56,68 @@ def test_it_is_named_although_its_process_never_ends(way: str, before: str, star
     command.wait_for_no_survivor()
 
 
+# Stands for a wait in torch: rank 0 gives up, and rank 1 has something else to do.
+AWAITED = """
+import os, sys, time, torch
+def read_slowly():
+    open("reads", "w").close()
+    time.sleep(600)
+if os.environ["RANK"] == "1":
+    read_slowly()
+while not os.path.exists("reads"):
+    time.sleep(0.01)
+{waits}
+"""
+IN_VAIN = {
+    "gloo": 'raise RuntimeError("[unbound_buffer.cc:78] Timed out waiting 5000ms for recv operation to complete")',
+    "start": 'raise RuntimeError("Timed out after 6 seconds waiting for clients. 1/2 clients joined.")',
+    "barrier": 'raise RuntimeError("[Rank 0]: Rank 1 failed to pass monitoredBarrier in 4000 ms")',
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", IN_VAIN)
+def test_a_wait_in_vain_names_the_rank_that_did_not_come(
+    kind: str, way: str, start: Start, script: Script, tmp_path: Path
+) -> None:
+    script(TORCH, "torch.py")
+    script(AWAITED.format(waits=IN_VAIN[kind]))
+    command = start("launch", "-n", "2", "--grace", "1", *WAYS[way])
+    assert command.end() == 1
+    [verdict] = [line for line in command.lines if "failed first" in line]
+    assert verdict.startswith("ddpkit: rank 0 on ")
+    assert "rank 1 on " in verdict
+    assert verdict.endswith("did not come, and rank 0 waited in vain: it is in job.py:5 in read_slowly")
+    [hint] = [line for line in command.lines if line.startswith("hint: ")]
+    stack = re.search(r"less (\S+/dump-\S+/rank_1.txt)\. ", hint)
+    assert stack is not None
+    assert "in read_slowly" in (tmp_path / stack[1]).read_text()
+    command.wait_for_no_survivor()
+
+
+WATCHDOG = """
+print("[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=4, "
+      "NumelOut=4, Timeout(ms)=12000) ran for 12021 milliseconds before timing out.", file=sys.stderr, flush=True)
+while not os.path.exists("seen"):
+    time.sleep(0.01)
+os.abort()
+"""
+
+
+def test_what_the_watchdog_of_nccl_waits_for(start: Start, script: Script, tmp_path: Path) -> None:
+    """Torch ends the rank a minute after that line. The rank that others wait for is named at once."""
+    script(TORCH, "torch.py")
+    script(AWAITED.format(waits=WATCHDOG))
+    command = start("launch", "-n", "2", "--grace", "1", "--", "job.py")
+    awaited = "did not come, and rank 0 waited in vain: it is in job.py:5 in read_slowly"
+    command.wait_for(awaited)
+    (tmp_path / "seen").touch()
+    assert command.end() == 128 + signal.SIGABRT
+    [verdict] = [line for line in command.lines if "failed first" in line]
+    assert "SIGABRT" in verdict
+    assert verdict.endswith(awaited)
+
+
 # Its sockets are closed, and its process ends later, as with torch's teardown on a busy node.
 PEER_ENDS = """
 import atexit, os, sys, time, torch
@@ -82,7 +145,7 @@ WAITS = """
 import os, signal, sys
 from ddpkit.node import rank_events
 rank_events.PEER_WAIT = 600
-rank_events._when_raised(lambda kind: print("told", kind, flush=True))
+rank_events._when_raised(lambda kind, name: print("told", name, flush=True))
 signal.signal(signal.SIGTERM, lambda *_: print("stop", flush=True))
 if os.fork() == 0:  # a data loader's worker
     signal.raise_signal(signal.SIGTERM)

@@ -85,6 +85,34 @@ def test_others_wait_in_a_collective(backend: str, launch: Callable[..., Launch]
     wait_until_gone(idle_lab, "job.py")
 
 
+IN_VAIN = """
+import datetime, time, torch, torch.distributed as dist
+def read_slowly():
+    time.sleep(600)
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4))
+dist.all_reduce(torch.ones(1))
+if dist.get_rank() == 3:
+    read_slowly()
+dist.all_reduce(torch.ones(1))
+"""
+
+
+@torch
+@pytest.mark.parametrize("backend", ["slurm", "slurm-torchrun"])
+@pytest.mark.thorough_for("slurm")
+def test_a_timeout_names_the_rank_that_did_not_come(
+    backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    (folder / "job.py").write_text(IN_VAIN)
+    command = launch("-b", backend, "-N", "2", "-n", "2", "--grace", "3", "--", "job.py")
+    assert command.end() == 1, command.tail
+    [verdict] = [line for line in command.lines if "failed first" in line]
+    assert "rank 3 on node2 has not joined all_reduce #2 of group 0" in verdict
+    assert verdict.endswith("it is in job.py:4 in read_slowly")
+    assert "timed out with" not in command.text
+    wait_until_gone(idle_lab, "job.py")
+
+
 # ---- nobody follows
 
 

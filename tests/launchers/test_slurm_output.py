@@ -87,6 +87,19 @@ def test_which_failure_was_first(name: str) -> None:
     assert not [event for event in events if event["e"] == "out" and "ddpkit: rank" in event["data"]]
 
 
+def test_a_rank_that_waited_in_vain_says_so() -> None:
+    line = f"3: 50 %ddpkit: rank 3 timed out with RuntimeError at {NOW - 99:.6f}\n"
+    _, events = read(STARTS + line + "1: ddpkit: rank 2 timed out with RuntimeError at 1.0\n")
+    [timeout] = [event for event in events if event["e"] == "timeout"]
+    when = pytest.approx(NOW - 99)
+    assert timeout == {"e": "timeout", "rank": 3, "host": "node2", "raised": "RuntimeError", "t": when}
+    # The words of another rank are those of a script.
+    assert [event["data"] for event in events if event["e"] == "out"][-2:] == [
+        "50 %\n",
+        "ddpkit: rank 2 timed out with RuntimeError at 1.0\n",
+    ]
+
+
 def test_what_was_first_and_is_heard_last() -> None:
     """A line of one node may come behind what srun says of another: then it is said again, with its time."""
     _, events = read(STARTS + raised(0, 1.2) + code(0) + raised(3, 1) + KILLS)

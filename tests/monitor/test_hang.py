@@ -56,13 +56,20 @@ def facts(entries: Sequence[dict[str, Any]] | None, threads: Any, state: str = "
     return {**base, **more}
 
 
-def world(found: dict[int, dict[str, Any]], silent: dict[str, list[int]] | None = None) -> list[hang.Finding]:
+def world(
+    found: dict[int, dict[str, Any]],
+    silent: dict[str, list[int]] | None = None,
+    *,
+    timed_out: Sequence[int] = (),
+    ras: str = "",
+) -> list[hang.Finding]:
     """The findings for four ranks, two on each of two nodes."""
+    said = {"address": "localhost:28028", "text": ras} if ras else None
     answers = [
-        dump.Answer(host=host, t=NOW, ranks={rank: found[rank] for rank in ranks if rank in found}, ras=None)
+        dump.Answer(host=host, t=NOW, ranks={rank: found[rank] for rank in ranks if rank in found}, ras=said)
         for host, ranks in (("node1", (0, 1)), ("node2", (2, 3)))
     ]
-    made = dump.compose("run", WORKDIR, answers, silent or {}, "asked", NOW)
+    made = dump.compose("run", WORKDIR, answers, silent or {}, "asked", NOW, timed_out)
     return list(made.findings)
 
 
@@ -214,6 +221,64 @@ def test_stacks_alone() -> None:
     assert finding.words == (
         "rank 3 on node2 is in no collective while ranks 0-2 wait in all_reduce: it is in train.py:57 in slow_step"
     )
+
+
+def test_a_wait_in_vain_is_one_although_its_record_says_retired() -> None:
+    """torch 2.13 retires a collective of gloo also when its time is over."""
+    gone = facts([*DONE, entry(12, "all_reduce", done=True, age=5)], stack("all_reduce", line=31, name="step"))
+    late = facts(DONE, stack(line=57, name="slow_step"))
+    words = "rank 3 on node2 has not joined all_reduce #12 of group 0 (ranks 0-2 wait in it for 5 s): "
+    (finding,) = world({0: gone, 1: gone, 2: gone, 3: late}, timed_out=[0, 1, 2])
+    assert (finding.kind, finding.ranks) == ("late", (3,))
+    assert finding.words == words + "it is in train.py:57 in slow_step"
+    # A rank that has begun as many was there: the others are no later than that.
+    (finding,) = world({0: gone, 1: gone, 2: gone, 3: gone}, timed_out=[0, 1, 2])
+    assert finding.kind == "stuck"
+
+
+def test_a_wait_in_vain_without_a_record() -> None:
+    gone = bare(stack(line=90, name="<module>"))
+    (finding,) = world({0: gone, 1: gone, 2: gone, 3: bare(stack(line=9, name="prepare"))}, timed_out=[0, 1, 2])
+    assert (finding.kind, finding.ranks) == ("stacks", (3,))
+    assert finding.words == (
+        "rank 3 on node2 did not come, and ranks 0-2 waited in vain: it is in train.py:9 in prepare"
+    )
+
+
+# As NCCL 2.28.9 printed it on an H100, where rank 1 slept. Torch's Flight Recorder was off.
+RAS = """
+Communicators... (0.000s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         1         2         2         2   RUNNING  MISMATCH
+
+Errors
+======
+
+Warnings
+========
+
+#0-0 (0e51c0ecf18ece83) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  Rank 0 has launched up to operation 9 -- GPU 0 managed by process 1197 on node 192.0.2.2
+  Rank 1 has launched up to operation 8 -- GPU 0 managed by process 1198 on node 192.0.2.2
+
+"""
+
+
+def test_nccl_counts_where_torch_does_not() -> None:
+    waits = bare(stack(line=47, name="main"), "R", pid=1197)  # in a copy from the GPU: no frame of torch
+    late = bare(stack(line=23, name="read_slowly"), pid=1198)
+    findings = world({0: waits, 1: late}, ras=RAS)
+    assert [finding.kind for finding in findings] == ["late", "ras"]
+    assert findings[0].ranks == (1,)
+    assert findings[0].words == (
+        "rank 1 on node1 has not joined AllReduce #9 of NCCL, which rank 0 called: it is in train.py:23 in read_slowly"
+    )
+    # Two hosts have a process of that number: nothing is said of either.
+    assert [finding.kind for finding in world({0: waits, 1: late, 2: late}, ras=RAS)] == ["ras"]
 
 
 def test_stacks_in_different_collectives() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -159,7 +160,7 @@ default_generator = SimpleNamespace(seed=lambda: 1)
     [
         ("import torch\nAVAILABLE = torch.cuda.is_available()\n", False),
         ("import torch\ntorch.cuda.init()\n", True),
-        ("import os\nFILE = os.open('/dev/null', os.O_RDONLY)\n", True),  # in place of /dev/nvidia-uvm
+        ("import os\nFILE = os.open('/dev/null', os.O_RDONLY)\n", True),  # in place of /dev/kfd
         ("import torch\n", False),
     ],
 )
@@ -172,7 +173,7 @@ import os, sys
 sys.path.insert(0, {str(tmp_path)!r})
 sys.stdin.close()
 from ddpkit.node import fork_server
-fork_server.GPU_FILES = (os.devnull,)
+fork_server.ROCM_FILE = os.devnull
 print(fork_server._import(["uses_gpu"]))
 print(os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"), flush=True)
 pid = os.fork()
@@ -189,6 +190,30 @@ print(os.waitpid(pid, 0)[1])
     assert first == ("importing uses_gpu initialises CUDA" if refused else "None"), done.stderr
     assert variable == "None"
     assert refused or status == "0", done.stderr
+
+
+DRIVER = "int started; int cuInit(int flags) { return !(started = 1); } int cuDeviceGetCount(int *count) "
+DRIVER += "{ return started ? 0 : 3; }"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc")
+@pytest.mark.parametrize("started", [False, True])
+def test_a_library_that_starts_cuda_without_torch_is_not_forked(started: bool, tmp_path: Path) -> None:
+    """As CuPy and JAX do. That the driver's library is loaded is harmless, as are the files that NVML holds."""
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-x", "c", "-", "-o", library],
+        input=DRIVER,
+        text=True,
+        check=True,
+    )
+    (tmp_path / "uses_gpu.py").write_text(
+        f"import ctypes\ndriver = ctypes.CDLL({str(library)!r})\n" + "driver.cuInit(0)\n" * started
+    )
+    program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom ddpkit.node import fork_server\n"
+    program += 'print(fork_server._import(["uses_gpu"]))'
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == ("importing uses_gpu initialises CUDA\n" if started else "None\n"), done.stderr
 
 
 def test_a_module_that_is_missing_is_the_scripts_own_error(ddpkit: DDPKIT, script: SCRIPT) -> None:

@@ -486,6 +486,7 @@ ENTRIES = (
         title="mat1 and mat2 shapes cannot be multiplied; size of tensor a must match",
         patterns=(
             r"mat1 and mat2 shapes cannot be multiplied",
+            r"a and b must have same reduction dim, but got \[",
             r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)",
             r"Expected input batch_size \(\d+\) to match target batch_size",
             r"Sizes of tensors must match except in dimension",

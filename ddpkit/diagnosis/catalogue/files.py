@@ -201,7 +201,8 @@ ENTRIES = (
         doubtful=True,
         title="FileNotFoundError: [Errno 2] No such file or directory",
         patterns=(
-            r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?!\S+/bin/nvcc')(?P<path>[^']*)'",
+            r"FileNotFoundError: \[Errno 2\] No such file or directory: "
+            r"'(?!\S+/bin/nvcc'|(?:\S*/)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)')(?P<path>[^']*)'",
             r"Parent directory (?P<path>\S+) does not exist",
             r"\bcd: (?P<path>[^:]+): No such file or directory",
             r"mkdir \"(?P<path>[^\"]+)\" failed: No such file",
