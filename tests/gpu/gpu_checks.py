@@ -138,6 +138,15 @@ HANGS = (
         present=("rank 1 on \\S+ failed first.*it hangs",),
         limit=100,
     ),
+    Check(
+        name="hang-watchdog",
+        purpose="NCCL's own timeout ends the rank that waits: the verdict names the rank that it waited for",
+        env={**TWO, "TIMEOUT": "8", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1000"},
+        argv=shared(program("faults"), "hang"),
+        code=134,
+        present=("rank 0 on \\S+ failed first.*SIGABRT.*rank 1 on \\S+ has not joined all_reduce.*in read_slowly",),
+        limit=60,
+    ),
 )
 
 FAULTS = (
@@ -156,7 +165,7 @@ FAULTS = (
         env=TWO,
         argv=shared(program("faults"), "memory"),
         code=1,
-        present=("rank 1 on \\S+ failed first", "cause: the GPU's memory is full"),
+        present=("rank 1 on \\S+ failed first", "the GPU's memory is full"),
         limit=80,
     ),
     Check(
@@ -165,7 +174,7 @@ FAULTS = (
         env=TWO,
         argv=shared(program("faults"), "assert"),
         code=None,
-        present=("rank 1 on \\S+ failed first", "cause: an index is out of range on the GPU"),
+        present=("rank 1 on \\S+ failed first", "an index is out of range on the GPU"),
         absent=("ended$",),
         limit=80,
     ),
@@ -258,8 +267,8 @@ NODE = (
     Check(
         name="inventory",
         purpose="ddpkit's inventory of this node has every GPU, with all fields that nvidia-smi reports",
-        argv=(sys.executable, "-c", QUERY.format(module="inventory", call="m.nvidia_smi()")),
-        present=('"uuid": "GPU-', '"driver_version": "\\d'),
+        argv=(sys.executable, "-c", QUERY.format(module="gpu_inventory", call="m.nvidia_smi()")),
+        present=('"uuid": "GPU-', '"memory_used": "\\d', '"ecc_errors": \\d'),
         limit=60,
         gpus=0,
     ),
@@ -285,6 +294,7 @@ ulimit -l
 """
 FIELDS = ("--format=csv,nounits",)
 RECORDINGS = (
+    smi("smi-xml", "what ddpkit reads of nvidia-smi", "-q", "-x"),
     smi("smi-all", "all that nvidia-smi reports", "-q"),
     smi("smi-topology", "connections between GPUs, network cards and CPUs", "topo", "-m"),
     smi("smi-nvlink", "NVLink connections", "nvlink", "--status"),
@@ -349,7 +359,6 @@ ALL_GPUS = (
         argv=launch("--", TRAIN, *SMALL, "--checkpoint-dir", "all"),
         present=("backend nccl", "final accuracy"),
         limit=90,
-        gpus=2,
         numpy=True,
     ),
 )

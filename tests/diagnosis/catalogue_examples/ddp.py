@@ -421,6 +421,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "shapes-differ": (
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
         (
+            "RuntimeError: a and b must have same reduction dim, but got [32, 63] X [64, 10].",
+            "torch.compile of torch 2.11 on an H100, run",
+        ),
+        (
             "RuntimeError: The size of tensor a (64) must match the size of tensor b (32) at non-singleton dimension 0",
             "torch 2.13, run",
         ),

@@ -6,6 +6,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "peer-died": (
         (
+            "node1:801:1019 [0] misc/socket.cc:72 NCCL WARN socketProgress: Connection closed by remote peer ",
+            "NCCL 2.28.9 on an H100, run",
+        ),
+        (
             "An MPI communication peer process has unexpectedly disconnected.  This",
             "https://github.com/horovod/horovod/issues/1950",
         ),

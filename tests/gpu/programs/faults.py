@@ -1,7 +1,7 @@
 """Ranks that add in twelve steps. In step 8 the last rank fails as the argument says.
 
 none; hang: it leaves the collectives for two minutes; kill: SIGKILL; memory: it needs more memory than its GPU has;
-assert: it uses an index out of range on its GPU.
+assert: it uses an index out of range on its GPU. TIMEOUT is the time limit of a collective, in seconds.
 """
 
 import os
@@ -36,7 +36,7 @@ def fail(fault: str, device: torch.device) -> None:
 
 
 def main(fault: str) -> None:
-    env = ddp.init()
+    env = ddp.init(timeout=float(os.environ["TIMEOUT"]) if "TIMEOUT" in os.environ else None)
     device = ddp.device(env)
     numbers = torch.ones(1 << 16, device=device)
     for step in range(12):
