@@ -84,8 +84,16 @@ class RankPipes:
         self._hooks = LinePipe(path)
         self._loop.watch(self._hooks.fd, self._read_hooks)
 
-    def read_wrappers(self) -> None:
+    def on_orphan_exit(self, pid: int, status: int) -> None:
+        """A process ended whose parent is gone. What wrappers have reported, and nobody read, came later or with it."""
         lines = list(self._wrappers.read()) if self._wrappers is not None else []
+        self._table.on_orphan_exit(pid, status, _first_terminated(lines))
+        self._read_lines(lines)
+
+    def read_wrappers(self) -> None:
+        self._read_lines(list(self._wrappers.read()) if self._wrappers is not None else [])
+
+    def _read_lines(self, lines: list[bytes]) -> None:
         terminated = _first_terminated(lines)
         if terminated is not None:  # perhaps by torchrun, after a wrapper was killed: its rank ended before
             self._table.collect_orphans(terminated)

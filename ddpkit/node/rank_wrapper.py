@@ -4,9 +4,8 @@ torchrun starts this in place of the rank. The rank's output goes straight into 
 and exit status are reported there, and this process then ends as the rank ended, so that torchrun sees what it would
 have seen. torchrun itself says who failed only in text, at its end.
 
-Usage: rank_wrapper.py COMMAND [ARG...], where DDPKIT_TAP is this file's path, and the named pipes `out.N`, `err.N` (N:
-local
-       rank) and `events` lie in its folder; without DDPKIT_TAP, where no supervisor is near (a SLURM step), output and
+Usage: rank_wrapper.py COMMAND [ARG...], where DDPKIT_TAP is the path of this file. Named pipes `out.N`, `err.N` (N: local
+       rank) and `events` lie in its folder. Without DDPKIT_TAP, where no supervisor is near (a SLURM step), output and
        news are lines that begin with the rank, on the standard output and error that are there
        (`ddpkit/launchers/slurm_output.py`).
        rank_wrapper.py --task COMMAND [ARG...] as a task of srun: the rank has the outputs of the task itself.
@@ -89,6 +88,8 @@ def main(argv: list[str]) -> None:
         end_with_parent(own)
         if lines:
             os.setpgid(0, 0)
+        else:  # not by the parent: the rank could print before it, and those lines would be of an earlier attempt
+            os.write(events, f"start {local_rank} {rank} {os.getpid()} {time.time()}\n".encode())
         for (_, write), fd in zip(pipes, (1, 2)):
             os.dup2(write, fd)
         start(argv, mask)
@@ -103,7 +104,6 @@ def main(argv: list[str]) -> None:
         for number in FROM_ABOVE:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.write(events, f"start {local_rank} {rank} {pid} {time.time()}\n".encode())
         status = os.waitpid(pid, 0)[1]
         code, killer = split_status(status)
         os.write(events, f"exit {local_rank} {rank} {code} {killer} {time.time()}\n".encode())

@@ -87,7 +87,7 @@ class Supervisor:
         again = "DDPKIT_ATTEMPT" in request["env"]
         self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]), again)
         self.table.on_failure = self.stop
-        self.children.on_orphan = self.table.on_orphan_exit
+        self.children.on_orphan = self.pipes.on_orphan_exit
         self.launcher.on_pause = self.output.pause
         self.launcher.on_command = self.on_command
         self.launcher.on_gone = self.on_launcher_gone
