@@ -4,8 +4,8 @@ torchrun starts this in place of the rank. The rank's output goes straight into 
 and exit status are reported there, and this process then ends as the rank ended, so that torchrun sees what it would
 have seen. torchrun itself says who failed only in text, at its end.
 
-Usage: rank_wrapper.py COMMAND [ARG...], where DDPKIT_TAP is the path of this file. Named pipes `out.N`, `err.N` (N: local
-       rank) and `events` lie in its folder. Without DDPKIT_TAP, where no supervisor is near (a SLURM step), output and
+Usage: rank_wrapper.py COMMAND [ARG...], where DDPKIT_TAP is this file's path. Named pipes lie in its folder: `out.N`,
+       `err.N` (N: local rank) and `events`. Without DDPKIT_TAP, where no supervisor is near (a SLURM step), output and
        news are lines that begin with the rank, on the standard output and error that are there
        (`ddpkit/launchers/slurm_output.py`).
        rank_wrapper.py --task COMMAND [ARG...] as a task of srun: the rank has the outputs of the task itself.
