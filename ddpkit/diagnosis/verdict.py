@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
 QUOTED = 200  # characters of a line
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
-# Of a wait in vain: entries that do not show where the awaited rank is.
-_NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing")
+# Of a wait in vain: entries that do not show where the awaited rank is, or whether it had ended.
+_NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing", "peer-died", "nccl-remote")
+_SAME_STEPS = (
+    "give every rank the same number of batches: DistributedSampler, or drop_last=True. Of DistributedDataParallel: "
+    "`with model.join():`"
+)
 # Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -52,12 +56,16 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     match, diagnosis = _find_cause(failure, all_log)
     if failure.awaited and match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
         diagnosis = Diagnosis(cause=failure.awaited, fix=_look_at_awaited(failure.dump), id=match.id)
+    else:
+        failure = replace(failure, awaited="", dump="")
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
 
 
 def _look_at_awaited(dump: str) -> str:
+    if not dump:
+        return _SAME_STEPS
     read = f"read where it is: less {shlex.quote(dump)}"
     return f"{read}. If it is only slow, pass a longer timeout to init_process_group"
 

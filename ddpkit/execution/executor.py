@@ -42,6 +42,7 @@ from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import keep_hang
 from ddpkit.run.timeline import Timeline
+from ddpkit.text import format_ranks
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
 
 if TYPE_CHECKING:
@@ -330,6 +331,16 @@ class Carrier:
                 self.note(finding.words)
         self.fail_timed_out()
 
+    def describe_early_ends(self) -> str:
+        """Return the words on ranks that have succeeded. Another one may have waited for them."""
+        early = sorted(rank for node in self.nodes for rank in node.succeeded)
+        if not early or self.most_restarts:
+            return ""
+        whose = "it had fewer batches, or left its loop early"
+        if len(early) > 1:
+            whose = "they had fewer batches, or left their loops early"
+        return f"{format_ranks(early)} had ended before, with exit code 0: {whose}"
+
     def fail_timed_out(self) -> None:
         for fail in self.after_dump:
             fail()
@@ -450,9 +461,8 @@ class Carrier:
         if hang and self.hang is not None:
             return
         failure = self.hang or Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
-        if rank in self.timed_out:
-            awaited, file = self.awaited
-            failure = replace(failure, awaited=awaited, dump=file)
+        awaited, file = self.awaited if rank in self.timed_out else (self.describe_early_ends(), "")
+        failure = replace(failure, awaited=awaited, dump=file)
         step_alone = hang and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.hang = failure

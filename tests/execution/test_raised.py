@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -93,6 +94,36 @@ def test_a_wait_in_vain_names_the_rank_that_did_not_come(
     assert stack is not None
     assert "in read_slowly" in (tmp_path / stack[1]).read_text()
     command.wait_for_no_survivor()
+
+
+EARLY = """
+import os, sys, torch
+if os.environ["RANK"] == "1":
+    sys.exit(0)
+raise RuntimeError("[pair.cc:553] Connection closed by peer [10.0.0.2]:48330.")
+"""
+
+
+def test_a_rank_that_had_fewer_steps_is_the_cause(start: Start, script: Script) -> None:
+    script(TORCH, "torch.py")
+    script(EARLY)
+    command = start("launch", "-n", "2", "--", "job.py")
+    assert command.end() == 1
+    [verdict] = [line for line in command.lines if "failed first" in line]
+    assert verdict.startswith("ddpkit: rank 0 on ")
+    awaited = "rank 1 had ended before, with exit code 0: it had fewer batches, or left its loop early"
+    assert verdict.endswith(awaited)
+
+
+def test_an_exception_of_its_own_is_no_wait(start: Start, script: Script, tmp_path: Path) -> None:
+    script(EARLY.replace("[pair.cc:553] Connection closed by peer [10.0.0.2]:48330.", "no such thing"))
+    script(TORCH, "torch.py")
+    command = start("launch", "-n", "2", "--", "job.py")
+    assert command.end() == 1
+    assert "RuntimeError: no such thing" in command.text
+    assert "had ended before" not in command.text
+    [record] = tmp_path.glob("logs/*/run.json")
+    assert json.loads(record.read_text())["failure"]["awaited"] == ""
 
 
 WATCHDOG = """

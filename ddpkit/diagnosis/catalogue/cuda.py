@@ -88,6 +88,7 @@ ENTRIES = (
             r"Segmentation fault from GPU at 0x[0-9a-f]+, ctx_id",
             r"CUDA error: unspecified launch failure",
             r"CUDA error: an illegal instruction was encountered",
+            r"CUDA error: operation not supported on global/shared address space",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
         ),
         cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "

@@ -26,6 +26,7 @@ ENTRIES = (
             r"\binvalid device ordinal\b",
             r"'?invalid device ordinal'?",
             r"\bhipErrorInvalidDevice\b",
+            r"AssertionError: Invalid device id\s*$",
             r"device_id \S+ is out of range\. Please use a device index less than",
         ),
         cause="LOCAL_RANK is not below the number of GPUs that this rank sees. There are more ranks than GPUs, or "

@@ -27,7 +27,7 @@ ENTRIES = (
             r"Connection was likely closed",
             r"An MPI communication peer process has unexpectedly disconnected",
             r"Connection closed by remote peer (?P<peer>[^\s<]+)<\d+>",
-            r"NCCL WARN \S+: Connection closed by remote peer\s*$",
+            r"\bsocketProgress\w*: Connection closed by remote peer\s*$",
             r"OFI poll failed .*\bPTLTE_NOT_FOUND\b",
             r"RPC agent for \S+ encountered error when \w+ \w+ \w+ (?:from|to) \S+ (?:eof|sendmsg: Broken pipe)",
             r"(?:eof|Broken pipe) \(this error originated at tensorpipe",

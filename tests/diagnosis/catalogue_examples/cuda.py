@@ -80,6 +80,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "illegal-memory-access": (
         (
+            "torch.AcceleratorError: CUDA error: operation not supported on global/shared address space",
+            "a kernel that writes beyond its tensor, torch 2.11 on an H100, run",
+        ),
+        (
             "Segmentation fault from GPU at 0xff00ffffffe00000, ctx_id: 1 (CCS) type: 0 (NotPresent), level: 1 (PDE), access: 0 (Read), banned: 1, aborting.",
             "https://github.com/intel/torch-xpu-ops/issues/1956",
         ),

@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "invalid-device-ordinal": (
+        ("AssertionError: Invalid device id", "torch 2.11 on an H100, run"),
         ("RuntimeError: CUDA error: invalid device ordinal", "https://github.com/ACEsuit/mace/issues/435"),
         ("Test HIP failure common.cu:1129 'hipErrorInvalidDevice'", "https://github.com/ROCm/rccl-tests/issues/16"),
         (

@@ -461,7 +461,7 @@ ASSERTS = {
                 kernel(grid=(1, 1, 1), block=(64, 1, 1), args=[rows, bias, stride])
         '''),
         env=KERNELS,
-        shows="illegal memory access",
+        shows="illegal memory access|address space",
     ),
     "misaligned-address": single(
         "a CUDA kernel of the script reads four numbers from an address that is not a multiple of 16",
@@ -984,7 +984,7 @@ NETWORK = {
         cause="nccl-no-interface or nccl-interface-missing",
         env="NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth9",
         every=True,
-        shows="eth9",
+        shows="no socket interface found",
     ),
     "net-ib": GpuFault(
         provoked="NCCL_NET=IB on a host without InfiniBand",
@@ -1031,6 +1031,7 @@ if __name__ == "__main__":
 LIGHTNING = """
 import lightning
 import torch
+from lightning.fabric.plugins.environments import LightningEnvironment
 from torch import nn
 
 
@@ -1054,7 +1055,7 @@ def main():
     data = torch.utils.data.TensorDataset(torch.randn(256, 256), torch.randint(10, (256,)))
     loader = torch.utils.data.DataLoader(data, batch_size=32)
     trainer = lightning.Trainer(
-        accelerator="gpu", devices=DEVICES, max_epochs=1, logger=False, enable_checkpointing=False
+        accelerator="gpu", devices=DEVICES, max_epochs=1, logger=False, enable_checkpointing=False, plugins=PLUGINS
     )
     trainer.fit(Classifier(), loader)
     print("training complete", flush=True)
@@ -1096,7 +1097,7 @@ def filled(script: str, **parts: str) -> str:
     """Return a framework's script with its parts."""
     for name, text in parts.items():
         script = script.replace(name, text)
-    return script.replace("        FAULT\n", "")
+    return script.replace("        FAULT\n", "").replace("PLUGINS", "None")
 
 
 def trainer(vocabulary: int, length: int, batch: int, labels: str = "tokens") -> str:
@@ -1139,12 +1140,18 @@ FRAMEWORKS = {
         MORE_GPUS,
         filled(LIGHTNING, DEVICES="2"),
         "torchrun",
-        shows="machine only has|ordinal",
+        shows="machine only has|ordinal|Invalid device id",
+    ),
+    "lightning-mpi": whole(
+        "Lightning finds mpi4py and starts Open MPI, on a host without ssh",
+        "mpi-no-ssh-client",
+        filled(LIGHTNING, DEVICES="1"),
+        shows="MPI_INIT failed",
     ),
     "lightning-oom": whole(
         "a batch of a Lightning script is larger than the GPU",
         "cuda-out-of-memory",
-        filled(LIGHTNING, DEVICES="1", FAULT=MANY.replace("28", "29")),
+        filled(LIGHTNING, DEVICES="1", FAULT=MANY.replace("28", "29"), PLUGINS="[LightningEnvironment()]"),
         shows="out of memory",
     ),
     "transformers-labels": whole(
@@ -1255,7 +1262,7 @@ HEALTHY = {
     "healthy-lightning": whole(
         "a training with Lightning on one GPU",
         "healthy",
-        filled(LIGHTNING, DEVICES="1"),
+        filled(LIGHTNING, DEVICES="1", PLUGINS="[LightningEnvironment()]"),
         shows="training complete",
     ),
     "healthy-accelerate": whole(
