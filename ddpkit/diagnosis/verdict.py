@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
+from ddpkit.text import format_ranks
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.analyze import LogAnalysis
@@ -54,20 +55,28 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
     match, diagnosis = _find_cause(failure, all_log)
-    if failure.awaited and match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
-        diagnosis = Diagnosis(cause=failure.awaited, fix=_look_at_awaited(failure.dump), id=match.id)
-    else:
-        failure = replace(failure, awaited="", dump="")
+    if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
+        diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
 
 
-def _look_at_awaited(dump: str) -> str:
-    if not dump:
-        return _SAME_STEPS
-    read = f"read where it is: less {shlex.quote(dump)}"
-    return f"{read}. If it is only slow, pass a longer timeout to init_process_group"
+def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
+    """Return who the others waited for, where the launcher has seen it."""
+    if failure.awaited:
+        fix = "if it is only slow, pass a longer timeout to init_process_group"
+        if failure.dump:
+            command = "less" if failure.dump.endswith(".txt") else "ls"
+            fix = f"read where it is: {command} {shlex.quote(failure.dump)}. I{fix[1:]}"
+        return Diagnosis(cause=failure.awaited, fix=fix, id=entry_id)
+    if not failure.early:
+        return None
+    whose = "it had fewer batches, or left its loop early"
+    if len(failure.early) > 1:
+        whose = "they had fewer batches, or left their loops early"
+    cause = f"{format_ranks(failure.early)} had ended before, with exit code 0: {whose}"
+    return Diagnosis(cause=cause, fix=_SAME_STEPS, id=entry_id)
 
 
 def load_catalogue() -> None:

@@ -42,7 +42,6 @@ from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import keep_hang
 from ddpkit.run.timeline import Timeline
-from ddpkit.text import format_ranks
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
 
 if TYPE_CHECKING:
@@ -323,23 +322,13 @@ class Carrier:
         """All ranks were looked at."""
         findings = [finding for finding in dump.findings if finding.kind not in ("none", "ras", "unrecorded")]
         if findings:
-            ranks = findings[0].ranks
-            file = f"{folder}/rank_{ranks[0]}.txt" if ranks else folder
-            self.awaited = (findings[0].words, file)
+            seen = {rank.rank for rank in dump.ranks}
+            file = next((f"/rank_{rank}.txt" for rank in findings[0].ranks if rank in seen), "")
+            self.awaited = (findings[0].words, f"{folder}{file}" if folder else "")
         if not self.after_dump:
             for finding in findings:
                 self.note(finding.words)
         self.fail_timed_out()
-
-    def describe_early_ends(self) -> str:
-        """Return the words on ranks that have succeeded. Another one may have waited for them."""
-        early = sorted(rank for node in self.nodes for rank in node.succeeded)
-        if not early or self.most_restarts:
-            return ""
-        whose = "it had fewer batches, or left its loop early"
-        if len(early) > 1:
-            whose = "they had fewer batches, or left their loops early"
-        return f"{format_ranks(early)} had ended before, with exit code 0: {whose}"
 
     def fail_timed_out(self) -> None:
         for fail in self.after_dump:
@@ -461,8 +450,9 @@ class Carrier:
         if hang and self.hang is not None:
             return
         failure = self.hang or Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
-        awaited, file = self.awaited if rank in self.timed_out else (self.describe_early_ends(), "")
-        failure = replace(failure, awaited=awaited, dump=file)
+        awaited, file = self.awaited if rank in self.timed_out else ("", "")
+        early = () if self.most_restarts else tuple(sorted(each for one in self.nodes for each in one.succeeded))
+        failure = replace(failure, awaited=awaited, dump=file, early=early)
         step_alone = hang and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.hang = failure

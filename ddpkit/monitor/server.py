@@ -209,7 +209,7 @@ class MonitorServer:
     # ---- stacks
 
     def explain_timeout(self, on_dump: Callable[[Dump, str], None]) -> None:
-        """Ask every node after a rank waited in vain. `on_dump` gets the dump and its directory."""
+        """Ask every node after a rank waited in vain. `on_dump` gets the dump and its directory, or ""."""
         if self._launcher.deadline is None:
             self._on_timeout = on_dump
             self.request_dump("timeout")
@@ -251,15 +251,16 @@ class MonitorServer:
         )
         if self._reason == "watch" and not hangs:
             return
+        folder, problem = "", ""
         try:
             folder = str(dump.write(result, self._launcher.relay.folder))
         except OSError as error:
-            folder = f"cannot be written: {error.strerror}"
+            problem = f"cannot be written: {error.strerror}"
         if self._on_timeout is not None:
             on_timeout, self._on_timeout = self._on_timeout, None
             on_timeout(result, folder)
         elif hangs:
-            self._report_hang(result, folder)
+            self._report_hang(result, folder or problem)
 
     def _report_hang(self, result: Dump, folder: str) -> None:
         assert self._watch is not None

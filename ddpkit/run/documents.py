@@ -54,6 +54,7 @@ def failure_document(failure: Failure) -> Document:
         "id": (diagnosis.id or None) if diagnosis else None,
         "whose": (diagnosis.whose or None) if diagnosis else None,
         "last_lines": list(failure.last_lines),
+        "early": list(failure.early),
     }
     names = ("log", "reason", "raised", "oom", "awaited", "dump", "seconds", "at")
     return {**first, **{name: getattr(failure, name) for name in names}}
