@@ -414,6 +414,42 @@ def inspected(folder: Path, given: Row, monkeypatch: pytest.MonkeyPatch) -> Node
     return Node(label="node1", target="node1", slots=given.slots, facts=known, inventory=told, isolated=given.isolated)
 
 
+def test_the_whole_output_of_a_real_h100() -> None:
+    """Driver 580.159.04, a virtual machine with one GPU. `make gpu` recorded it. Identities are changed."""
+    text = Path(__file__).with_name("nvidia_smi_h100.xml").read_text()
+    gpus = gpu_inventory.read_gpus(text)
+    assert not isinstance(gpus, str)
+    [found] = gpus
+    assert found["uuid"] == "GPU-00000000-1111-2222-3333-444444444444"
+    shown = {name: found[name] for name in gpu_inventory.FIELDS if name in found and name != "uuid"}
+    assert shown == {
+        "name": "NVIDIA H100 80GB HBM3",
+        "bus": "00000000:00:06.0",
+        "mode": "Default",
+        "persistence": "Enabled",
+        "mig": "Disabled",
+        "memory_used": "0 MiB",
+        "link_gen_max": "5",
+        "link_width": "16x",
+        "link_width_max": "16x",
+        "ecc": "Enabled",
+        "ecc_pending": "Enabled",
+        "remap_pending": "No",
+        "remap_failure": "No",
+        "retire_pending": "N/A",
+        "channel_repair": "No",
+        "core_repair": "No",
+        "unrepairable": "No",
+        "recovery": "None",
+        "fabric": "N/A",
+        "fabric_status": "N/A",
+        "fabric_health": "N/A",
+        "power_limit": "700.00 W",
+        "clock_limit": "1980 MHz",
+    }
+    assert (found["ecc_errors"], found["slow_because"], found["users"]) == (0, ["gpu_idle"], [])
+
+
 @pytest.mark.parametrize("name", [*HEALTHY, *FAULTS])
 def test_from_an_output_to_the_finding(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {**HEALTHY, **FAULTS}[name]
