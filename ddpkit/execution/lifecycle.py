@@ -48,6 +48,16 @@ def _words(failure: Failure | None) -> str | None:
     return verdict.verdict(failure, failure.diagnosis) if failure else None
 
 
+def _load_catalogue() -> None:
+    """Load it in a thread of its own. The diagnosis loads it again, and reports an error, where this one fails.
+
+    Two threads import the same modules. Python before 3.12 can raise KeyError in that
+    (https://github.com/python/cpython/issues/91351).
+    """
+    with suppress(Exception):
+        verdict.load_catalogue()
+
+
 def _rules(ready: Ready) -> record.Rules:
     settings = ready.settings
     return record.Rules(
@@ -125,7 +135,7 @@ class LiveRun:
     def _begin_diagnosis(self, failure: Failure) -> None:
         """Load the catalogue while the ranks end."""
         with suppress(RuntimeError):  # no more threads
-            threading.Thread(target=verdict.load_catalogue, name="ddpkit catalogue", daemon=True).start()
+            threading.Thread(target=_load_catalogue, name="ddpkit catalogue", daemon=True).start()
 
     def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
         """Run the plan once; a run with a record can repeat it."""

@@ -122,6 +122,30 @@ def test_no_screen_is_no_reason(where: str, script: SCRIPT, tmp_path: Path, clea
     assert sorted((record.parent / "rank_0.log").read_text().splitlines()) == ["err", "out"]
 
 
+FAILS_IN_A_THREAD = """
+import sys, threading
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "ddpkit.diagnosis.log_reader" and threading.current_thread() is not threading.main_thread():
+            sys.meta_path.remove(Finder)
+            raise KeyError(threading.get_ident())
+
+sys.meta_path.insert(0, Finder)
+"""
+
+
+def test_an_import_that_fails_beside_another_is_repeated(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """As Python before 3.12 fails now and then, where two threads import the same modules."""
+    script("raise RuntimeError('CUDA error: an illegal memory access was encountered')\n")
+    script(FAILS_IN_A_THREAD, "sitecustomize.py")
+    done = ddpkit("launch", "-n", "1", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "a kernel accessed memory outside of its bounds" in done.stderr
+    assert "KeyError" not in done.stderr
+
+
 def test_no_more_threads_is_said(tmp_path: Path, clean_environ: dict[str, str]) -> None:
     """As under a small `ulimit -u`, which root does not feel: no memory holds such a stack."""
     line = f"ulimit -s 100000000000 && exec {sys.executable} -m ddpkit launch -n 1 -- touch ran"
