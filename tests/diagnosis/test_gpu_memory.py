@@ -63,6 +63,16 @@ def test_memory_of_others(text: str, others: str) -> None:
     assert found.startswith(others) if others else not found
 
 
+def test_a_request_that_is_larger_than_the_gpu_is_no_sign_of_others() -> None:
+    """Seen on an H100 that eleven other processes used."""
+    text = (
+        "CUDA out of memory. Tried to allocate 128.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 69.74 GiB "
+    )
+    text += "is free. Process 784 has 8.16 GiB memory in use. " + OWN.format("1.16")
+    assert memory_of_others(text) == ""
+    assert memory_of_others(text.replace("128.00", "70.00")) == "process 784 has 8.16 GiB"
+
+
 def test_a_run_is_not_moved_to_another_host_for_it() -> None:
     """Ranks of one job that share a GPU would do so on each host."""
     line = f"[rank1]: torch.OutOfMemoryError: {HEAD}{TOTAL}Process 9 has 60.00 GiB memory in use. {OWN.format('18.9')}"
