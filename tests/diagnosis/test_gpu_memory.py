@@ -66,9 +66,7 @@ def test_memory_of_others(text: str, others: str) -> None:
 def test_a_request_that_is_larger_than_the_gpu_is_no_sign_of_others() -> None:
     """Seen on an H100 that eleven other processes used."""
     text = "CUDA out of memory. Tried to allocate 128.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which "
-        "CUDA out of memory. Tried to allocate 128.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 69.74 GiB "
-    )
-    text += "is free. Process 784 has 8.16 GiB memory in use. " + OWN.format("1.16")
+    text += "69.74 GiB is free. Process 784 has 8.16 GiB memory in use. " + OWN.format("1.16")
     assert memory_of_others(text) == ""
     assert memory_of_others(text.replace("128.00", "70.00")) == "process 784 has 8.16 GiB"
 
