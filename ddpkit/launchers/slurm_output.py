@@ -45,6 +45,7 @@ ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
 # Printed by a rank whose wait for other ranks took too long, before it ends.
 TIMED_OUT = re.compile(r"(.*)ddpkit: rank (\d+) timed out with (\w+) at (\d{1,11}\.?\d*)", re.DOTALL)
+MOST_SKEW = 300.0  # seconds between the clock of a node and that of the launcher
 # SLURM's own processes on a node, and its plug-ins, write to the outputs of a task. 26.05 prints a time, not a name.
 PLUGIN = re.compile(
     r"(slurmstepd|srun|pyxis)(?:-\S+)?: "
@@ -231,7 +232,8 @@ class SrunReader:
             self.begun.add((rank, number))
             return
         timeout = TIMED_OUT.fullmatch(text) if own else None
-        if timeout and int(timeout[2]) == rank:
+        # A script may print the log of an earlier run.
+        if timeout and int(timeout[2]) == rank and abs(time.time() - float(timeout[4])) < MOST_SKEW:
             if timeout[1]:
                 yield from self._of_rank(rank, number, timeout[1])
             yield from self._release(rank)
