@@ -9,7 +9,8 @@ from functools import lru_cache
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]")
 MAX_LINE = 8192  # characters of a line that are looked at
 
-# Each takes one label off the front. Named groups: rank, local (rank on its host), host, agent, when.
+# Each takes one label off the front. Named groups: rank, local (rank on its host), host, agent, when; task, which is the
+# rank unless the task is a launcher; own, the rank that the process itself prints.
 # After a time stands one space at most: the others belong to the line, for example to a traceback.
 _TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _LEVEL = r"(?:ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG)"
@@ -19,14 +20,14 @@ _LABELS = [
         r"\[(?P<rank>\d+) (?P<host>[^\s\]]+)\] ",  # ddpkit
         r"\[(?P<agent>ddpkit)\] ",
         r"\[(?P<agent>torchrun|preload|container|legacy|srun) (?P<host>[^\s\]]+)\] ",
-        r"\[rank(?P<rank>\d+)\]: ?",  # torch, and torchrun --tee with TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
+        r"\[rank(?P<own>\d+)\]: ?",  # torch, and torchrun --tee with TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
         r"\[(?P<role>[A-Za-z_]\w*?)(?P<local>\d+)\]: ?",  # torchrun --tee
         r"\[rank:? ?(?P<rank>\d+)\] ?",  # Lightning
         r"\[Rank (?P<rank>\d+)\]:? ",
         r"(?:[0-9a-f]{6,40} )?\[rank=(?P<rank>\d+)\] (?:\|\| ?)?",  # Determined
         r"[Rr]ank:? ?(?P<rank>\d+)[:|] ",
         r"\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun, Horovod, SageMaker
-        r" *(?P<rank>\d+): ",  # srun --label
+        r" *(?P<task>\d+): ",  # srun --label
         r"\[\d{1,6}\] (?=\[rank\d+\]:)",  # a number of the line, in some viewers
         r"\[(?P<rank>\d{1,4})\] (?!(?:\S+:\d+ (?:\(\w+\) )?)?NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
         r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot
@@ -129,7 +130,7 @@ def visible_line(line: str) -> str:
 
 def split_prefix(line: str) -> PrefixedLine:
     """Take all prefixes off the front of a line."""
-    rank = local = None
+    rank = local = task = own = None
     host = agent = ""
     when = None
     more = True
@@ -143,6 +144,8 @@ def split_prefix(line: str) -> PrefixedLine:
             if groups.get("role") and groups["role"].lower() in ("errno", "error", "gpu", "step", "epoch"):
                 continue
             rank = int(groups["rank"]) if groups.get("rank") and rank is None else rank
+            task = int(groups["task"]) if groups.get("task") and task is None else task
+            own = int(groups["own"]) if groups.get("own") and own is None else own
             local = int(groups["local"]) if groups.get("local") and local is None else local
             host = host or groups.get("host") or ""
             agent = agent or groups.get("agent") or ""
@@ -152,6 +155,8 @@ def split_prefix(line: str) -> PrefixedLine:
                 line = _LAST_CELL.sub("", line)
             more = True
             break
+    if rank is None:
+        rank = own if own is not None else task if local is None else None
     return PrefixedLine(speaker=Speaker(rank=rank, host=host, local=local, agent=agent), when=when, text=line)
 
 

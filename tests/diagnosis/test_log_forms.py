@@ -64,6 +64,8 @@ LABELS: dict[str, tuple[Callable[[str, int], str], int | None, str]] = {
     "torchx": (lambda line, n: f"trainer/0 {line}", None, "trainer/0"),
     "journal": (lambda line, n: f"May 01 10:00:0{n} node7 train[4711]: {line}", None, "node7"),
     "srun and time": (lambda line, n: f"2024-05-01T10:00:0{n}Z  3: {line}", 3, ""),
+    "srun and torch": (lambda line, n: f" 7: [rank80]: {line}", 80, ""),
+    "srun and torchrun": (lambda line, n: f" 7: [default1]: {line}", None, ""),
     "unknown label": (lambda line, n: f"job-17 seq={n} {line}", None, ""),
 }
 

@@ -448,6 +448,7 @@ ENTRIES = (
             r"Error: No valid data found in (?P<path>[\w.-]+?)\.?$",
             r"Error: Found 0 images in subfolders of (?P<path>\S+?)\. ",
             r"Error: .*No labels found in (?P<path>[^,\s]+)",
+            r"FileNotFoundError: .*Error loading data from (?P<path>[^,\s]+)",
         ),
         cause="the data set is empty on this rank: its path or pattern matches no file, a filter removed all samples, or "
         "there are fewer shards than ranks",
@@ -585,8 +586,9 @@ ENTRIES = (
             r"checkpoint being loaded used a DP world size of (?P<saved>\d+) but the current world size is (?P<now>\d+)",
             r"value from checkpoint \((?P<saved>\S+)\) is not equal to the input argument value \((?P<now>\S+?)\)",
             r"checkpoint (?:was saved|was created) with (?:world[_ ]size|tensor model parallel size|\w+ ranks)\D*(?P<saved>\d+)",
+            r"dp_degree is inconsistent before and after checkpoint",
         ),
-        cause="the checkpoint was saved with {saved} ranks or another parallel layout[, and this run has "
+        cause="the checkpoint was saved with {saved|another number of} ranks or another parallel layout[, and this run has "
         "{now}]. Its optimizer states are split for the old number",
         probe="ls CHECKPOINT; echo $WORLD_SIZE",
         fix="start the same number of ranks, convert to a universal checkpoint (DeepSpeed: "

@@ -136,7 +136,6 @@ ENTRIES = (
             r"\bSignal: Aborted \(6\)",
             r"(?:process (?P<rank>\d+) )?terminated with signal SIGABRT",
             r"died with <Signals\.SIGABRT: 6>",
-            r"is killed by signal: Aborted",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Aborted",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code 134\b",
             r"(?:(?P<host>[\w.-]+): )?\brank (?P<rank>\d+) died from signal 6\b",

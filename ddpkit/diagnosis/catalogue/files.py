@@ -49,11 +49,15 @@ ENTRIES = (
         id="checkpoint-not-written",
         title="PytorchStreamWriter failed writing file data/807: file write failed",
         kind="generic",
-        patterns=(r"PytorchStreamWriter failed writing file (?P<path>\S+?):? ",),
-        cause="torch could not write a checkpoint to its end: the disk is full, a quota is used up, or the file system does "
-        "not answer",
-        probe="df -h; df -i; quota -s, for the directory of the checkpoint",
-        fix="free space or use another disk, and delete the incomplete checkpoint before a restart loads it",
+        patterns=(
+            r"PytorchStreamWriter failed writing file (?P<path>\S+?):? ",
+            r"RuntimeError: File (?P<path>\S+) cannot be opened\.?$",
+        ),
+        cause="torch could not write {path|a checkpoint} to its end. The disk is full, a quota is used up, the file system does "
+        "not answer, or the directory does not exist or is not writable",
+        probe="df -h; df -i; quota -s; ls -ld, for the directory of the checkpoint",
+        fix="free space or use another disk, and delete the incomplete checkpoint before a restart loads it. Create the "
+        "directory first: os.makedirs(path, exist_ok=True)",
         link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
     Entry(
@@ -277,13 +281,14 @@ ENTRIES = (
         kind="generic",
         patterns=(
             r"DataLoader worker \(pid\(s\) (?P<pid>[\d, ]+)\) exited unexpectedly",
-            r"DataLoader worker \(pid \d+\) is killed by signal: (?!Bus|Killed|Segm|Abort|Term)",
+            r"DataLoader worker \(pid \d+\) is killed by signal: (?!Bus|Killed|Segm|Term)",
             r"DataLoader worker \(pid \d+\) exited unexpectedly with exit code",
         ),
         cause="a DataLoader worker ended. Its own error is above this line, or the kernel killed it because memory was "
-        "full",
+        "full. One that aborted did so in compiled code: a decoder, OpenCV, or a fork after threads had started",
         probe="dmesg -T | grep -i 'killed process'; repeat with num_workers=0",
-        fix="run with num_workers=0 to see the error itself. If the worker was killed, use fewer workers",
+        fix="run with num_workers=0 to see the error itself. If the worker was killed, use fewer workers. If it aborted, try "
+        "multiprocessing_context='spawn', and cv2.setNumThreads(0) where OpenCV is used",
         link="https://docs.pytorch.org/docs/stable/data.html",
     ),
     Entry(
@@ -567,5 +572,38 @@ ENTRIES = (
         fix="compare these names with those of the model and the optimizer. Resume with the versions and the wrapper of the run that "
         "saved, or load the model alone and begin with a new optimizer",
         link="https://github.com/huggingface/accelerate/issues/3896",
+    ),
+    Entry(
+        id="composer-signal-file",
+        title="No such file or directory: '._signal_file_node0_QVBHXW'",
+        patterns=(
+            r"No such file or directory: '(?P<path>[^']*\._signal_file_node\d+_\w+)'",
+            r"No such file or directory: '(?P<path>[^']*\.node_\d+_local_rank0_completed\w*)'",
+        ),
+        explains=("file-missing",),
+        cause="composer's ranks wait for a file that local rank 0 of each node writes and then deletes. Another node with the same "
+        "NODE_RANK deleted it, or the shared file system shows it late",
+        probe="on each node: echo $NODE_RANK $LOCAL_RANK; df -T .",
+        fix="give each node its own NODE_RANK (composer --node_rank N), and start in a directory on a local disk of the node. Then "
+        "start again",
+        link="https://github.com/mosaicml/llm-foundry/issues/1848",
+    ),
+    Entry(
+        id="dataloader-thread-lost-worker",
+        kind="hint",
+        title="ConnectionResetError or EOFError in _pin_memory_loop or rebuild_storage_fd",
+        patterns=(
+            r"\[Errno 32\] Broken pipe",
+            r"ConnectionResetError: \[Errno 104\]",
+            r"ConnectionRefusedError: \[Errno 111\] Connection refused",
+            r"(?:^|[\]:] )\bEOFError$",
+        ),
+        needs=r"in _pin_memory_loop|in rebuild_storage_fd|in _shutdown_workers",
+        cause="a thread of the DataLoader read from a worker that had ended. At the end of a run or of a loop that stops early, this "
+        "is harmless. Otherwise a worker died",
+        probe="does the log continue? If not: the lines above, and dmesg -T | grep -i 'killed process'",
+        fix="if training continues, nothing. To avoid it: persistent_workers=True, or del the iterator before the end. If it ends "
+        "here: num_workers=0 shows a worker's error, and fewer workers need less memory",
+        link="https://github.com/pytorch/pytorch/issues/9127",
     ),
 )

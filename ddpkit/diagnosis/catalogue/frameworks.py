@@ -158,7 +158,8 @@ ENTRIES = (
         "reference or reward model) was prepared as a model to train",
         probe="print(sum(p.requires_grad for p in model.parameters())); grep -n optimizer of the configuration",
         fix="pass an optimizer, or set one in the configuration. Unfreeze parameters or add an adapter. Prepare a frozen model "
-        "with a configuration of its own, and call it only under no_grad",
+        "with a configuration of its own, and call it only under no_grad. With DummyOptim, also start the script with torchrun, "
+        "deepspeed or accelerate launch: without a launcher, no engine is made",
         link="https://github.com/hiyouga/LLaMA-Factory/issues/2546",
     ),
     Entry(
@@ -431,6 +432,7 @@ ENTRIES = (
             r"DeepSpeed is not compatible with MP\. n_gpu: \d+, local_world_size: 1",
             r"Please launch distributed training with `llamafactory-cli` or `torchrun`",
             r"DeepSpeed requires the LOCAL_RANK environment variable",
+            r"Using fsdp only works in distributed training",
         ),
         cause="the program was started as one process without a launcher, and needs one: it found no RANK and WORLD_SIZE",
         probe="env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK)='",
@@ -1067,6 +1069,7 @@ ENTRIES = (
             r"but you didn't pass an `?(?P<what>eval_dataset)",
             r"cannot be used as is for training: it only computes hidden states and does not accept any (?P<what>labels)",
             r"does not implement __len__, .*(?P<what>max_steps) has to be specified",
+            r"(?P<what>max_steps) must be set to a positive value if dataloader does not have a length",
             r"multiple optimizers is only supported with (?P<what>manual optimization)",
         ),
         cause="the Trainer needs {what}, and the script does not give it. A method of a similar name, or a data module that was not "
@@ -1203,5 +1206,42 @@ ENTRIES = (
         fix="use each parameter in every step, or freeze it (requires_grad_(False)) before the model is wrapped. Otherwise leave "
         "out --overlap-grad-reduce and --overlap-param-gather",
         link="https://github.com/NVIDIA/Megatron-LM/issues/1150",
+    ),
+    Entry(
+        id="fsdp-one-rank",
+        title="NotImplementedError: offload_to_cpu=True and NO_SHARD is not supported yet",
+        patterns=(r"offload_to_cpu=True and NO_SHARD is not supported yet",),
+        cause="FSDP does not shard this model: it has one rank only, or NO_SHARD was chosen. Then it cannot offload the weights to "
+        "the CPU, as the saving of a full state dict asks",
+        probe="echo $WORLD_SIZE; grep -rn 'sharding_strategy' of the configuration",
+        fix="start two ranks or more, or use DDP for one GPU. To save without a shard: "
+        "FullStateDictConfig(offload_to_cpu=False), or state_dict_type='sharded'",
+        link="https://github.com/ray-project/ray/issues/37317",
+    ),
+    Entry(
+        id="megatron-shard-missing",
+        title="CheckpointingException: Object shard ... not found; Unexpected keys (not found in the checkpoint)",
+        patterns=(
+            r"CheckpointingException: Object shard (?P<path>\S+) not found",
+            r"CheckpointingException: (?P<path>Unexpected keys|Some keys found) .*sharded state dict",
+        ),
+        explains=("file-missing",),
+        cause="the checkpoint and the model of this run do not have the same parts[: {path}]. It was saved with other parallel "
+        "sizes or versions (Megatron, Transformer Engine), for another model, or its saving was cut off",
+        probe="ls the checkpoint; grep -rnE 'parallel_size|ckpt_format' of both runs",
+        fix="resume with the versions and parallel sizes of the run that saved. To load the weights alone: --finetune, or "
+        "--no-load-optim --no-load-rng. To list and skip the parts that differ: --dist-ckpt-strictness log_all",
+        link="https://github.com/NVIDIA-NeMo/Speech/issues/8785",
+    ),
+    Entry(
+        id="megatron-optimizer-format",
+        title="CheckpointingException: ShardedTensor.flattened_range is not supported",
+        patterns=(r"ShardedTensor\.flattened_range is not supported",),
+        cause="the program saves or loads the distributed optimizer in a format that this megatron-core no longer has. Since "
+        "0.16, it refuses the older default (fully_sharded_model_space)",
+        probe="pip show megatron-core",
+        fix="upgrade the framework that calls it, or pass metadata={'distrib_optim_sharding_type': 'dp_reshardable'} to "
+        "optimizer.sharded_state_dict(). Otherwise: pip install 'megatron-core<0.16'",
+        link="https://github.com/areal-project/AReaL/issues/1341",
     ),
 )

@@ -48,11 +48,12 @@ ENTRIES = (
             r"local_world_size \(\d+\) must be less than or equal to the number of visible devices",
             r"assert [\w.]*(?:gpu|nproc)\w* <= (?:torch\.cuda\.device_count|get_num_devices)\(\)",
             r"assert torch\.cuda\.device_count\(\) >=? [\w.]*(?i:local_rank)",
+            r"world size is \d+ but have \d+ available devices",
         ),
         cause="the script requests more GPUs than this rank sees, or more ranks were started than there are GPUs",
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
         fix="request the GPUs that exist (Lightning: devices='auto'; torchrun: --nproc-per-node), or give the job more (SLURM: "
-        "--gpus-per-node)",
+        "--gpus-per-node). Start fairseq on several nodes with torchrun, or with --distributed-port and a task for each GPU",
         link="https://lightning.ai/docs/pytorch/stable/accelerators/gpu_basic.html",
     ),
     Entry(

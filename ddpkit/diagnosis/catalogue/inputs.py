@@ -172,7 +172,7 @@ ENTRIES = (
             r"retrieval incomplete: got only (?P<got>\d+) out of (?P<wanted>\d+)",
             r"Consistency check failed: file should be of size (?P<wanted>\d+) but has size (?P<got>\d+)",
             r"(?:ChunkedEncodingError|ProtocolError): .*Connection broken: IncompleteRead",
-            r"Data processing error: CAS service error",
+            r"Data processing error: .*\bCAS\b",
             r"NonMatchingChecksumError: ",
             r"NonMatchingSplitsSizesError: ",
             r"ExpectedMoreSplitsError: ",
@@ -243,7 +243,7 @@ ENTRIES = (
             r"BadGzipFile: (?P<reason>.+)",
             r"zlib\.error: (?P<reason>.+)",
             r"(?P<reason>Index file) doesn't match expected format",
-            r"ArrowInvalid: (?P<reason>Parquet magic bytes not found in footer)",
+            r"ArrowInvalid: (?:.*: )?(?P<reason>Parquet magic bytes not found in footer)",
             r"Couldn't deserialize thrift: (?P<reason>.*)",
             r"Unable to (?:synchronously )?open file \((?P<reason>truncated file|file signature not found|bad object header)",
             r"Can't (?:synchronously )?read data \((?P<reason>[^)]*)",
@@ -277,6 +277,8 @@ ENTRIES = (
             r"DecompressionBombError: (?P<path>Image size .*)",
             r"error: \(-215:Assertion failed\) !(?:_?src|ssize|buf|_?img|image)\.empty\(\)",
             r"Could not push packet to decoder: (?P<path>.*)",
+            r"SyntaxError: (?P<path>broken PNG file.*)",
+            r"InvalidDataError: \[Errno \d+\] Invalid data found when processing input(?:; last error log: .*|: '(?P<path>[^']+)'.*)?",
         ),
         cause="an image, video or sound of the data set cannot be decoded[: {path}]. It is damaged or cut off, or no such "
         "file (a `._` file of macOS, a page of a server)",
@@ -346,12 +348,16 @@ ENTRIES = (
             r"add an explicit nodesplitter to your input pipeline",
             r"input pipeline needs to be reconfigured for multinode training",
             r"perhaps you have fewer shards than workers",
+            r"IndexError: list index out of range$",
+            r"Cannot (?:split an iterable dataset|iterate) with .*some nodes would not be assigned any shard",
         ),
-        cause="webdataset does not know how to split its shards among the ranks, or it has fewer shards than ranks times "
-        "workers",
+        needs=r"nodesplitter|reconfigured for multinode|fewer shards than workers|some nodes would not be assigned"
+        r"|_get_pipeline_from_tar\(tar_paths\[0\]",
+        cause="the data set does not know how to split its shards (files) among the ranks, or it has fewer shards than ranks "
+        "times workers",
         probe="count the shards; WORLD_SIZE times num_workers",
         fix="WebDataset(urls, nodesplitter=wds.split_by_node), with at least one shard for each worker of each rank. Or set "
-        "resampled=True, fewer workers, or empty_check=False",
+        "resampled=True, fewer workers, or empty_check=False. With load_dataset(streaming=True): more and smaller files",
         link="https://github.com/webdataset/webdataset/issues/178",
     ),
     Entry(
@@ -438,6 +444,8 @@ ENTRIES = (
             r"(?:Connect|Read) timeout on endpoint URL: \"(?P<url>[^\"]+)\"",
             r"An error occurred \((?P<code>SlowDown|RequestTimeout|ServiceUnavailable|InternalError|50\d)\) when calling the \w+ operation",
             r"fsspec\.exceptions\.FSTimeoutError",
+            r"OSError: (?:.*: )?AWS Error (?P<code>NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|REQUEST_TIMEOUT|INTERNAL_FAILURE)\b",
+            r"\baiohttp\.client_exceptions\.(?:ServerDisconnected|ClientPayload|ServerTimeout|ClientOS)Error",
         ),
         cause="the cloud's storage did not answer in time[: {url}], or refuses so many requests at once[ ({code})]. Compute nodes "
         "often have no way to it, and all workers of all ranks ask at the same time",
@@ -445,5 +453,85 @@ ENTRIES = (
         fix="copy the data to a local or shared disk before the run. Otherwise: fewer workers, larger shards, and "
         "AWS_RETRY_MODE=adaptive AWS_MAX_ATTEMPTS=10. In a private network, a VPC endpoint for the storage or a proxy",
         link="https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html",
+    ),
+    Entry(
+        id="annotation-format",
+        title="Annotation must have data_list and metainfo keys; annotation file format <class 'list'> not supported",
+        patterns=(
+            r"Annotation must have data_list and metainfo keys",
+            r"annotations loaded from annotation file should be a dict, but got",
+            r"annotation file format <class '[\w.]+'> not supported",
+        ),
+        cause="the annotation file has another form than the class of the data set reads. It is of another format (COCO, VOC, an "
+        "older version of the toolbox), or of another data set",
+        probe="python -c 'import json,sys; d = json.load(open(sys.argv[1])); print(type(d), list(d)[:9])' FILE",
+        fix="set the data set's type to that of the file (CocoDataset for COCO's json), or convert the file with the toolbox's "
+        "tools/dataset_converters. MMEngine's own form is a dict with metainfo and data_list",
+        link="https://mmengine.readthedocs.io/en/latest/advanced_tutorials/basedataset.html",
+    ),
+    Entry(
+        id="directory-for-file",
+        doubtful=True,
+        title="IsADirectoryError: [Errno 21] Is a directory; NotADirectoryError: [Errno 20] Not a directory",
+        patterns=(
+            r"IsADirectoryError: \[Errno 21\] Is a directory: '(?P<path>[^']*)'",
+            r"NotADirectoryError: \[Errno 20\] Not a directory: '(?P<path>[^']*)'",
+            r"IsADirectoryError: The checkpoint path exists and is a directory: (?P<path>\S+)",
+        ),
+        cause="{path} is a directory where the program opens a file, or the other way round. A checkpoint of DeepSpeed, FSDP or "
+        "torch.distributed.checkpoint is a directory; torch.load reads a file",
+        probe="ls -ld {path}; ls {path}",
+        fix="pass the file in it, or load the directory with what saved it (DeepSpeed: load_checkpoint, Lightning: the same strategy). "
+        "For one file of weights: zero_to_fp32.py, or `python -m torch.distributed.checkpoint.format_utils dcp_to_torch`",
+        link="https://github.com/Lightning-AI/lightning-thunder/issues/1942",
+    ),
+    Entry(
+        id="checkpoint-part-elsewhere",
+        title="No such file or directory: '.../random_states_1.pkl'; KeyError: 'step' in load_state",
+        patterns=(
+            r"No such file or directory: '(?P<path>[^']*random_states_\d+\.pkl)'",
+            r"No such file or directory: '(?P<path>[^']*/(?:pytorch_model_fsdp|optimizer)(?:_\d+)?\.bin)'",
+            r"No such file or directory: '(?P<path>[^']*epoch=[^']*\.ckpt)'",
+            r"KeyError: 'step'$",
+        ),
+        needs=r"No such file or directory: '(?P=path)'|override_attributes\[.step.\]",
+        explains=("file-missing",),
+        cause="this rank does not find its part of the checkpoint[, {path}]. Rank 0 alone wrote it, on the disk of its node; fewer "
+        "ranks saved it; or each rank has an output directory of its own (a time stamp, Hydra)",
+        probe="on each node: ls -l {path|CHECKPOINT}, and its directory; df -T .",
+        fix="save to a file system that all nodes share, in a directory with one name on all ranks. Start as many ranks as saved. "
+        "In accelerate, call save_state on every rank. Load the best checkpoint after a barrier",
+        link="https://github.com/huggingface/diffusers/issues/2091",
+    ),
+    Entry(
+        id="indexed-data-missing",
+        title="No such file or directory: '..._doc_idx.npy'; Dataset does not exist: /data/subset-01",
+        patterns=(
+            r"No such file or directory: '(?P<path>[^']*[-_](?:doc|sample|shuffle|document)_(?:idx|index)\.npy)'",
+            r"AttributeError: 'NoneType' object has no attribute 'sizes'$",
+        ),
+        needs=r"No such file or directory: '(?P=path)'|Dataset does not exist: ",
+        context=r"Dataset does not exist: (?P<path>\S+)$",
+        explains=("file-missing",),
+        cause="Megatron's indexed data set, or its index, is not on this host[: {path}]. Rank 0 builds the index; other nodes need it "
+        "on a shared disk. A prefix is wrong where PREFIX.bin and PREFIX.idx do not exist",
+        probe="on each node: ls -l {path}*; df -T of its directory",
+        fix="put the data and its index (--data-cache-path) on a file system that all nodes share. Give --data-path without .bin "
+        "and .idx. To build the index first: start once on one node",
+        link="https://github.com/deepspeedai/Megatron-DeepSpeed/issues/356",
+    ),
+    Entry(
+        id="iterable-without-length",
+        title="TypeError: object of type 'IterableDataset' has no len(); does not provide `__len__` method",
+        patterns=(
+            r"TypeError: object of type '\w*Iterable\w*' has no len\(\)",
+            r"sampler in your DataLoader which does not provide (?:finite )?`__len__` method",
+        ),
+        cause="an iterable data set or its sampler has no length, and the program asks for one, to count the steps or to share the "
+        "samples among ranks",
+        probe="grep -rn 'len(' of the code in the traceback",
+        fix="give the number of steps: max_steps (transformers), limit_train_batches and max_steps (Lightning, NeMo). For Lightning "
+        "also use_distributed_sampler=False. Or define __len__ in the data set",
+        link="https://github.com/NVIDIA-NeMo/Speech/issues/12093",
     ),
 )

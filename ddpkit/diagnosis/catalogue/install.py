@@ -201,7 +201,9 @@ ENTRIES = (
     Entry(
         id="extension-not-built",
         title="ImportError: .../torch_extensions/.../cpu_adam.so: cannot open shared object file",
-        patterns=(r"ImportError: \S*/torch_extensions/(?P<path>\S+\.so): cannot open shared object file",),
+        patterns=(
+            r"ImportError: \S*/(?:torch_extensions|fused_kernels)/(?P<path>\S+\.so): cannot open shared object file",
+        ),
         explains=(
             "library-missing",
             "extension-build-failed",
@@ -209,7 +211,7 @@ ENTRIES = (
         cause="a compiled extension is not in its cache: its build failed or was interrupted, on this rank or "
         "on another one that shares the cache",
         probe="ls -l ~/.cache/torch_extensions/*; the compiler's error is above, or in another rank's output",
-        fix="delete the cache (rm -rf ~/.cache/torch_extensions), and build once on one rank before the run "
+        fix="delete the cache (rm -rf ~/.cache/torch_extensions; Megatron: megatron/fused_kernels/build), and build once on one rank before the run "
         "(DeepSpeed: DS_BUILD_OPS=1 pip install deepspeed). Use one TORCH_EXTENSIONS_DIR for each node",
         link="https://github.com/deepspeedai/DeepSpeed/issues/1687",
     ),
@@ -536,12 +538,13 @@ ENTRIES = (
             r"No module named '(?P<module>amp_C|apex|apex\.[\w.]+|syncbn|fused_\w+_cuda|scaled_\w+softmax_cuda)'",
             r"APEX and CUDA required for fused optimizers",
             r"apex\.optimizers\.\w+ requires cuda extensions",
+            r"cannot import name 'amp' from 'apex'",
             r"'NoneType' object has no attribute '(?P<call>initialize|scale_loss|master_params)'$",
             r"cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid\.session'",
         ),
         needs=r"(?i)no module named|apex|UnencryptedCookie|\bamp\.(?P=call)\(",
-        cause="NVIDIA's apex is not installed, or it was installed without its CUDA extensions. `pip install apex` is no "
-        "help: on PyPI, that name is another package",
+        cause="NVIDIA's apex is not installed, was installed without its CUDA extensions, or is so new that it has no amp. "
+        "`pip install apex` is no help: on PyPI, that name is another package",
         probe="pip show apex; python -c 'import amp_C, fused_layer_norm_cuda'; nvcc --version",
         fix="use torch's own: optim='adamw_torch', torch.nn.LayerNorm, torch.amp. Or uninstall apex, and build it from "
         "https://github.com/NVIDIA/apex with --cpp_ext and --cuda_ext, with the CUDA toolkit of torch's version",

@@ -196,10 +196,10 @@ ENTRIES = (
             r"\bhttpx\.(?:ConnectError|ConnectTimeout|ReadTimeout|ProxyError)\b",
         ),
         explains=("model-files-missing", "dataset-not-found"),
-        cause="this host cannot reach {host|the server}. Compute nodes often have no internet access",
+        cause="this host cannot reach {host|the server}, or gets no answer in time. Compute nodes often have no internet access",
         probe="on that node: curl -sSI https://{host|huggingface.co}",
         fix="download it on the login node into a shared cache: `HF_HOME=/shared/hf huggingface-cli download NAME`. "
-        "Then export HF_HOME=/shared/hf HF_HUB_OFFLINE=1",
+        "Then export HF_HOME=/shared/hf HF_HUB_OFFLINE=1. With a slow way to it: HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60",
         link="https://huggingface.co/docs/transformers/installation#offline-mode",
     ),
     Entry(
@@ -224,12 +224,13 @@ ENTRIES = (
     Entry(
         id="hub-rate-limit",
         doubtful=True,
-        explains=("hub-unreachable",),
+        explains=("hub-unreachable", "download-incomplete"),
         title="429 Client Error: Too Many Requests",
         patterns=(
             r"429 Client Error",
             r"HTTP Error 429 thrown while requesting",
             r"Too Many Requests for url",
+            r"\(429 Too Many Requests\)",
         ),
         cause="the server rejects requests: too many came from this address or account in a short time. Usual: each rank "
         "downloads on its own",

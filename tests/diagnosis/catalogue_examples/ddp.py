@@ -703,6 +703,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: the checkpoint was saved with world_size 8",
             "accelerate 0.26, documented",
         ),
+        (
+            "AssertionError: dp_degree is inconsistent before and after checkpoint, dataloader resharding is not supported yet.",
+            "torchtitan 0.3, source",
+        ),
     ),
     "ddp-sizes-lost": (
         (
@@ -940,6 +944,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: train: No labels found in /data/labels.cache. See https://docs.ultralytics.com/datasets for dataset formatting guidance.",
             "ultralytics, source",
         ),
+        ("FileNotFoundError: train: Error loading data from /data/coco/train2017.txt", "ultralytics 8.4, source"),
     ),
     "dtensor-mixed": (
         (

@@ -269,7 +269,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGABRT: 6>.",
             "Python 3.11, run",
         ),
-        ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Aborted. ", "torch 2.13, source"),
         ("srun: error: node1: task 0: Aborted", "Slurm 22.05, run"),
         (
             "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 6 (Aborted).",

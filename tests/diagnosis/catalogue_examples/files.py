@@ -185,6 +185,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace.",
             "torch 2.13, run",
         ),
+        (
+            "RuntimeError: DataLoader worker (pid 801) is killed by signal: Aborted. ",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/19302",
+        ),
     ),
     "dataloader-timeout": (("RuntimeError: DataLoader timed out after 60 seconds", "torch 2.13, source"),),
     "cannot-pickle": (
@@ -360,6 +364,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: [enforce fail at inline_container.cc:471] . PytorchStreamWriter failed writing file data/807: file write failed",
             "torch 2.1, source",
         ),
+        (
+            "RuntimeError: File my_out/checkpoints/checkpoint_0.pt cannot be opened.",
+            "https://github.com/Sachini/ronin/issues/51",
+        ),
     ),
     "home-not-writable": (
         (
@@ -471,6 +479,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "/torch/distributed/checkpoint/utils.py: TypeError: cannot pickle code objects",
             "https://github.com/huggingface/accelerate/issues/3896",
+        ),
+    ),
+    "composer-signal-file": (
+        (
+            "[rank0]: FileNotFoundError: [Errno 2] No such file or directory: '._signal_file_node0_QVBHXW'",
+            "https://github.com/mosaicml/llm-foundry/issues/1848",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/my-copy/.node_0_local_rank0_completed'",
+            "llm-foundry 0.22, source",
+        ),
+    ),
+    "dataloader-thread-lost-worker": (
+        (
+            '  File "/opt/conda/lib/python3.10/site-packages/torch/utils/data/_utils/pin_memory.py", line 51, in _pin_memory_loop\nConnectionResetError: [Errno 104] Connection reset by peer',
+            "https://github.com/ultralytics/ultralytics/issues/2525",
+        ),
+        (
+            '  File "/opt/conda/lib/python3.10/site-packages/torch/utils/data/_utils/pin_memory.py", line 51, in _pin_memory_loop\n[rank0]: EOFError',
+            "https://github.com/pytorch/pytorch/issues/28950",
+        ),
+        (
+            '  File "/opt/conda/lib/python3.8/site-packages/torch/multiprocessing/reductions.py", line 282, in rebuild_storage_fd\nConnectionRefusedError: [Errno 111] Connection refused',
+            "Python 3.8, unverified",
+        ),
+        (
+            '  File "/opt/conda/lib/python3.8/site-packages/torch/utils/data/dataloader.py", line 399, in _shutdown_workers\nBrokenPipeError: [Errno 32] Broken pipe',
+            "Python 3.8, unverified",
         ),
     ),
 }

@@ -333,6 +333,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: DeepSpeed requires the LOCAL_RANK environment variable, it is set by the deepspeed launcher, deepspeed.init_distributed, or the torch's launcher. If using a different launcher please ensure LOCAL_RANK is set prior to initializing deepspeed.",
             "DeepSpeed 0.19, source",
         ),
+        ("ValueError: Using fsdp only works in distributed training.", "transformers 5.24, source"),
     ),
     "config-value-invalid": (
         (
@@ -923,6 +924,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Training with multiple optimizers is only supported with manual optimization. Set `self.automatic_optimization = False`, then access your optimizers in `training_step` with `opt1, opt2, ... = self.optimizers()`.",
             "Lightning 2.6, source",
         ),
+        (
+            "ValueError: args.max_steps must be set to a positive value if dataloader does not have a length, was -1",
+            "transformers 5.24, source",
+        ),
     ),
     "cleanup-hides-error": (
         (
@@ -998,6 +1003,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: Found 3 out of 7 parameters that are ready for reduce-scatter/all-reduce, but the pipeline is being reset.",
             "Megatron-Core 0.16, source",
+        ),
+    ),
+    "fsdp-one-rank": (
+        ("NotImplementedError: offload_to_cpu=True and NO_SHARD is not supported yet", "torch 2.13, source"),
+    ),
+    "megatron-shard-missing": (
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Object shard /ckpt/iter_0000100/optimizer.state/shard_0_1.pt not found",
+            "megatron-core 0.16, source",
+        ),
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Unexpected keys (not found in the checkpoint) encountered in the provided sharded state dict. ",
+            "megatron-core 0.16, source",
+        ),
+    ),
+    "megatron-optimizer-format": (
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: ShardedTensor.flattened_range is not supported.",
+            "megatron-core 0.16, source",
         ),
     ),
 }

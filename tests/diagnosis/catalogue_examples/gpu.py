@@ -57,6 +57,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "    assert num_gpu <= get_num_devices()",
             "https://github.com/Megvii-BaseDetection/YOLOX/issues/785",
         ),
+        (
+            "AssertionError: world size is 32 but have 4 available devices",
+            "https://github.com/facebookresearch/fairseq/issues/4051",
+        ),
     ),
     "gpus-isolated": (
         (

@@ -413,6 +413,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: This file contains pickled (object) data. If you trust the file you can load it unsafely using the `allow_pickle=` keyword argument or `pickle.load()`.",
             "NumPy 2.4, source",
         ),
+        (
+            "pyarrow.lib.ArrowInvalid: Could not open Parquet input source 'x.parquet': Parquet magic bytes not found in footer. Either the file is corrupted or this is not a parquet file.",
+            "pyarrow 26.0, run",
+        ),
     ),
     "image-broken": (
         (
@@ -446,6 +450,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Could not push packet to decoder: Invalid data found when processing input",
             "https://github.com/meta-pytorch/torchcodec/issues/766",
+        ),
+        ("SyntaxError: broken PNG file (chunk b'\\x00\\x00\\x00\\x00')", "Pillow 13.0, run"),
+        (
+            "av.error.InvalidDataError: [Errno 1094995529] Invalid data found when processing input: 'x.mp4'",
+            "PyAV 18.1, run",
         ),
     ),
     "samples-differ": (
@@ -522,6 +531,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: No samples found in dataset; perhaps you have fewer shards than workers.",
             "webdataset 0.2, source",
         ),
+        (
+            "[rank9]: pipeline = self._get_pipeline_from_tar(tar_paths[0], tar_iterators[0])\n[rank9]: IndexError: list index out of range",
+            "https://github.com/huggingface/datasets/issues/8201",
+        ),
+        (
+            "ValueError: Cannot split an iterable dataset with num_shards=3 across world_size=8 nodes with strategy='shards' because some nodes would not be assigned any shard.",
+            "datasets 5.2, source",
+        ),
+        (
+            "ValueError: Cannot iterate with strategy='shards': the dataset now has num_shards=3, which is lower than world_size=8, so some nodes would not be assigned any shard.",
+            "datasets 5.2, source",
+        ),
     ),
     "cloud-credentials": (
         (
@@ -595,5 +616,72 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "botocore 1.44, source",
         ),
         ("fsspec.exceptions.FSTimeoutError", "fsspec 2024.2, unverified"),
+        (
+            "OSError: AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 28, Timeout was reached",
+            "https://github.com/ray-project/ray/issues/43803",
+        ),
+        ("aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected", "aiohttp, documented"),
+    ),
+    "annotation-format": (
+        (
+            "ValueError: class `EpochBasedTrainLoop` in mmengine/runner/loops.py: class `OCRDataset` in mmocr/datasets/ocr_dataset.py: Annotation must have data_list and metainfo keys",
+            "https://github.com/open-mmlab/mmocr/issues/1908",
+        ),
+        (
+            "TypeError: The annotations loaded from annotation file should be a dict, but got <class 'list'>!",
+            "mmengine 0.10, source",
+        ),
+        ("AssertionError: annotation file format <class 'list'> not supported", "pycocotools, source"),
+    ),
+    "directory-for-file": (
+        (
+            "IsADirectoryError: [Errno 21] Is a directory: '.../checkpoints/last.ckpt'",
+            "https://github.com/Lightning-AI/lightning-thunder/issues/1942",
+        ),
+        ("NotADirectoryError: [Errno 20] Not a directory: '/data/train.tar/0001.jpg'", "Python 3.11, run"),
+        (
+            "IsADirectoryError: The checkpoint path exists and is a directory: /runs/last.ckpt",
+            "lightning-fabric 2.6, source",
+        ),
+    ),
+    "checkpoint-part-elsewhere": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'output_model/checkpoint-10/random_states_1.pkl'",
+            "https://github.com/huggingface/diffusers/issues/2091",
+        ),
+        (
+            "    self.step = override_attributes[\"step\"]\nKeyError: 'step'",
+            "https://github.com/huggingface/diffusers/issues/8828",
+        ),
+        (
+            "[rank9]: FileNotFoundError: [Errno 2] No such file or directory: '/ckpt/epoch_1/pytorch_model_fsdp.bin'",
+            "accelerate 1.15, source",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/checkpoints/ckpt_epoch=07-val_loss=0.80.ckpt'",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/4223",
+        ),
+    ),
+    "indexed-data-missing": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/work/dataset/index-cache/43d5bc1477867ae12d66da383c2b664b_doc_idx.npy'",
+            "https://github.com/deepspeedai/Megatron-DeepSpeed/issues/356",
+        ),
+        (
+            "Dataset does not exist: /data/openwebtext/subset-01\nTraceback (most recent call last):\n"
+            '  File "/mega/Megatron-LM/megatron/data/gpt_dataset.py", line 134, in get_indexed_dataset_\n'
+            "    indexed_dataset.sizes.shape[0]))\nAttributeError: 'NoneType' object has no attribute 'sizes'",
+            "https://github.com/NVIDIA/Megatron-LM/issues/119",
+        ),
+    ),
+    "iterable-without-length": (
+        (
+            "TypeError: object of type 'IterableDatasetWrapper' has no len()",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/12093",
+        ),
+        (
+            "TypeError: You seem to have configured a sampler in your DataLoader which does not provide `__len__` method. The sampler was about to be replaced by `DistributedSamplerWrapper` since `use_distributed_sampler` is True and you are using distributed training.",
+            "lightning-fabric 2.6, source",
+        ),
     ),
 }

@@ -342,6 +342,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "shared object file: No such file or directory",
             "DeepSpeed 0.14, run",
         ),
+        (
+            "ImportError: /data1/projects/Megatron-LLaMA-main/megatron/fused_kernels/build/scaled_upper_triang_masked_softmax_cuda.so: cannot open shared object file: No such file or directory",
+            "https://github.com/deepspeedai/Megatron-DeepSpeed/issues/255",
+        ),
     ),
     "torch-broken": (
         (
@@ -593,6 +597,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "    model, optimizer = amp.initialize(model, optimizer, opt_level=config.AMP_OPT_LEVEL)\nAttributeError: 'NoneType' object has no attribute 'initialize'",
             "https://github.com/microsoft/Swin-Transformer/issues/17",
+        ),
+        (
+            "ImportError: cannot import name 'amp' from 'apex' (/opt/venv/lib/python3.12/site-packages/apex/__init__.py)",
+            "https://github.com/NVIDIA/apex/issues/1902",
         ),
     ),
     "transformer-engine-not-built": (

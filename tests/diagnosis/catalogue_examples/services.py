@@ -93,6 +93,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "HTTP Error 429 thrown while requesting HEAD https://huggingface.co/gpt2/resolve/main/config.json\nTraceback (most recent call last):",
             "huggingface_hub 0.30, source",
         ),
+        (
+            "RuntimeError: Data processing error: File reconstruction error: CAS Client Error: Request error: HTTP status client error (429 Too Many Requests)",
+            "hf-xet, unverified",
+        ),
     ),
     "ssl-certificate": (
         (
