@@ -743,8 +743,9 @@ ENTRIES = (
             r"storage has wrong size: expected -?\d+ got \d+",
             r"Error while deserializing header: (?P<error>\w+)",
             r"UnpicklingError: (?:pickle data was truncated|invalid load key)",
+            r"Unable to load weights from (?:pytorch )?checkpoint file for '[^']+' at '(?P<path>[^']+)'",
         ),
-        cause="the checkpoint file is incomplete. A run ended while it wrote the file, the disk was full, several "
+        cause="the checkpoint file[ {path}] is incomplete. A run ended while it wrote the file, the disk was full, several "
         "ranks wrote it, or it is a git-lfs pointer",
         probe="ls -l FILE; head -c 200 FILE",
         fix="use the checkpoint before it. Write to a temporary name on rank 0 only, then rename the file. For a "
@@ -819,6 +820,7 @@ ENTRIES = (
             r"copying a param with shape torch\.Size\(\[0\]\) from checkpoint",
             r"copying a param with shape torch\.Size\(\[1\]\) from checkpoint, .*current model is torch\.Size\(\[\d+, \d",
             r"Attempted to load weight \(torch\.Size\(\[0\]\)\) into parameter",
+            r"start \(\d+\) \+ length \(\d+\) exceeds dimension size \(0\)",
         ),
         explains=("checkpoint-mismatch",),
         cause="the checkpoint has empty tensors in place of weights. It was saved from a model that ZeRO-3 or FSDP had "

@@ -335,6 +335,19 @@ ENTRIES = (
         link="https://docs.python.org/3/library/argparse.html",
     ),
     Entry(
+        id="usage-printed",
+        kind="generic",
+        title="usage: train.py [-h] ..., and exit code 2",
+        patterns=(r"\busage: (?P<name>[\w./-]+) \[-h\]",),
+        needs=r"exitcode\s*: 2\b|return code = 2\b|exit (?:code|status) 2\b",
+        cause="{name} printed its usage and ended with exit code 2: an argument is missing, unknown or has a wrong value. The line "
+        "that names it (`error:`) is not in this log",
+        probe="python {name} --help",
+        fix="compare the arguments of the command with this usage. Look for a `\\` with a blank after it, and for a comment between "
+        "the lines of the command",
+        link="https://docs.python.org/3/library/argparse.html",
+    ),
+    Entry(
         id="argument-empty",
         title="error: argument --rank: invalid int value: ''",
         patterns=(r"error: argument (?P<arguments>\S+): invalid \w+ value: ''",),

@@ -88,14 +88,16 @@ ENTRIES = (
         patterns=(
             r"\[Errno (?:37|77)\] No locks available",
             r"\[Errno 9\] Bad file descriptor",
+            r"Timeout: The file lock '(?P<path>[^']+)' could not be acquired",
+            r"sqlite3\.OperationalError: database is locked",
         ),
         explains=("own-exception",),
-        needs=r"unable to lock file|\b(?:fcntl\.|_)?(?:flock|lockf)\b|[Ff]ile_?[Ll]ock|\.lock\b|No locks available",
+        needs=r"unable to lock file|\b(?:fcntl\.|_)?(?:flock|lockf)\b|[Ff]ile_?[Ll]ock|\.lock\b|No locks available|database is locked",
         cause="the file system does not support this lock of a file: NFS without its lock service, NFS with a file "
         "open for reading, or Lustre mounted without `flock`. Or another process holds it (errno 11)",
         probe="df -T of the path in the traceback; mount | grep -E 'nfs|lustre'",
-        fix="move the cache or the lock file to a local disk: export HF_HOME=/tmp/$USER/hf "
-        "TORCH_EXTENSIONS_DIR=/tmp/$USER/ext. For HDF5: HDF5_USE_FILE_LOCKING=FALSE, or open it once. As administrator: mount Lustre with -o flock, or start rpc.statd",
+        fix="move the cache, the database or the lock file to a local disk: export HF_HOME=/tmp/$USER/hf "
+        "TORCH_EXTENSIONS_DIR=/tmp/$USER/ext. Delete a .lock file that a killed run has left. For HDF5: HDF5_USE_FILE_LOCKING=FALSE, or open it once. As administrator: mount Lustre with -o flock, or start rpc.statd",
         link="https://man7.org/linux/man-pages/man2/flock.2.html",
     ),
     Entry(
@@ -155,6 +157,7 @@ ENTRIES = (
             r"Transport endpoint is not connected",
             r"Cannot send after transport endpoint shutdown",
             r"\[Errno 121\] Remote I/O error",
+            r"\[Errno 112\] Host is down",
             r"\[Errno 70\] Communication error on send",
             r"\bLustreError: \d",
         ),
@@ -218,6 +221,7 @@ ENTRIES = (
             r"Exception: No such file or directory \(os error 2\)",
             r"unable to open file <(?P<path>[^>]+)> in read-only mode: No such file",
             r"Failed to open local file '(?P<path>[^']+)'.*\[errno 2\]",
+            r"The provided dataset path `(?P<path>[^`]+)` does not exist",
             r"FileNotFoundError: No such file or directory: \"(?P<path>[^\"]+)\"",
             r"\[WinError [23]\] [^:]+: '(?P<path>[^']*)'",
         ),
@@ -308,6 +312,7 @@ ENTRIES = (
             r"cannot pickle '(?P<object>[\w.]+)' object",
             r"Can't pickle <\w+ ['<]?(?P<object>[\w.]+)",
             r"Can't get attribute '(?P<object>\w+)' on <module '__main__'",
+            r"TypeError: (?P<object>h5py objects) cannot be pickled",
         ),
         cause="{object} cannot be sent to another process. Lambdas, nested functions, open files, and classes of a "
         "script that is not imported cannot be pickled",
@@ -605,5 +610,15 @@ ENTRIES = (
         fix="if training continues, nothing. To avoid it: persistent_workers=True, or del the iterator before the end. If it ends "
         "here: num_workers=0 shows a worker's error, and fewer workers need less memory",
         link="https://github.com/pytorch/pytorch/issues/9127",
+    ),
+    Entry(
+        id="dataloader-deleted-in-child",
+        kind="noise",
+        title="AssertionError: can only test a child process",
+        patterns=(r"AssertionError: can only test a child process",),
+        cause="a forked process deleted a DataLoader of its parent. Python ignores this exception, and so does the run",
+        probe="nothing to check",
+        fix="nothing to do. To avoid it: del the iterator before another DataLoader starts its workers",
+        link="https://github.com/huggingface/transformers/issues/8822",
     ),
 )

@@ -1244,4 +1244,16 @@ ENTRIES = (
         "optimizer.sharded_state_dict(). Otherwise: pip install 'megatron-core<0.16'",
         link="https://github.com/areal-project/AReaL/issues/1341",
     ),
+    Entry(
+        id="ultralytics-own-class",
+        title="cannot import name 'CustomTrainer' from '__main__' (.../Ultralytics/DDP/_temp_ojxovo2s.py)",
+        patterns=(r"cannot import name '(?P<name>\w+)' from '__main__' \(\S*_temp_\w+\.py\)",),
+        explains=("import-name",),
+        cause="for several GPUs, ultralytics starts a script of its own, which imports {name} anew. A class that is defined in the "
+        "main script or in a notebook cannot be imported there",
+        probe="cat the file in the message",
+        fix="move {name} to a module of its own (a .py file), import it in the main script, and export PYTHONPATH=$PWD. Keep "
+        "model.train() below `if __name__ == '__main__'`",
+        link="https://github.com/ultralytics/ultralytics/issues/8331",
+    ),
 )

@@ -209,6 +209,8 @@ ENTRIES = (
         patterns=(
             r"offset overflow while concatenating arrays",
             r"array cannot contain more than \d+ (?:bytes|elements|child elements)",
+            r"Try to reduce writer_batch_size to have batches smaller than 2GB",
+            r"Nested data conversions not implemented for chunked array outputs",
         ),
         cause="a block of rows has more than 2 GB in one column, the limit of Arrow's string and binary types",
         probe="ls -l of the data files; the mean size of a row",

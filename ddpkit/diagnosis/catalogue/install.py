@@ -782,4 +782,20 @@ ENTRIES = (
         "python setup.py develop). If setup.py does not list {name}, add it there",
         link="https://github.com/open-mmlab/mmdetection3d/issues/713",
     ),
+    Entry(
+        id="compile-worker-died",
+        title="A compilation subprocess exited unexpectedly; Attempting to use a closed pool, in torch.compile",
+        patterns=(
+            r"A compilation subprocess exited unexpectedly",
+            r"RuntimeError: Attempting to use a closed pool",
+            r"BrokenProcessPool: A process in the process pool was terminated abruptly",
+        ),
+        needs=r"compilation subprocess|closed pool|torch/_inductor",
+        cause="a process that compiles for torch.compile ended. It crashed, or the kernel killed it: each rank starts as many as the "
+        "host has CPUs, up to 32, so memory or the number of processes runs out",
+        probe="on that host: dmesg -T | grep -i 'killed process'; ulimit -u; free -g",
+        fix="export TORCHINDUCTOR_COMPILE_THREADS=1, which compiles in the rank itself and shows its error. Then raise it to what the "
+        "host can bear, for example 4",
+        link="https://github.com/pytorch/pytorch/pull/135120",
+    ),
 )

@@ -207,6 +207,7 @@ ENTRIES = (
         title="401 Client Error; Cannot access gated repo; is not a valid model identifier",
         patterns=(
             r"Cannot access gated repo",
+            r"You are trying to access a gated repo",
             r"\bGatedRepoError\b",
             r"\bRepositoryNotFoundError\b",
             r"(?:401|403) Client Error.*https://huggingface\.co",

@@ -686,6 +686,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Invalid magic number; corrupt file?",
             "torch 2.13, run",
         ),
+        (
+            "OSError: Unable to load weights from pytorch checkpoint file for '/models/q/pytorch_model.bin' at '/models/q/pytorch_model.bin'. If you tried to load a PyTorch model from a TF 2.0 checkpoint, please set from_tf=True.",
+            "transformers 4.46, unverified",
+        ),
     ),
     "checkpoint-world-size": (
         (
@@ -1022,6 +1026,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: Attempted to load weight (torch.Size([0])) into parameter (torch.Size([1280, 3, 2, 14, 14]))",
             "https://github.com/StarsfieldAI/R1-V/issues/132",
+        ),
+        (
+            "RuntimeError: start (0) + length (512) exceeds dimension size (0).",
+            "https://github.com/OpenRLHF/OpenRLHF/issues/871",
         ),
     ),
     "shard-empty": (

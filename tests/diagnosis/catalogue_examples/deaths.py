@@ -628,4 +628,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/microsoft/Swin-Transformer/issues/342",
         ),
     ),
+    "usage-printed": (
+        (
+            "usage: train.py [-h] -opt OPT [--launcher {none,pytorch,slurm}]\n  exitcode  : 2 (pid: 45617)",
+            "https://github.com/megvii-research/NAFNet/issues/112",
+        ),
+    ),
 }

@@ -18,6 +18,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "file-lock": (
         ("OSError: [Errno 37] No locks available", "Linux 6.1, documented"),
         ("OSError: [Errno 9] Bad file descriptor: '/nfs/cache/x.lock'", "Linux 6.1, documented"),
+        (
+            "filelock._error.Timeout: The file lock '/home/u/.cache/huggingface/x.lock' could not be acquired.",
+            "filelock, source",
+        ),
+        ("sqlite3.OperationalError: database is locked", "Python 3.11, run"),
     ),
     "stale-handle": (("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     "read-only-fs": (("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
@@ -57,6 +62,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "LustreError: 11-0: scratch-OST0012-osc-ffff9: operation ost_read to node 10.1.1.1@o2ib failed: rc = -107",
             "Lustre, unverified",
         ),
+        ("OSError: [Errno 112] Host is down: '/mnt/share/data.bin'", "Python 3.11, run"),
     ),
     "too-many-files": (
         ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),
@@ -149,6 +155,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FileNotFoundError: [WinError 3] The system cannot find the path specified: 'D:\\\\data\\\\train'",
             "Python 3.11, documented",
         ),
+        (
+            "FileNotFoundError: The provided dataset path `/studio/cache/a1a323/1745685808.544671` does not exist.",
+            "https://github.com/Lightning-AI/litData/issues/562",
+        ),
     ),
     "permission-denied": (
         (
@@ -203,6 +213,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: Can't get attribute 'MyModel' on <module '__main__' from '/home/me/train.py'>",
             "Python 3.11, run",
         ),
+        ("TypeError: h5py objects cannot be pickled", "h5py, unverified"),
     ),
     "spawn-without-main": (
         ("        An attempt has been made to start a new process before the", "Python 3.11, documented"),
@@ -507,6 +518,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             '  File "/opt/conda/lib/python3.8/site-packages/torch/utils/data/dataloader.py", line 399, in _shutdown_workers\nBrokenPipeError: [Errno 32] Broken pipe',
             "Python 3.8, unverified",
+        ),
+    ),
+    "dataloader-deleted-in-child": (
+        (
+            "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f3e5c0d5c10>\nTraceback (most recent call last):\n  File \"/opt/conda/lib/python3.8/multiprocessing/process.py\", line 160, in is_alive\n    assert self._parent_pid == os.getpid(), 'can only test a child process'\nAssertionError: can only test a child process",
+            "Python 3.11, source",
         ),
     ),
 }

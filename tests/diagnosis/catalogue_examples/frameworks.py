@@ -1024,4 +1024,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "megatron-core 0.16, source",
         ),
     ),
+    "ultralytics-own-class": (
+        (
+            "ImportError: cannot import name 'CustomTrainer' from '__main__' (/root/.config/Ultralytics/DDP/_temp_ojxovo2s135142266514176.py)",
+            "https://github.com/ultralytics/ultralytics/issues/8331",
+        ),
+    ),
 }

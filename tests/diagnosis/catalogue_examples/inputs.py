@@ -336,6 +336,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "pyarrow.lib.ArrowCapacityError: array cannot contain more than 2147483646 bytes, have 2147489180",
             "pyarrow 25.0.1, source",
         ),
+        (
+            "OverflowError: There was an overflow with type <class 'list'>. Try to reduce writer_batch_size to have batches smaller than 2GB.",
+            "datasets 5.2, source",
+        ),
+        (
+            "pyarrow.lib.ArrowNotImplementedError: Nested data conversions not implemented for chunked array outputs",
+            "pyarrow, unverified",
+        ),
     ),
     "datasets-version": (
         (

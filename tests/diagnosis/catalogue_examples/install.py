@@ -761,4 +761,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/DerryHub/BEVFormer_tensorrt/issues/2",
         ),
     ),
+    "compile-worker-died": (
+        (
+            "RuntimeError: A compilation subprocess exited unexpectedly. This is likely due to a crash. To facilitate debugging, you can re-run with TORCHINDUCTOR_COMPILE_THREADS=1 to cause compilation to occur in the main process.",
+            "torch 2.13, source",
+        ),
+        ("RuntimeError: Attempting to use a closed pool", "https://github.com/pytorch/torchtitan/issues/3944"),
+        (
+            '  File "/opt/venv/lib/python3.11/site-packages/torch/_inductor/async_compile.py", line 265, in wait\nconcurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending.',
+            "Python 3.11, source",
+        ),
+    ),
 }

@@ -83,6 +83,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Revision Not Found for url: https://huggingface.co/gpt2/resolve/v9/config.json.",
             "huggingface_hub 2.4, source",
         ),
+        ("OSError: You are trying to access a gated repo.", "transformers 5.24, source"),
     ),
     "hub-rate-limit": (
         (
