@@ -822,6 +822,7 @@ ENTRIES = (
             r"Attempted to load weight \(torch\.Size\(\[0\]\)\) into parameter",
             r"start \(\d+\) \+ length \(\d+\) exceeds dimension size \(0\)",
         ),
+        needs=r"from checkpoint|into parameter|weight_loader|load_weights",
         explains=("checkpoint-mismatch",),
         cause="the checkpoint has empty tensors in place of weights. It was saved from a model that ZeRO-3 or FSDP had "
         "partitioned, and the parts were not gathered",

@@ -68,6 +68,7 @@ ENTRIES = (
             r"No such file or directory: '(?P<path>[^']*(?:\.lock|\.incomplete|\.triton/cache/\S+|huggingface/(?:hub|datasets)/\S+|torch_extensions/\S+))'",
             r"Directory not empty: '(?P<path>[^']*(?:cache|huggingface|triton|torch_extensions)[^']*)'",
             r"Failed to open local file '(?P<path>[^']*(?:\.incomplete|huggingface/datasets/)[^']*)'",
+            r"Expected to find locked file (?P<path>\S+) from process \d+ but it doesn't exist",
         ),
         needs=r"filelock|huggingface|modelscope|-packages/datasets/|\.triton|torch_extensions|\.lock\b|\.incomplete",
         explains=(
@@ -210,7 +211,6 @@ ENTRIES = (
         patterns=(
             r"FileNotFoundError: \[Errno 2\] No such file or directory: "
             r"'(?!\S+/bin/nvcc'|(?:\S*/)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)')(?P<path>[^']*)'",
-            r"Parent directory (?P<path>\S+) does not exist",
             r"\bcd: (?P<path>[^:]+): No such file or directory",
             r"mkdir \"(?P<path>[^\"]+)\" failed: No such file",
             r"cannot be found at the path prefix (?P<path>\S+)",
@@ -620,5 +620,16 @@ ENTRIES = (
         probe="nothing to check",
         fix="nothing to do. To avoid it: del the iterator before another DataLoader starts its workers",
         link="https://github.com/huggingface/transformers/issues/8822",
+    ),
+    Entry(
+        id="save-directory-missing",
+        title="RuntimeError: Parent directory checkpoints/d20 does not exist, in torch.save",
+        patterns=(r"Parent directory (?P<path>\S+) does not exist",),
+        cause="a rank saves to {path}, which does not exist on this host. It was never made; or rank 0 makes it, later than this rank "
+        "saves or on the disk of its own node only",
+        probe="on that host, the same way: ls -ld {path}; pwd",
+        fix="call os.makedirs(directory, exist_ok=True) on every rank before torch.save, or save on rank 0 only. Use a full path on "
+        "a file system that all nodes share",
+        link="https://github.com/karpathy/nanochat/issues/315",
     ),
 )

@@ -447,7 +447,6 @@ ENTRIES = (
             r"An error occurred \((?P<code>SlowDown|RequestTimeout|ServiceUnavailable|InternalError|50\d)\) when calling the \w+ operation",
             r"fsspec\.exceptions\.FSTimeoutError",
             r"OSError: (?:.*: )?AWS Error (?P<code>NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|REQUEST_TIMEOUT|INTERNAL_FAILURE)\b",
-            r"\baiohttp\.client_exceptions\.(?:ServerDisconnected|ClientPayload|ServerTimeout|ClientOS)Error",
         ),
         cause="the cloud's storage did not answer in time[: {url}], or refuses so many requests at once[ ({code})]. Compute nodes "
         "often have no way to it, and all workers of all ranks ask at the same time",
@@ -535,5 +534,17 @@ ENTRIES = (
         fix="give the number of steps: max_steps (transformers), limit_train_batches and max_steps (Lightning, NeMo). For Lightning "
         "also use_distributed_sampler=False. Or define __len__ in the data set",
         link="https://github.com/NVIDIA-NeMo/Speech/issues/12093",
+    ),
+    Entry(
+        id="streaming-cache-shared",
+        title="No such file or directory: '.../shard.00085.mds.zstd'",
+        patterns=(r"No such file or directory: '(?P<path>[^']*/shard\.\d+\.(?:mds|json|csv|tsv)[^']*)'",),
+        explains=("file-missing", "shared-cache"),
+        cause="several nodes keep MosaicML Streaming's copy of the data in one directory. One removed a shard, {path}, that another "
+        "was about to read",
+        probe="on each node: df -T of that directory; echo $LOCAL_WORLD_SIZE $RANK",
+        fix="give each node its own local=, on a disk of the node (for example /tmp/data). Delete the directory, and "
+        "start again. Keep cache_limit well above the size of some shards for each rank",
+        link="https://github.com/mosaicml/streaming/issues/400",
     ),
 )

@@ -167,6 +167,7 @@ ENTRIES = (
             r"No such file or directory: '\S*/bin/nvcc'",
             r"\S/bin/nvcc: (?:not found|No such file or directory)",
             r"was requested, but nvcc was not found",
+            r"FlashAttention is only supported on CUDA (?P<torch>[\d.]+) and above",
         ),
         explains=("command-not-found",),
         cause="an extension needs to be compiled (DeepSpeed's, flash-attention). The CUDA toolkit on this host is "

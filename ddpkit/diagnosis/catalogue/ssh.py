@@ -84,7 +84,8 @@ ENTRIES = (
         explains=("deepspeed-ssh",),
         cause="ssh cannot connect to {host}: {reason}",
         probe="getent hosts {host}; nc -vz {host} {port|22}",
-        fix="start sshd on {host|the host}[ at port {port}], open that port, or correct the name or address",
+        fix="for a name that does not resolve: write its address in the host file, or add the name to /etc/hosts on all nodes. "
+        "Otherwise start sshd on {host|the host}[ at port {port}], or open that port",
         link="https://man.openbsd.org/ssh",
     ),
     Entry(

@@ -1028,7 +1028,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/StarsfieldAI/R1-V/issues/132",
         ),
         (
-            "RuntimeError: start (0) + length (512) exceeds dimension size (0).",
+            "/usr/lib/python3/dist-packages/vllm/model_executor/layers/linear.py:956, in QKVParallelLinear.weight_loader\nRuntimeError: start (0) + length (512) exceeds dimension size (0).",
             "https://github.com/OpenRLHF/OpenRLHF/issues/871",
         ),
     ),

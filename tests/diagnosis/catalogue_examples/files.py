@@ -103,10 +103,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "file-missing": (
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),
         (
-            "RuntimeError: Parent directory /home/user/checkpoints does not exist.",
-            "torch 2.6, run",
-        ),
-        (
             "bash: line 1: cd: /home/user/gone: No such file or directory",
             "bash 5.2, run",
         ),
@@ -363,6 +359,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FileNotFoundError: [Errno 2] Failed to open local file '/dccstor/.cache/csv/default-387f1f95c084d4df/0.0.0/2dc6629a9ff6.incomplete/csv-validation.arrow'. Detail: [errno 2] No such file or directory",
             "https://github.com/huggingface/datasets/issues/2728",
         ),
+        (
+            "ValueError: Expected to find locked file /home/u/.cache/huggingface/metrics/wer/default/exp-4-0.arrow.lock from process 1 but it doesn't exist.",
+            "evaluate, source",
+        ),
     ),
     "dangling-link": (
         (
@@ -524,6 +524,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f3e5c0d5c10>\nTraceback (most recent call last):\n  File \"/opt/conda/lib/python3.8/multiprocessing/process.py\", line 160, in is_alive\n    assert self._parent_pid == os.getpid(), 'can only test a child process'\nAssertionError: can only test a child process",
             "Python 3.11, source",
+        ),
+    ),
+    "save-directory-missing": (
+        (
+            "RuntimeError: Parent directory /home/user/checkpoints does not exist.",
+            "torch 2.6, run",
+        ),
+        (
+            "RuntimeError: Parent directory /data/home/me/.cache/nanochat/base_checkpoints/d20 does not exist.",
+            "https://github.com/karpathy/nanochat/issues/315",
         ),
     ),
 }

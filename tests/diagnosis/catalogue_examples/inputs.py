@@ -628,7 +628,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OSError: AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 28, Timeout was reached",
             "https://github.com/ray-project/ray/issues/43803",
         ),
-        ("aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected", "aiohttp, documented"),
     ),
     "annotation-format": (
         (
@@ -690,6 +689,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "TypeError: You seem to have configured a sampler in your DataLoader which does not provide `__len__` method. The sampler was about to be replaced by `DistributedSamplerWrapper` since `use_distributed_sampler` is True and you are using distributed training.",
             "lightning-fabric 2.6, source",
+        ),
+    ),
+    "streaming-cache-shared": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/cache_stream_2node/cache_24___label__en/train/shard.00085.mds.zstd'",
+            "https://github.com/mosaicml/streaming/issues/400",
         ),
     ),
 }

@@ -139,6 +139,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: flash_attn was requested, but nvcc was not found.  Are you sure your environment has nvcc available?",
             "https://github.com/Dao-AILab/flash-attention/issues/509",
         ),
+        (
+            "RuntimeError: FlashAttention is only supported on CUDA 11.7 and above.  Note: make sure nvcc has a supported version by running nvcc -V.",
+            "flash-attn 2.5, unverified",
+        ),
     ),
     "extension-build-failed": (
         (

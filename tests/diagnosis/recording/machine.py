@@ -94,7 +94,7 @@ def _(scene: Scene) -> str:
         return scene.run(f"{TORCHRUN} train.py")
 
 
-@case("files/save-no-directory", "torch.save writes to a directory that does not exist", "file-missing")
+@case("files/save-no-directory", "torch.save writes to a directory that does not exist", "save-directory-missing")
 def _(scene: Scene) -> str:
     trained(scene, fault=saving("/home/user/checkpoints/last.pt"))
     return scene.run(f"{TORCHRUN} train.py")
