@@ -56,6 +56,7 @@ _POD_WAITS = frozenset(
 _POD_STARTED = re.compile(r"\bStarted container\b|\bStarted: ?Started\b")
 _POD_NAME = re.compile(r"\bpod/[\w.-]+")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
+_SAME_WORDS = {"shapes-differ": "optimizer-step-sizes"}  # the place shows more than the words, which name sizes
 _OF_OTHERS = frozenset(("slurm-step-killed",))  # the one that ended first is another
 _THROWN = "terminate called after throwing"  # the exception itself is another line
 # After the one, SLURM starts the job again; the other shows that the new start failed.
@@ -134,6 +135,7 @@ def _allow_for_a_start(result: LogAnalysis) -> None:
 def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     result = LogAnalysis()
+    matches = _as_placed(matches)
     hints = [each for each in matches if each.kind == "hint"]
     # A run that went on after the warning of a failure did not fail of it.
     hints = [each for each in hints if not (each.was_cause and logs[each.file].course.continues(each))]
@@ -174,6 +176,15 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     result.consequences = [each for each in rest if each not in causes]
     result.hints = _without_repeats(each for each in hints if each is not first and _may_explain(each, first))
     return result
+
+
+def _as_placed(matches: list[LogMatch]) -> list[LogMatch]:
+    """Read a message as that of another rank with the same words, whose frames are in the log."""
+    known = {each.text: each.entry for each in matches if each.id in _SAME_WORDS.values()}
+    return [
+        replace(each, entry=known[each.text]) if each.id in _SAME_WORDS and each.text in known else each
+        for each in matches
+    ]
 
 
 def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:

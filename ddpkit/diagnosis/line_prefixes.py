@@ -20,6 +20,7 @@ _LABELS = [
         r"\[(?P<rank>\d+) (?P<host>[^\s\]]+)\] ",  # ddpkit
         r"\[(?P<agent>ddpkit)\] ",
         r"\[(?P<agent>torchrun|preload|container|legacy|srun) (?P<host>[^\s\]]+)\] ",
+        r"\[rank(?P<local>\d+)\]: ?(?=\[rank\d+\]:)",  # torchrun --role rank --tee, around torch's own
         r"\[rank(?P<own>\d+)\]: ?",  # torch, and torchrun --tee with TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
         r"\[(?P<role>[A-Za-z_]\w*?)(?P<local>\d+)\]: ?",  # torchrun --tee
         r"\[rank:? ?(?P<rank>\d+)\] ?",  # Lightning

@@ -68,6 +68,8 @@ _LOADED_PLACES = {
 }
 # Code of a tracker that writes to its own process on the host.
 _TRACKER_PLACES = {"wandb-process-ended": re.compile(r"/wandb/sdk/")}
+# Code that gives a tensor of a GPU to another process.
+_SHARED_PLACES = {"cuda-ipc": re.compile(r"[/\\]torch[/\\](?:multiprocessing[/\\]reductions|storage)\.py")}
 _PLACES = {
     "disk-full": _FULL_PLACES,
     "quota": _FULL_PLACES,
@@ -76,6 +78,7 @@ _PLACES = {
     "shapes-differ": _SIZED_PLACES,
     "checkpoint-broken": _LOADED_PLACES,
     "broken-pipe": _TRACKER_PLACES,
+    "cuda-unknown-error": _SHARED_PLACES,
 }
 
 

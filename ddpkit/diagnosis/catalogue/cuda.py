@@ -27,6 +27,7 @@ ENTRIES = (
             r"CUDNN_STATUS_ALLOC_FAILED",
             r"No executable batch size found, reached zero",
             r"CUDA Error: out of memory at ",
+            r"handle_\d INTERNAL ASSERT FAILED at \S*driver_api\.cpp",
         ),
         cause="the GPU's memory is full. The model, batch or sequence is too large, or another process uses a part of "
         "it. At the very start, that is usually a rank of an earlier run",
@@ -146,6 +147,7 @@ ENTRIES = (
             r"'(?P<capability>sm_\w+)' is not a recognized processor for this target",
             r"Value '(?P<capability>sm_\w+)' is not defined for option 'gpu-name'",
             r"PTX \.version \S+ does not support \.target (?P<capability>sm_\w+)",
+            r"nvrtc: error: invalid value for --gpu-architecture",
         ),
         explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "compile-failed"),
         cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "

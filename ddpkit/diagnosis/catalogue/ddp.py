@@ -116,8 +116,10 @@ ENTRIES = (
             r"is not initialized in the world group map",
             r"Invalid process group specified(?: or has been destroyed)?\.?$",
             r"DeepSpeed backend not set, please initialize it using init_process_group",
+            r"Group .* is not registered, please create group with torch\.distributed\.new_group API",
         ),
-        cause="a collective was called before init_process_group or after destroy_process_group",
+        cause="a collective was called before init_process_group or after destroy_process_group, or with a group that is not "
+        "of this process group",
         probe="grep -n 'process_group' train.py",
         fix="call ddpkit.distributed.torch.init() or torch.distributed.init_process_group() first, in every process "
         "that uses collectives",
@@ -166,6 +168,7 @@ ENTRIES = (
             r"Error: (?P<layout>\w+ \(\d+\)) must divide distributed world size \((?P<world>\d+)\)",
             r"Error: (?P<layout>data_parallel_size \(\d+\) \* \w+ \(\d+\)) must equal world_size \((?P<world>\d+)\)",
             r"(?P<layout>`data_parallel_size=\d+` and `\w+=\d+`) multiplied should equal the world size \((?P<world>\d+)\)",
+            r"gloo/context\.cc:\d+\] rank < size\. \d+ vs (?P<world>\d+)",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
         "rank calls a collective of a group to which it does not belong",
@@ -789,7 +792,10 @@ ENTRIES = (
     Entry(
         id="dcp-key-missing",
         title="Missing key in checkpoint state_dict: optimizer.state.0.step",
-        patterns=(r"Missing key in checkpoint state_dict: (?P<key>\S*\w)",),
+        patterns=(
+            r"Missing key in checkpoint state_dict: (?P<key>\S*\w)",
+            r"Missing optimizer state for parameter '(?P<key>\S+)' in checkpoint",
+        ),
         cause="the sharded checkpoint has no {key}, which the model or the optimizer of this run expects. It was saved by "
         "another version, with other layers or names, or without the optimizer",
         probe="python -c 'import sys; from torch.distributed.checkpoint import FileSystemReader as R; "
@@ -927,6 +933,7 @@ ENTRIES = (
             r"FSDP only supports single device modules but got params on",
             r"To support a module with both CPU and GPU params, please pass in device_id",
             r"Must flatten tensors on the same device but got both",
+            r"FSDP does not support modules with different device types but got params on",
         ),
         cause="FSDP finds parameters on another device than it expects: on the CPU without device_id, or on the GPU with "
         "offloading to the CPU, or on the GPU of another rank",
@@ -1198,6 +1205,9 @@ ENTRIES = (
             r"Tensor size \d+ is smaller than num_chunks",
             r"\bPipeliningShapeError: (?P<reason>.*\S)",
             r"\bPipeliningMetadataError: (?P<reason>.*\S)",
+            r"Number of microbatches \((?P<number>\d+)\) must be greater than or equal to the number of stages \((?P<wanted>\d+)\)",
+            r"Zero bubble requires the number of microbatches to be a",
+            r"(?:DualPipeV|ZBV) requires (?:at least as many microbatches as stages|exactly 2 stages per rank)",
         ),
         cause="a batch, the stages and the ranks of the pipeline do not fit each other[: {reason}][: it expects {wanted} "
         "{what}, and got {number}]. Each stage gets tensors of the shape of the first step",
@@ -1241,6 +1251,8 @@ ENTRIES = (
             r"Invalid usage of tensors with different dtypes",
             r"(?:RuntimeError|ValueError): (?P<argument>Tensors) must be contiguous",
             r"Expected (?P<argument>timeout) argument to be of type ?datetime\.timedelta",
+            r"Expected argument (?P<argument>scatter_object_output_list) to be a list of size at least 1",
+            r"Invalid function argument\. Expected parameter `(?P<argument>\w+)` of type (?:List\[)?torch\.Tensor",
         ),
         cause="a call of torch.distributed got an argument that it does not accept on this rank[: {argument}]",
         probe="the traceback shows the call; print(dist.get_rank(group)) before it",
@@ -1310,5 +1322,54 @@ ENTRIES = (
         probe="print(tensor.shape) before the call that the traceback shows",
         fix="loss = loss.mean() before item(), or index one value. Use DistributedDataParallel in place of DataParallel",
         link="https://github.com/cyclomon/UNSB/issues/6",
+    ),
+    Entry(
+        id="backend-unknown",
+        title="Unknown c10d backend type HCCL; Unknown backend",
+        patterns=(
+            r"Unknown c10d backend type (?P<backend>\S+)",
+            r"Unknown backend '(?P<backend>[^']+)'\. Specify a 'device:backend' string",
+        ),
+        cause="this torch has no backend {backend} for process groups. The package that brings it was not imported before "
+        "init_process_group, the name is misspelt, or this torch does not know pairs such as cuda:nccl at that place",
+        probe="python -c 'import torch.distributed as d; print(d.Backend.backend_list)'; grep -rn 'backend' of the configuration",
+        fix="import the package of the device first (torch_npu for hccl, torch_musa, torch_mlu), or name a backend that the "
+        "list shows. With a mesh of several dimensions: backend='nccl' in place of 'cuda:nccl'",
+        link="https://github.com/pytorch/pytorch/issues/159200",
+    ),
+    Entry(
+        id="dtensor-not-taken",
+        title="found no DeviceMesh from dtensor args for c10d.broadcast_.default",
+        patterns=(
+            r"found no DeviceMesh from dtensor args(?: for (?P<operation>[\w.]+\w))?",
+            r"Cannot find device mesh from args for op : ?(?P<operation>[\w.]*\w)",
+        ),
+        cause="a collective or a fused optimizer[ ({operation})] got tensors that are already split over the ranks (DTensor). "
+        "It does not take them: the model was split before DeepSpeed, DDP or the script sent it",
+        probe="print({type(p).__name__ for p in model.parameters()}) before the call in the traceback",
+        fix="split the model in one way alone: load it without tp_plan or device_map under DeepSpeed or DDP. In own "
+        "code pass x.to_local() or x.full_tensor(), and use the optimizer with fused=False, foreach=False",
+        link="https://github.com/pytorch/pytorch/issues/150401",
+    ),
+    Entry(
+        id="optimizer-not-gathered",
+        title="Optimizer state has not been consolidated on this rank",
+        patterns=(r"RuntimeError: Optimizer state has not been consolidated on this rank",),
+        cause="the script saves the state of an optimizer that is split over the ranks (ZeroRedundancyOptimizer, OSS), and did "
+        "not gather it on this rank first",
+        probe="grep -nE 'consolidate_state_dict|optimizer.state_dict' train.py",
+        fix="call optimizer.consolidate_state_dict(to=0) on all ranks, and then optimizer.state_dict() on rank 0 alone",
+        link="https://docs.pytorch.org/docs/stable/distributed.optim.html",
+    ),
+    Entry(
+        id="fsdp-container",
+        title="fully_shard does not support containers that do not implement forward: ModuleList",
+        patterns=(r"ValueError: \w+ does not support containers that do not implement forward: (?P<kind>\w+)",),
+        cause="FSDP shall wrap a {kind|container}, which is never called itself: its layers are. FSDP gathers weights only "
+        "when the wrapped module is called",
+        probe="print([n for n, m in model.named_modules() if isinstance(m, (torch.nn.ModuleList, torch.nn.ModuleDict))])",
+        fix="call fully_shard on each layer of the container and then on the model. In a wrap policy, name the class of the "
+        "layers. A subclass of ModuleDict with a forward of its own needs torch 2.12",
+        link="https://github.com/pytorch/pytorch/issues/113794",
     ),
 )

@@ -259,6 +259,7 @@ ENTRIES = (
             r"XML Import Channel : [Dd]ev \d+ not found",
             r"NCCL WARN Dev \d+ not found",
             r"Attribute \w+ of node \w+ not found",
+            r"could not find CPU close to GPU \d+",
         ),
         cause="NCCL's topology does not match the machine. The topology file or NCCL_GRAPH_FILE is of another machine, or a "
         "virtual machine, WSL or a container hides PCI",
@@ -413,6 +414,18 @@ ENTRIES = (
         probe="fi_info; ompi_info | grep -i ofi; repeat with FI_LOG_LEVEL=warn",
         fix="test without libfabric: mpirun --mca mtl ^ofi --mca btl ^ofi --mca pml ob1. Or select a provider: FI_PROVIDER=tcp",
         link="https://github.com/NVIDIA/nccl-tests/issues/295",
+    ),
+    Entry(
+        id="roce-gid-unreadable",
+        title="NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument",
+        patterns=(r"NET/IB: (?:open|read) failed in ncclIbRoceGetVersionNum(?:: (?P<reason>.*\S))?",),
+        explains=("nccl-error", "nccl-warning", "nccl-proxy-lost"),
+        cause="NCCL looked for the RoCE address (GID) of a network card, and could not read one of the card's table[: {reason}]. "
+        "In a pod or container, the card lists GIDs of interfaces that are not inside",
+        probe="in the container: show_gids; cat /sys/class/infiniband/*/ports/1/gid_attrs/types/* 2>&1",
+        fix="update NCCL to 2.26, which skips such GIDs. Until then export NCCL_IB_GID_INDEX=N, with the RoCE v2 GID that "
+        "show_gids lists, or run with the host's network (docker: --network=host; Kubernetes: hostNetwork)",
+        link="https://github.com/NVIDIA/nccl/issues/1573",
     ),
     Entry(
         id="nccl-warning",

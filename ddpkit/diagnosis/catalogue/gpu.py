@@ -28,6 +28,7 @@ ENTRIES = (
             r"\bhipErrorInvalidDevice\b",
             r"AssertionError: Invalid device id\s*$",
             r"device_id \S+ is out of range\. Please use a device index less than",
+            r"local_rank \d+ exceeds available GPUs in CUDA_VISIBLE_DEVICES=",
         ),
         cause="LOCAL_RANK is not below the number of GPUs that this rank sees. There are more ranks than GPUs, or "
         "SLURM's --gpus-per-task or --gpu-bind shows one GPU to each task. With MIG, a process sees one slice only",

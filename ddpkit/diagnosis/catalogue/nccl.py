@@ -167,13 +167,14 @@ ENTRIES = (
             r"\bhipIpcGetMemHandle failed",
             r"failed to peer with device",
             r"\bp2p\.cc:\d+ (?:\(\w+\) )?NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>invalid argument|invalid device pointer|invalid device ordinal|invalid resource handle|operation not supported)'",
+            r"\boperation not supported at \S*StorageSharing\.cpp",
         ),
         explains=("nccl-cuda-failure", "nccl-not-supported", "invalid-device-ordinal", "nccl-warning", "nccl-error"),
         cause="ranks on one host cannot share GPU memory[ ({error})]. They run in containers without the host's IPC or as "
         "different users, or this driver or virtual machine does not support it",
         probe="two ranks of one host: ddpkit test 2",
         fix="use docker run --ipc=host, and run all ranks as one user. Otherwise export NCCL_P2P_DISABLE=1. AMD: start the "
-        "kernel with iommu=pt",
+        "kernel with iommu=pt. On Windows, send tensors to other processes from the CPU (DataLoader: num_workers=0)",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
@@ -364,5 +365,16 @@ ENTRIES = (
         probe="nvidia-smi --query-gpu=name,compute_cap --format=csv; python -c 'import torch; print(torch.cuda.nccl.version())'",
         fix="pip install -U nvidia-nccl-cu12, at least 2.26.2, or install a newer torch. AMD: build RCCL for this GPU",
         link="https://github.com/NVIDIA/nccl-tests/issues/287",
+    ),
+    Entry(
+        id="nccl-init-failed",
+        title="NCCL INFO group.cc:72 -> 3 [Async thread], without a NCCL WARN",
+        kind="hint",
+        patterns=(r"NCCL INFO (?:\S+/)?group\.cc:\d+ -> (?P<code>[1-6]) \[Async thread\]",),
+        cause="NCCL could not make a group of ranks, and ended with code {code} (1 CUDA, 2 a system call, 3 inside NCCL, 4 "
+        "and 5 wrong use, 6 another rank). The line with the reason, a NCCL WARN, is not in this log",
+        probe="grep -n 'NCCL WARN' in the logs of all ranks; the innermost function is the first `-> {code}` of this thread",
+        fix="read the NCCL WARN lines of all ranks. Without any, run again with NCCL_DEBUG=WARN, and update NCCL",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
 )

@@ -182,6 +182,7 @@ ENTRIES = (
             "broken-pipe",
             "store-lost",
             "rendezvous-closed",
+            "terminated",
         ),
         cause="the process that holds the rendezvous store has ended, while this torchrun still used it. Two "
         "jobs on one host share a rendezvous port, and the first one ended; or torchrun on the head node "
@@ -454,6 +455,7 @@ ENTRIES = (
             r"\betcd\.Etcd(?:ConnectionFailed|Exception): (?P<reason>.*\S)",
             r"No module named 'etcd'",
             r"'etcd' module is required but not installed",
+            r"The connection to etcd has failed",
         ),
         explains=("module-missing",),
         cause="the rendezvous backend etcd does not work[: {reason}]. The etcd server does not answer or speaks only its "

@@ -75,6 +75,7 @@ ENTRIES = (
             r"watchdog got stuck for (?P<seconds>\d+) seconds",
             r"Could not acquire GIL within \d+ ms on exit, possible GIL induced hang",
             r"attempting to dump debug info, due to ProcessGroupNCCL watchdog hang",
+            r"Heartbeat monitor timed out! Process will be terminated",
         ),
         cause="a call to CUDA or NCCL does not return on this rank, or another thread holds Python's lock. It also waits so "
         "while other ranks start late, or while one prepares data or compiles",

@@ -62,6 +62,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
             "EasyR1, documented",
         ),
+        (
+            'RuntimeError: handle_0 INTERNAL ASSERT FAILED at "../c10/cuda/driver_api.cpp":15, please report a bug to PyTorch.',
+            "https://github.com/pytorch/pytorch/issues/115618",
+        ),
     ),
     "device-assert": (
         (
@@ -129,6 +133,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ptxas /tmp/fileuxWqTL, line 6; error   : PTX .version 7.4 does not support .target sm_89",
             "https://github.com/karpathy/nanoGPT/issues/525",
+        ),
+        (
+            "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
+            "https://github.com/StelaBou/HyperReenact/issues/7",
         ),
     ),
     "no-cuda-gpus": (

@@ -140,6 +140,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Invalid process group specified or has been destroyed.",
             "torch 2.13, source",
         ),
+        (
+            "ValueError: Group <torch.distributed.distributed_c10d.ProcessGroup object at 0x7f1c2c0b5b70> is not registered, please create group with torch.distributed.new_group API",
+            "torch 2.13, source",
+        ),
     ),
     "process-group-twice": (("ValueError: trying to initialize the default process group twice!", "torch 2.13, run"),),
     "no-backend-for-device": (
@@ -216,6 +220,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: The sizes `data_parallel_size=2` and `tensor_parallel_size=3` multiplied should equal the world size (8).",
             "Lightning 2.6, source",
+        ),
+        (
+            "RuntimeError: [enforce fail at /__w/pytorch/pytorch/third_party/gloo/gloo/context.cc:23] rank < size. 4 vs 4",
+            "torch 2.13, run",
         ),
     ),
     "mesh-dimension-unknown": (
@@ -1003,6 +1011,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
             "https://github.com/huggingface/accelerate/issues/3971",
         ),
+        (
+            "RuntimeError: Missing optimizer state for parameter 'layers.0.weight' in checkpoint. The parameter requires gradients but has no saved optimizer state. To load anyway, use StateDictOptions(strict=False).",
+            "torch 2.13, source",
+        ),
     ),
     "dcp-size-differs": (
         (
@@ -1136,6 +1148,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Must flatten tensors on the same device but got both cuda:0 and meta",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: FSDP does not support modules with different device types but got params on cuda and cpu",
             "torch 2.13, source",
         ),
     ),
@@ -1370,6 +1386,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Tensor size 3 is smaller than num_chunks",
             "torch 2.13, source",
         ),
+        (
+            "ValueError: Number of microbatches (4) must be greater than or equal to the number of stages (8).",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Zero bubble requires the number of microbatches to be a multiple of the number of rounds (4), but got 6.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: DualPipeV requires at least as many microbatches as stages, but got 4 microbatches and 8 stages.",
+            "torch 2.13, source",
+        ),
     ),
     "pipeline-not-traced": (
         (
@@ -1424,6 +1452,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TypeError: Expected timeout argument to be of type datetime.timedelta, got 1800",
             "torch 2.13, source",
         ),
+        (
+            "ValueError: Expected argument scatter_object_output_list to be a list of size at least 1.",
+            "torch 2.13, source",
+        ),
+        (
+            "TypeError: Invalid function argument. Expected parameter `tensor` of type torch.Tensor",
+            "torch 2.13, source",
+        ),
     ),
     "dcp-async-backend": (
         (
@@ -1465,6 +1501,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: a Tensor with 2 elements cannot be converted to Scalar",
             "torch 2.13, run",
+        ),
+    ),
+    "backend-unknown": (
+        (
+            "[rank0]: AssertionError: Unknown c10d backend type CUDA:NCCL",
+            "https://github.com/pytorch/pytorch/issues/159200",
+        ),
+        (
+            "ValueError: Unknown backend 'foo'. Specify a 'device:backend' string or use one of: ['gloo', 'mpi']",
+            "torch 2.13, source",
+        ),
+    ),
+    "dtensor-not-taken": (
+        (
+            "AssertionError: found no DeviceMesh from dtensor args for c10d.broadcast_.default!",
+            "https://github.com/pytorch/pytorch/issues/150401",
+        ),
+        (
+            "ValueError: Cannot find device mesh from args for op : aten.mm.default.",
+            "torch 2.13, source",
+        ),
+    ),
+    "optimizer-not-gathered": (
+        (
+            "RuntimeError: Optimizer state has not been consolidated on this rank.                 Please call `consolidate_state_dict()` on all ranks beforehand if you meant to save the global state",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/10745",
+        ),
+    ),
+    "fsdp-container": (
+        (
+            "ValueError: fully_shard does not support containers that do not implement forward: ModuleList(",
+            "https://github.com/pytorch/pytorch/issues/167856",
         ),
     ),
 }

@@ -120,6 +120,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("Attribute busid of node nic not found", "https://github.com/NVIDIA/nccl/issues/1247"),
         ("vm:10:99 [0] graph/search.cc:900 NCCL WARN Dev 3 not found", "https://github.com/NVIDIA/nccl/issues/1008"),
+        (
+            "ip-0AB85F07:24352:24369 [0] graph/paths.cc:155 NCCL WARN Error : could not find CPU close to GPU 0",
+            "https://github.com/NVIDIA/nccl-tests/issues/41",
+        ),
     ),
     "nccl-nets-differ": (
         (
@@ -346,6 +350,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[taurusa4][[44612,1],7][btl_ofi_component.c:238:mca_btl_ofi_exit] BTL OFI will now abort.",
             "https://github.com/open-mpi/ompi/issues/9123",
+        ),
+    ),
+    "roce-gid-unreadable": (
+        (
+            "worker-1:77:120 [0] transport/net_ib.cc:262 NCCL WARN NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument",
+            "https://github.com/NVIDIA/nccl/issues/1573",
         ),
     ),
 }

@@ -23,6 +23,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: device_id cuda:4 is out of range. Please use a device index less than the number of accelerators available: 4.",
             "torch 2.13, source",
         ),
+        (
+            "ValueError: local_rank 4 exceeds available GPUs in CUDA_VISIBLE_DEVICES=0,1,2,3",
+            "torch 2.13, source",
+        ),
     ),
     "more-gpus-asked": (
         (

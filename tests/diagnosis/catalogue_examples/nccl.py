@@ -106,6 +106,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "UVOSLinux:19402:19419 [0] /usr/src/debug/rccl/build/hipify/src/transport/p2p.cc:237 NCCL WARN Cuda failure 'invalid argument'",
             "https://github.com/ROCm/rccl/issues/1454",
         ),
+        (
+            "RuntimeError: cuda runtime error (801) : operation not supported at ..\\torch/csrc/generic/StorageSharing.cpp:247",
+            "https://github.com/pytorch/examples/issues/806",
+        ),
     ),
     "nccl-no-interface": (
         (
@@ -232,6 +236,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "node:1:9 [0] NCCL WARN cudaArch 940 ncclMaxSharedMem 32832 exceeds device/fn maxSharedMem 27760",
             "RCCL, source",
+        ),
+    ),
+    "nccl-init-failed": (
+        (
+            "hostname:2714030:2728529 [2] NCCL INFO group.cc:72 -> 3 [Async thread]",
+            "https://github.com/NVIDIA/nccl/issues/675",
         ),
     ),
 }

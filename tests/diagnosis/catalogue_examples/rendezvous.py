@@ -247,6 +247,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.distributed.elastic.rendezvous._etcd_stub.EtcdStubError: The 'etcd' module is required but not installed.",
             "torch 2.13, source",
         ),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to etcd has failed. See inner exception for details.",
+            "torch 2.13, source",
+        ),
     ),
     "windows-socket-words": (
         (
