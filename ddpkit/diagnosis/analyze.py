@@ -56,6 +56,7 @@ _POD_WAITS = frozenset(
 _POD_STARTED = re.compile(r"\bStarted container\b|\bStarted: ?Started\b")
 _POD_NAME = re.compile(r"\bpod/[\w.-]+")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
+_LATE = re.compile(r"\bSeqNum=\d{2,}")  # of a collective, after others had passed
 _SAME_WORDS = {"shapes-differ": "optimizer-step-sizes"}  # the place shows more than the words, which name sizes
 _OF_OTHERS = frozenset(("slurm-step-killed",))  # the one that ended first is another
 _THROWN = "terminate called after throwing"  # the exception itself is another line
@@ -232,7 +233,8 @@ def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
     """Whether a warning is worth a line beside a failure: not beside a certain cause of another kind."""
     if hint.entry is not None and first.id in hint.entry.explains:
         return True
-    return first.kind in ("generic", "consequence") and not hint.was_cause
+    late = hint.id == "device-guessed" and _LATE.search(first.text)  # a wrong guess stops the first collectives
+    return first.kind in ("generic", "consequence") and not hint.was_cause and not late
 
 
 def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:

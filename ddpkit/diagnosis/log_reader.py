@@ -46,7 +46,7 @@ TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
-_TRACEBACK_WORDS = frozenset(("traceback", "cause", *_SYNTAX_ERRORS))
+_TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _SPEAKING = ("cause", "hint", "noise")
 # Code that writes to one place only: its locks and queues are in /dev/shm, its cache is in the home directory.
@@ -200,6 +200,8 @@ class LogReader:
                 self._claimed.update(raised.number for raised in trace.raised)
         if torchrun_table.ROOT in line:
             _append(self._failures, torchrun_table.read_torchrun_table(self.lines, index))
+        elif "exitcode" in words and not self._failures and not self._holds(torchrun_table.ROOT):
+            _append(self._failures, torchrun_table.read_torchrun_row(self.lines, index))
         if not _SYNTAX_ERRORS.isdisjoint(words) and not any(old.end >= index for old in self._tracebacks[-4:]):
             _append(self._tracebacks, tracebacks.read_syntax_error(self.lines, index))
         if tracebacks.BOX in line:
@@ -271,6 +273,8 @@ class LogReader:
 
     def _by_place(self, match: Match, index: int) -> Match:
         """Return the entry of the place that the frame above an error shows, for example a file system that is full."""
+        if match.entry.id == "firewall-reject" and self._is_own_address(index, match.values.get("peer", "")):
+            return Match(entry=BY_ID["peer-died"], values=match.values)
         places = _PLACES.get(match.entry.id)
         if places is None:
             return match
@@ -278,6 +282,12 @@ class LogReader:
         frame = next((line for line in above if tracebacks.is_frame(line)), "")
         known = next((name for name, place in places.items() if place.search(frame)), "")
         return Match(entry=BY_ID[known], values=match.values) if known else match
+
+    def _is_own_address(self, index: int, address: str) -> bool:
+        """Whether NCCL on the host of this line reported the address as that host's: no firewall is in between."""
+        host = speaker_of_line(self.lines[index]).host
+        own = rf"(?:^|[^\w.-]){re.escape(host)}:\d+:\d+ \[\d+\] NCCL INFO Bootstrap ?: Using \S+:{re.escape(address)}<"
+        return bool(host and address) and self._holds(own)
 
     def _by_frames(self, match: Match, trace: Traceback) -> Match:
         """Return the entry of a full GPU while a state dict was gathered, or of host memory, where frames show that."""

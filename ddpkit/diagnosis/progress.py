@@ -45,6 +45,7 @@ _END = re.compile(
 _UNFINISHED = re.compile(
     r"(?i)\b(?:not|never|until|before|when|if|once|after|failed|unless)\b.*(?:finish|complet|done|ended)"
 )
+_W_LEVEL = re.compile(r"\[W\d{3,4} ")  # of torch's C++: the month and the day
 # A rank that does this for long keeps the others waiting in a collective.
 WORK = re.compile(
     r"(?i)\b(?:saving|save[sd]?|writing|dumping|gathering|consolidating|merging|uploading)\b.{0,60}"
@@ -56,7 +57,7 @@ WORK = re.compile(
     r"|^\W*(?:Map|Filter|Tokenizing|Running tokenizer|Grouping|Generating \w+ split|Packing)[^:]*: +\d+%"
     r"|\b(?:evaluat|validat|inferenc|generat|test)(?:ing|ion|e)?\b.{0,30}(?:\d+%|\d+ ?/ ?\d+|on rank 0|started|begin|start)"
     r"|\b(?:evaluating|validating|running (?:evaluation|validation|inference))\b|\*+ Running (?:Evaluation|Prediction)"
-    r"|\b(?:rank 0|main process|only rank 0)\b.{0,60}(?:saving|evaluat|prepar|download|load|tokeniz|build|process)"
+    r"|\b(?:rank 0|main process|only rank 0)\b.{0,60}(?:saving|evaluat|prepar|download|load|tokeniz|build|process(?:es|ing)\b)"
     r"|\bloading\b.{0,40}(?:checkpoint|model|weights|shards|dataset|data)\b"
     r"|\bcompiling\b.{0,40}(?:dataset index|kernel|fused|graph|model)"
 )
@@ -123,7 +124,7 @@ def is_mild(line: str) -> bool:
     head = line[:240]
     if _LAST_TRY.search(head):
         return False
-    if "NCCL INFO" in head or "[W socket.cpp" in head or "[W1" in head[:60] or "[W ProcessGroup" in head:
+    if "NCCL INFO" in head or "[W socket.cpp" in head or "[W ProcessGroup" in head or _W_LEVEL.search(head[:60]):
         return True
     if _MILD.match(head):
         return True

@@ -37,6 +37,17 @@ def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | N
     return None
 
 
+_EXIT = re.compile(r"^\s*exitcode\s*: (?!-15\b)-?\d")
+ROW_LINES = 4  # of a row: time, host and rank stand above the exit code
+
+
+def read_torchrun_row(lines: Sequence[str], index: int) -> TorchrunFailure | None:
+    """Read a row of which `lines[index]` has the exit code, where the log does not show the root cause."""
+    if not _EXIT.match(split_prefix(visible_line(lines[index])).text):
+        return None
+    return read_torchrun_table(lines[: index + 1], max(-1, index - ROW_LINES))
+
+
 _ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")
 _ABORTED = re.compile(r"^\s*exitcode\s*: -6\b")
 

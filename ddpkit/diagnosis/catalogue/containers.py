@@ -685,7 +685,7 @@ ENTRIES = (
             r"Execution failed\. User process '[^']+' exited with status code (?P<code>[1-9]\d*)",
             r"(?:JOB|STEP|StepId)\S* \S+ ON \S+ FAILED \(non-zero exit code or other failure mode\)",
             r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
-            r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<rank>\d+)",
+            r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<local>\d+)",
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: exit code (?P<code>\d+)",
             r"Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)",

@@ -69,6 +69,18 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/1105",
     ),
     Entry(
+        id="nccl-over-tcp",
+        title="NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0",
+        kind="hint",
+        patterns=(r"NCCL INFO Channel \d+(?:/\d+)? : \d+\[\w+\] -> \d+\[\w+\](?: \[\w+\])? via NET/Socket/\d",),
+        cause="NCCL sends between the nodes with TCP. That is slow for training, and right only where the nodes have no "
+        "InfiniBand, RoCE or EFA",
+        probe="ls /dev/infiniband; env | grep NCCL_; NCCL_DEBUG=INFO shows `NET/IB : Using` or `NET/OFI` where it is fast",
+        fix="where the nodes have a fast network: unset NCCL_IB_DISABLE and NCCL_NET, give the container /dev/infiniband, and "
+        "install the network's NCCL plugin. With Ethernet alone: select the fastest interface with NCCL_SOCKET_IFNAME",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-disable",
+    ),
+    Entry(
         id="gdr-missing",
         doubtful=True,
         title="Slow between nodes, and NCCL INFO shows no GDRDMA; Call to ibv_reg_mr_iova2 failed with error Bad address",

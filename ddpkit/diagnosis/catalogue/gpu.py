@@ -70,12 +70,7 @@ ENTRIES = (
         id="device-guessed",
         title="using GPU 0 to perform barrier as devices used by this process are currently unknown",
         kind="hint",
-        explains=(
-            "collective-timeout",
-            "duplicate-gpu",
-            "gloo-timeout",
-            "watchdog-stuck",
-        ),
+        explains=("duplicate-gpu",),
         patterns=(
             r"using GPU (?P<device>\d+) (?:to perform barrier )?as (?:device used|devices? used) by this process",
             r"Guessing device ID based on global rank",

@@ -264,6 +264,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/nccl/issues/1405",
         ),
     ),
+    "nccl-over-tcp": (
+        (
+            "dgxa100:1050:1315 [0] NCCL INFO Channel 03/0 : 0[90000] -> 1[1000] [send] via NET/Socket/3",
+            "https://github.com/NVIDIA/nccl/issues/697",
+        ),
+    ),
     "gdr-missing": (
         (
             "[2025-10-13 10:12:54] h:1458548:1480527 [0] misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid argument",
