@@ -261,6 +261,8 @@ ENTRIES = (
             "cuda-init-failed",
             "docker-no-gpu",
             "nproc-bad",
+            "nccl-error",
+            "nccl-warning",
         ),
         patterns=(
             r"\bNVML/RM version mismatch",
@@ -270,6 +272,7 @@ ENTRIES = (
             r"NVML_ERROR_LIB_RM_VERSION_MISMATCH",
             r"nvml error: driver/library version mismatch",
             r"NVRM: API mismatch: the client has (?:the )?version",
+            r"\bnvmlInit\w*\(\) failed: Driver/library version mismatch",
         ),
         cause="the driver was updated, and the old kernel module is still loaded. In a container, `Unknown Error` "
         "means that it lost its devices when systemd reloaded",

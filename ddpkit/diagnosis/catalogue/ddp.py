@@ -143,7 +143,8 @@ ENTRIES = (
         ),
         cause="a CPU tensor was passed to a collective of NCCL, which supports only GPU tensors",
         probe="the traceback shows the call",
-        fix="move the tensor to the GPU first, or use init_process_group(backend='cpu:gloo,cuda:nccl')",
+        fix="move the tensor to the GPU first, or use init_process_group(backend='cpu:gloo,cuda:nccl'). In a frame of DDP: "
+        "model.to(device) before DDP(model), with all buffers and metrics",
         link="https://docs.pytorch.org/docs/stable/distributed.html#backends",
     ),
     Entry(
@@ -169,6 +170,7 @@ ENTRIES = (
             r"Error: (?P<layout>data_parallel_size \(\d+\) \* \w+ \(\d+\)) must equal world_size \((?P<world>\d+)\)",
             r"(?P<layout>`data_parallel_size=\d+` and `\w+=\d+`) multiplied should equal the world size \((?P<world>\d+)\)",
             r"gloo/context\.cc:\d+\] rank < size\. \d+ vs (?P<world>\d+)",
+            r"NCCL WARN \w+ : invalid root (?P<outside>\d+) \(root should be in the 0\.\.\d+ range\)",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
         "rank calls a collective of a group to which it does not belong",
@@ -477,6 +479,7 @@ ENTRIES = (
             r"arguments are located on different GPUs",
             r"expected both inputs to be on same device",
             r"Tensor on device \S+ is not on the expected device",
+            r"\w+ : \w+ allocated on device \d+ mismatchs with NCCL device \d+",
         ),
         cause="a tensor and the model are on different devices. A batch was not moved, or the script uses cuda:0 "
         "instead of the rank's own GPU. Or device_map='auto' has spread the model over the GPUs of all ranks",

@@ -178,6 +178,21 @@ ENTRIES = (
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
+        id="custom-all-reduce",
+        title="Failed: Cuda error custom_all_reduce.cuh:455 'invalid argument'",
+        patterns=(
+            r"Failed: Cuda error \S*custom_all_reduce\.cuh:\d+ '(?P<error>[^']+)'",
+            r"Failed: \S*custom_all_reduce\.cuh:\d+ '(?P<error>[^']+)'",
+        ),
+        explains=("vllm-engine-failed", "cuda-ipc"),
+        cause="the all-reduce of vLLM or SGLang could not share its buffers with the other ranks ({error}). Memory of "
+        "expandable_segments:True cannot be shared in that way. Or the GPUs have no peer access",
+        probe="echo $PYTORCH_CUDA_ALLOC_CONF $PYTORCH_ALLOC_CONF; nvidia-smi topo -p2p r",
+        fix="remove expandable_segments from PYTORCH_CUDA_ALLOC_CONF. If that is not enough: --disable-custom-all-reduce, in "
+        "Python disable_custom_all_reduce=True, which uses NCCL",
+        link="https://github.com/vllm-project/vllm/issues/42609",
+    ),
+    Entry(
         id="peer-access",
         title="failed to open CUDA IPC handle : 217 peer access is not supported between these two devices",
         patterns=(

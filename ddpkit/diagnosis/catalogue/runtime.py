@@ -31,6 +31,7 @@ ENTRIES = (
             r"OFI poll failed .*\bPTLTE_NOT_FOUND\b",
             r"RPC agent for \S+ encountered error when \w+ \w+ \w+ (?:from|to) \S+ (?:eof|sendmsg: Broken pipe)",
             r"(?:eof|Broken pipe) \(this error originated at tensorpipe",
+            r"UDS: Sending data over socket \S+ failed : Connection refused",
         ),
         explains=("nccl-warning", "nccl-error", "nccl-remote"),
         cause="another rank[ at {peer}] ended, and this rank lost the connection to it",

@@ -311,6 +311,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NVRM: API mismatch: the client has the version 535.104.05, but",
             "NVIDIA open-gpu-kernel-modules, source",
         ),
+        (
+            "[rank0]: nvmlInit_v2() failed: Driver/library version mismatch",
+            "NCCL 2.27, source",
+        ),
     ),
     "cudnn-error": (
         ("RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "torch, source"),

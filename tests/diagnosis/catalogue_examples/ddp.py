@@ -225,6 +225,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: [enforce fail at /__w/pytorch/pytorch/third_party/gloo/gloo/context.cc:23] rank < size. 4 vs 4",
             "torch 2.13, run",
         ),
+        (
+            "9306dc444753:248281:248306 [1] misc/argcheck.cc:39 NCCL WARN Recv : invalid root 0 (root should be in the 0..0 range)",
+            "https://github.com/NVIDIA/nccl/issues/963",
+        ),
     ),
     "mesh-dimension-unknown": (
         (
@@ -424,6 +428,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: binary_op(): expected both inputs to be on same device, but input a is on cuda:1 and input b is on cuda:0",
             "torch, unverified",
+        ),
+        (
+            "h:1:2 [0] misc/argcheck.cc:24 NCCL WARN AllReduce : sendbuff allocated on device 0 mismatchs with NCCL device 1",
+            "NCCL 2.27, source",
         ),
     ),
     "shapes-differ": (

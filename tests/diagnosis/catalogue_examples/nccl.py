@@ -151,6 +151,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/ROCm/rccl/issues/1454",
         ),
     ),
+    "custom-all-reduce": (
+        (
+            "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:455 'invalid argument'",
+            "https://github.com/vllm-project/vllm/issues/42609",
+        ),
+        (
+            "Failed: /home/runner/work/vllm/vllm/csrc/custom_all_reduce.cuh:310 'invalid argument'",
+            "https://github.com/vllm-project/vllm/issues/5613",
+        ),
+    ),
     "peer-access": (
         (
             "node1:4711:4712 [0] transport/p2p.cc:238 NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported between these two devices",

@@ -44,6 +44,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "eof (this error originated at tensorpipe/transport/shm/connection_impl.cc:259)",
             "https://github.com/pytorch/pytorch/issues/85607, unverified",
         ),
+        (
+            "h:1:2 [0] misc/ipcsocket.cc:224 NCCL WARN UDS: Sending data over socket /tmp/nccl-socket-4-9f1c failed : Connection refused (111)",
+            "NCCL 2.27, source",
+        ),
     ),
     "watchdog-ends-process": (
         (
