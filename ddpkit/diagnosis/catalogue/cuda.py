@@ -85,10 +85,10 @@ ENTRIES = (
         patterns=(
             r"\ban illegal memory access was encountered\b",
             r"\bcudaErrorIllegalAddress\b",
-            r"CUDA error: misaligned address",
+            r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): misaligned address",
             r"Segmentation fault from GPU at 0x[0-9a-f]+, ctx_id",
-            r"CUDA error: unspecified launch failure",
-            r"CUDA error: an illegal instruction was encountered",
+            r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): unspecified launch failure",
+            r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): an illegal instruction was",
             r"CUDA error: operation not supported on global/shared address space",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
         ),

@@ -100,6 +100,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("cudaErrorIllegalAddress: an illegal memory access was encountered", "CUDA 12.9, source"),
         ("RuntimeError: CUDA error: misaligned address", "CUDA 12.9, source"),
         ("RuntimeError: CUDA error: an illegal instruction was encountered", "CUDA 12.9, source"),
+        (
+            "RuntimeError: cuda runtime error (74) : misaligned address at /pytorch/aten/src/THC/generic/THCTensorCopy.cpp:20",
+            "torch, unverified",
+        ),
     ),
     "no-kernel-image": (
         (
@@ -313,7 +317,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "[rank0]: nvmlInit_v2() failed: Driver/library version mismatch",
-            "NCCL 2.27, source",
+            "NCCL, unverified",
         ),
     ),
     "cudnn-error": (

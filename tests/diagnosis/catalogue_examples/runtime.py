@@ -46,7 +46,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "h:1:2 [0] misc/ipcsocket.cc:224 NCCL WARN UDS: Sending data over socket /tmp/nccl-socket-4-9f1c failed : Connection refused (111)",
-            "NCCL 2.27, source",
+            "NCCL, source",
         ),
     ),
     "watchdog-ends-process": (
