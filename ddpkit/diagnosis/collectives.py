@@ -248,9 +248,15 @@ _LAST_ERROR = "Last error:"  # torch prints it below the class of NCCL's error, 
 BELOW_ERROR = 4
 
 
+# What NCCL calls invalid usage is known to be this, where it gives no reason.
+_INVALID_USAGE = "two ranks of a host use one GPU, as torch.cuda.set_device(LOCAL_RANK) is missing or too late"
+
+
 def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     """Return the text below NCCL's `Last error:`, as a value of an entry."""
     below = [split_prefix(visible_line(line)).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
     place = below.index(_LAST_ERROR) + 1 if _LAST_ERROR in below else len(below)
     text = below[place] if place < len(below) else ""
-    return {"reason": text[:120]} if text and not text.startswith(("File ", "Traceback")) else {}
+    if text and not text.startswith(("File ", "Traceback")):
+        return {"reason": text[:120]}
+    return {"usage": _INVALID_USAGE} if re.search("ncclInvalidUsage|invalid usage", " ".join(below[:2])) else {}

@@ -20,7 +20,7 @@ _PROCESS = re.compile(rf"Process (?P<pid>\d+) has {_SIZE} memory in use")
 # Without a figure for this process, a part of the rest is its own: CUDA's context, NCCL's buffers, libraries.
 _SURE = 1 / 3
 _NOTABLE = 1 / 10
-_CONTEXT = 1.0  # GiB: what a rank holds on a GPU on which it computes nothing
+_CONTEXT = 2.0  # GiB: what a rank holds on a GPU on which it computes nothing
 
 
 def memory_of_others(text: str) -> str:
@@ -29,7 +29,7 @@ def memory_of_others(text: str) -> str:
     In a container, torch does not know its own process id there, and lists itself as one of the processes.
     """
     total = _find(_TOTAL, text)
-    if not total or (_find((_WANTED,), text) or 0.0) > total:  # this GPU is too small, whoever else uses it
+    if not total or _is_too_small(text):
         return ""
     processes = [
         (_in_gib(each), f"process {each['pid']} has {each['number']} {each['unit']}")
@@ -54,9 +54,20 @@ def contexts_of_ranks(text: str) -> str:
     """Return the words on small processes of one size beside this one: the job's other ranks; empty without them."""
     processes = list(_PROCESS.finditer(text))
     sizes = {each["number"] for each in processes}
-    if len(processes) < 2 or len(sizes) != 1 or _in_gib(processes[0]) > _CONTEXT or not _OWN.search(text):
+    if (
+        _is_too_small(text)
+        or len(processes) < 2
+        or len(sizes) != 1
+        or _in_gib(processes[0]) > _CONTEXT
+        or not _OWN.search(text)
+    ):
         return ""
     return f"{len(processes)} with {processes[0]['number']} {processes[0]['unit']} each"
+
+
+def _is_too_small(text: str) -> bool:
+    """Whether no GPU of this size has room for the request, whoever else uses it."""
+    return (_find((_WANTED,), text) or 0.0) > (_find(_TOTAL, text) or float("inf"))
 
 
 def _in_gib(match: re.Match[str]) -> float:

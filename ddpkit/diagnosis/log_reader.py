@@ -31,7 +31,7 @@ from ddpkit.diagnosis.line_prefixes import (
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, is_quoted, says_it_continues
-from ddpkit.diagnosis.tensor_shapes import part_of_tensor
+from ddpkit.diagnosis.tensor_shapes import is_part_of_flat, part_of_tensor
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 from ddpkit.diagnosis.xid import meaning_of_xid
@@ -39,6 +39,7 @@ from ddpkit.diagnosis.xid import meaning_of_xid
 MAX_MATCHES = 2000  # of one kind in one log
 MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
+CODE_LINES = 2  # lines above an error that are the code of its frame
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 CONTEXT_BELOW = 3  # and lines below it, where none above has it
 MAX_CODE = 200  # characters of a line of code that is quoted
@@ -68,6 +69,8 @@ _LOADED_PLACES = {
 }
 # Code of a tracker that writes to its own process on the host.
 _TRACKER_PLACES = {"wandb-process-ended": re.compile(r"/wandb/sdk/")}
+# Code that removes or moves a file: another process was faster.
+_REMOVING = re.compile(r"\b(?:os\.(?:remove|unlink|rmdir|rename|replace)|shutil\.(?:rmtree|move)|\.unlink)\(")
 # Code that gives a tensor of a GPU to another process.
 _SHARED_PLACES = {"cuda-ipc": re.compile(r"[/\\]torch[/\\](?:multiprocessing[/\\]reductions|storage)\.py")}
 _PLACES = {
@@ -275,6 +278,11 @@ class LogReader:
         """Return the entry of the place that the frame above an error shows, for example a file system that is full."""
         if match.entry.id == "firewall-reject" and self._is_own_address(index, match.values.get("peer", "")):
             return Match(entry=BY_ID["peer-died"], values=match.values)
+        code = self.lines[max(0, index - CODE_LINES) : index]
+        if match.entry.id == "file-missing" and any(map(_REMOVING.search, code)):
+            return Match(entry=BY_ID["removed-twice"], values=match.values)
+        if match.entry.id == "shapes-differ" and is_part_of_flat(self.lines[index]):
+            return Match(entry=BY_ID["optimizer-step-sizes"], values=match.values)
         places = _PLACES.get(match.entry.id)
         if places is None:
             return match
@@ -467,8 +475,8 @@ def _by_sizes(match: Match, line: str) -> Match:
     if match.entry.id not in ("cuda-out-of-memory", "accelerator-out-of-memory"):
         return match
     others, contexts = memory_of_others(line), contexts_of_ranks(line)
-    known = "gpu-memory-taken" if others else "ranks-on-one-gpu" if contexts else ""
-    return Match(entry=BY_ID[known], values={**match.values, "reason": others or contexts}) if known else match
+    known = "ranks-on-one-gpu" if contexts else "gpu-memory-taken" if others else ""
+    return Match(entry=BY_ID[known], values={**match.values, "reason": contexts or others}) if known else match
 
 
 def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:

@@ -669,7 +669,7 @@ ENTRIES = (
             r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
             r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = (?P<code>[1-9]\d*)",
             r"\bProcessRaisedException\b",
-            r"failed to run .*, is localhost: True, exception: Encountered a bad command exit code",
+            r"failed to run .* on (?P<host>\S+), is localhost: \w+, exception: Encountered a bad command exit code",
             r"FailedJobError: Job \(task=(?P<rank>\d+)\) failed during processing with trace",
             r"\bProcessExitedException: process (?P<rank>\d+) terminated with exit code",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>(?!(?:134|143)\b)\d+)",

@@ -463,7 +463,10 @@ ENTRIES = (
     Entry(
         id="miopen-error",
         title="RuntimeError: miopenStatusUnknownError, miopenStatusInternalError",
-        patterns=(r"\bRuntimeError: miopenStatus(?P<status>\w+)",),
+        patterns=(
+            r"\bRuntimeError: miopenStatus(?P<status>\w+)",
+            r"Internal error while accessing SQLite database: (?P<reason>.+)",
+        ),
         context=r"MIOpen Error: (?:\S+:\d+: )?(?P<reason>.+)",
         cause="MIOpen, AMD's library for convolutions, failed: {reason|see its message above}. Often it cannot lock or "
         "write its database in $HOME, or it does not support this GPU",

@@ -1149,7 +1149,7 @@ ENTRIES = (
         # Of `shapes-differ`, the frame above it decides: see ddpkit.diagnosis.log_reader.
         title="The size of tensor a must match, in the optimizer's step; Tensors of the same index must be on the same device",
         patterns=(r"Tensors of the same index must be on the same device and the same dtype except `step`",),
-        cause="in the optimizer's step, a gradient or a loaded state has another size or type than this rank's part of the parameter. "
+        cause="a gradient or a loaded state of the optimizer has another size or type than this rank's part of the parameter. "
         "The state is of another number of ranks or another wrapper. Or FSDP did not reduce the gradients of an incomplete "
         "accumulation at the end of the data",
         probe="does the run resume? If not: (batches of a rank) modulo gradient_accumulation_steps",

@@ -66,7 +66,7 @@ ENTRIES = (
         patterns=(
             r"Stale (?:NFS )?file handle",
             r"No such file or directory: '(?P<path>[^']*(?:\.lock|\.incomplete|\.triton/cache/\S+|huggingface/(?:hub|datasets)/\S+|torch_extensions/\S+))'",
-            r"Directory not empty: '(?P<path>[^']*(?:cache|huggingface|triton|torch_extensions)[^']*)'",
+            r"Directory not empty: '(?P<path>[^']*(?:[Cc]ache|huggingface|triton|torch_extensions|\.incomplete)[^']*)'",
             r"Failed to open local file '(?P<path>[^']*(?:\.incomplete|huggingface/datasets/)[^']*)'",
             r"Expected to find locked file (?P<path>\S+) from process \d+ but it doesn't exist",
         ),
@@ -620,6 +620,18 @@ ENTRIES = (
         probe="nothing to check",
         fix="nothing to do. To avoid it: del the iterator before another DataLoader starts its workers",
         link="https://github.com/huggingface/transformers/issues/8822",
+    ),
+    Entry(
+        id="removed-twice",
+        # Of `file-missing`, the code above it decides: see ddpkit.diagnosis.log_reader.
+        title="FileNotFoundError in os.remove, os.rename or shutil.rmtree",
+        explains=("file-missing",),
+        cause="this rank removes or moves [{path}, ]a file that another rank removed or moved a moment earlier. Several ranks "
+        "save to one directory at the same time",
+        probe="the traceback shows the call; grep -n 'is_main_process\\|should_save\\|RANK' of the script near it",
+        fix="save, rotate and delete checkpoints on rank 0 alone (`if rank == 0:`; transformers: args.should_save; accelerate: "
+        "is_main_process), and let the others wait in a barrier",
+        link="https://github.com/bigcode-project/starcoder/issues/155",
     ),
     Entry(
         id="save-directory-missing",

@@ -424,6 +424,16 @@ ENTRIES = (
         link="https://github.com/zai-org/CodeGeeX/issues/271",
     ),
     Entry(
+        id="deepspeed-no-address",
+        title="Using IP address of  for node HOST",
+        patterns=(r"Using IP address of {2}for node (?P<node>\S+)",),
+        cause="DeepSpeed found no address of its first node {node}, as `hostname -I` prints nothing there. So --master_addr is "
+        "empty, and the ranks do not find each other",
+        probe="ssh {node} hostname -I",
+        fix="deepspeed --master_addr ADDRESS ..., with the address or the name of that node, which the others can resolve",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/2612",
+    ),
+    Entry(
         id="launcher-needed",
         title="Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training; should be run via a distributed launcher",
         patterns=(

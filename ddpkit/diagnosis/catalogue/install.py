@@ -77,6 +77,7 @@ ENTRIES = (
         # NCCL looks for plugins of these names, and continues without them.
         patterns=(
             r"(?<![\w.+-])(?P<library>(?!libnccl-)[\w.+-]+\.so[\w.]*): cannot open shared object file",
+            r"Failed to load NCCL library from (?P<library>\S+?)\.?(?= It is expected|\s*$)",
             r"nvrtc: error: failed to open (?P<library>libnvrtc-builtins\.so[\w.]*\d)",
         ),
         cause="the dynamic linker cannot find {library} on this host. The library is not installed, is for another "
@@ -167,6 +168,7 @@ ENTRIES = (
             r"No such file or directory: '\S*/bin/nvcc'",
             r"\S/bin/nvcc: (?:not found|No such file or directory)",
             r"was requested, but nvcc was not found",
+            r"nvcc fatal\s*: Value 'c\+\+\d+' is not defined for option 'std'",
             r"FlashAttention is only supported on CUDA (?P<torch>[\d.]+) and above",
         ),
         explains=("command-not-found",),
@@ -596,7 +598,7 @@ ENTRIES = (
         probe="nvcc --version; nvcc --list-gpu-arch; echo $CUDA_HOME $TORCH_CUDA_ARCH_LIST; nvidia-smi --query-gpu=name,compute_cap "
         "--format=csv",
         fix="install the CUDA toolkit of torch's version, and export CUDA_HOME to it: 8.6 needs CUDA 11.1, 8.9 and 9.0 need 11.8, "
-        "10.0 and 12.0 need 12.8. Or build for one that it knows: export TORCH_CUDA_ARCH_LIST='8.6+PTX'",
+        "10.0 and 12.0 need 12.8. Or build for an older one that it knows, such as `export TORCH_CUDA_ARCH_LIST='8.0+PTX'`",
         link="https://github.com/rosinality/stylegan2-pytorch/issues/355",
     ),
     Entry(

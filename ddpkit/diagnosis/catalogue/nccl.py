@@ -142,8 +142,8 @@ ENTRIES = (
             r"NCCL Error \d: ",
             r"NCCL failure",
         ),
-        cause="NCCL failed[: {reason}]. The error class gives no reason. The reason is in an `NCCL WARN` line of this rank or "
-        "of another rank",
+        cause="NCCL failed[: {reason}]. [Mostly {usage}. ]The error class gives no reason. The reason is in an `NCCL WARN` line "
+        "of this rank or of another rank",
         probe="repeat with NCCL_DEBUG=WARN in the environment of all ranks",
         fix="set NCCL_DEBUG=WARN (torchrun and srun pass it on; mpirun -x; ddpkit --env), run again, and "
         "read the NCCL WARN lines of all ranks",

@@ -161,6 +161,7 @@ ENTRIES = (
             r"socket\.gaierror: .*Name or service not known",
             r"socket\.gaierror: .*(?:Temporary failure in name resolution|nodename nor servname)",
             r"host not found: (?:Name or service|Temporary failure|No address|nodename)",
+            r"failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - (?:Name or service|Temporary failure|No address|nodename)",
         ),
         cause="[this is normal while {peers} start: torch tries again until its timeout. If it lasts, ]this node cannot "
         "resolve the name {host|in MASTER_ADDR}",

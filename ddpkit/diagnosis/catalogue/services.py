@@ -188,6 +188,7 @@ ENTRIES = (
             r"We couldn't connect to 'https://huggingface\.co'",
             r"HTTPSConnectionPool\(host='(?P<host>[\w.-]+)', port=(?P<port>\d+)\): Max retries exceeded",
             r"Max retries exceeded with url",
+            r"Checkout your internet connection or see how to run the library in offline mode",
             r"\bLocalEntryNotFoundError\b",
             r"HTTPSConnectionPool\(host='(?P<host>[\w.-]+)', port=\d+\): Read timed out",
             r"50\d Server Error: .*https://(?P<host>huggingface\.co)",

@@ -319,7 +319,7 @@ ENTRIES = (
         id="colossalai-ssh",
         title="colossalai: failed to run torchrun on host, is localhost: False, exception: No authentication methods available",
         patterns=(
-            r"failed to run .* on (?P<host>\S+), is localhost: False, exception: (?P<reason>.*)",
+            r"failed to run .* on (?P<host>\S+), is localhost: False, exception: (?!Encountered a bad command exit)(?P<reason>.*)",
             r"paramiko\.ssh_exception\.(?P<reason>\w+)",
         ),
         explains=("own-exception",),

@@ -40,7 +40,7 @@ ENTRIES = (
         title="Waiting in store based barrier ... (world_size=4, worker_count=8)",
         explains=("store-barrier-timeout", "new-group-timeout"),
         patterns=(
-            r"in store based barrier.*\((?P<count>world_size=(?:1, \w+=(?:[2-9]|\d\d+)|2, \w+=(?:[3-9]|\d\d+)"
+            r"in store[- ]based barrier.*\((?P<count>world_size=(?:1, \w+=(?:[2-9]|\d\d+)|2, \w+=(?:[3-9]|\d\d+)"
             r"|[34], \w+=(?:[5-9]|\d\d+)|[5-8], \w+=(?:9|\d\d+)|\d, \w+=\d\d+|\d\d, \w+=\d{3}))\b",
         ),
         context=r"(?P<spawn>\bmp\.spawn|multiprocessing[./]spawn)\b",
@@ -58,7 +58,7 @@ ENTRIES = (
         id="new-group-timeout",
         title="Timed out initializing process group in store based barrier, for key: store_based_barrier_key:32",
         patterns=(
-            r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+), "
+            r"Timed out initializing process group in store[- ]based barrier on rank:? (?P<rank>\d+), "
             r"for key: store_based_barrier_key:(?P<key>(?!1\b)\d+) "
             r"\(world_size=(?P<wanted>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
         ),
@@ -75,7 +75,7 @@ ENTRIES = (
         id="store-barrier-timeout",
         title="Timed out initializing process group in store based barrier",
         patterns=(
-            r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+).*"
+            r"Timed out initializing process group in store[- ]based barrier on rank:? (?P<rank>\d+).*"
             r"world_size=(?P<wanted>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
         ),
         cause="only {joined} of {wanted} workers joined: ranks were not started, cannot reach this store, are slow, or "

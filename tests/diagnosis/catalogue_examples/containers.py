@@ -278,6 +278,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "launcher-summary": (
         (
+            "Error: failed to run torchrun --nproc_per_node=8 --nnodes=2 --node_rank=1 train.py on GPU01, is localhost: False, exception: Encountered a bad command exit code!",
+            "https://github.com/hpcaitech/ColossalAI/issues/4009",
+        ),
+        (
             "[2024-01-05 10:11:12,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711",
             "https://github.com/haotian-liu/LLaVA/issues/1788",
         ),

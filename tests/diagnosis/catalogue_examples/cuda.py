@@ -551,7 +551,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/viebrix/pytorch-gfx803-for-Whisper/issues/1",
         ),
     ),
-    "miopen-error": (("RuntimeError: miopenStatusUnknownError", "https://github.com/ROCm/MIOpen/issues/1994"),),
+    "miopen-error": (
+        ("RuntimeError: miopenStatusUnknownError", "https://github.com/ROCm/MIOpen/issues/1994"),
+        (
+            "kern_db.hpp:147: Internal error while accessing SQLite database: database disk image is malformed",
+            "https://github.com/ROCm/MIOpen/issues/1878",
+        ),
+    ),
     "pcie-atomics": (
         (
             "[    5.335110] amdgpu 0000:07:00.0: PCIE atomic ops is not supported",

@@ -312,6 +312,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/zai-org/CodeGeeX/issues/271",
         ),
     ),
+    "deepspeed-no-address": (
+        (
+            "[2022-12-15 21:00:19,543] [INFO] [runner.py:417:main] Using IP address of  for node ddp-0.ddp.svc.cluster.local",
+            "https://github.com/deepspeedai/DeepSpeed/issues/2612",
+        ),
+    ),
     "launcher-needed": (
         (
             "ValueError: Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training.",

@@ -71,6 +71,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "library-missing": (
         (
+            "Failed to load NCCL library from /opt/nccl/build/lib/libnccl.so.2.21.5. It is expected if you are not running on NVIDIA/AMD GPUs.",
+            "https://github.com/huggingface/trl/issues/3925",
+        ),
+        (
             "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
             "https://github.com/CannyLab/tsne-cuda/issues/126",
         ),
@@ -117,6 +121,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "cuda-toolkit-mismatch": (
+        (
+            "nvcc fatal   : Value 'c++17' is not defined for option 'std'",
+            "https://github.com/deepspeedai/DeepSpeedExamples/issues/594",
+        ),
         (
             "deepspeed.ops.op_builder.builder.CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 12.2 does not match the version torch was compiled with 11.7, unable to compile cuda/cpp extensions without a matching cuda version.",
             "https://github.com/JIA-Lab-research/MGM/issues/91",

@@ -49,6 +49,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
         (
+            "node1:4707:5232 [2] NCCL INFO transport/shm.cc:101 -> 2",
+            "https://github.com/TsinghuaAI/CPM-2-Finetune/issues/2",
+        ),
+        (
+            "include/shm.h:48 NCCL WARN Error while creating shared memory segment nccl-shm-recv-c43b846667d22574-1-1-0 (size 9637888)",
+            "https://github.com/huggingface/transformers/issues/11658",
+        ),
+        (
             "UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode",
             "https://github.com/Plachtaa/VITS-fast-fine-tuning/issues/397",
         ),

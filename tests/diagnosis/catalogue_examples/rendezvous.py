@@ -107,6 +107,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "master-name-unknown": (
         (
+            "TCP client failed to connect/validate to host slinky-0:29400 - Name or service not known",
+            "https://github.com/awslabs/ai-on-eks/issues/240",
+        ),
+        (
             "[W1120 17:02:51.123456789 socket.cpp:762] [c10d] The IPv6 network addresses of (no-such-host, 29513) "
             "cannot be retrieved (gai error: -2 - Name or service not known).",
             "torch 2.13, run",

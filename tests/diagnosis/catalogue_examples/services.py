@@ -8,6 +8,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "download-refused": (("urllib.error.HTTPError: HTTP Error 403: Forbidden", "Python 3.11, source"),),
     "hub-unreachable": (
         (
+            "Checkout your internet connection or see how to run the library in offline mode at 'https://huggingface.co/docs/transformers/installation#offline-mode'.",
+            "https://github.com/InternRobotics/PointLLM/issues/62",
+        ),
+        (
             "OSError: We couldn't connect to 'https://huggingface.co' to load this file, couldn't find it in the cached files",
             "transformers, source",
         ),

@@ -35,6 +35,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "store-barrier-timeout": (
         (
+            "Timed out initializing process group in store-based barrier on rank: 0, for key: store_based_barrier_key:1 (world_size=4, worker_count=1, timeout=0:30:00)",
+            "https://github.com/motional/nuplan-devkit/issues/347",
+        ),
+        (
             "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
             "store_based_barrier_key:1 (world_size=4, worker_count=2, timeout=0:30:00)",
             "torch 1.13, https://github.com/pytorch/pytorch/issues/79388",
