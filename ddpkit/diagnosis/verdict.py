@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
-from ddpkit.text import format_ranks
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.analyze import LogAnalysis
@@ -72,10 +71,12 @@ def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
         return Diagnosis(cause=failure.awaited, fix=fix, id=entry_id)
     if not failure.early:
         return None
+    from ddpkit.diagnosis.collectives import name_ranks
+
     whose = "it had fewer batches, or left its loop early"
     if len(failure.early) > 1:
         whose = "they had fewer batches, or left their loops early"
-    cause = f"{format_ranks(failure.early)} had ended before, with exit code 0: {whose}"
+    cause = f"{name_ranks(failure.early)} had ended before, with exit code 0: {whose}"
     return Diagnosis(cause=cause, fix=_SAME_STEPS, id=entry_id)
 
 
