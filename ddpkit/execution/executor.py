@@ -320,7 +320,9 @@ class Carrier:
 
     def on_timeout_dump(self, dump: Dump, folder: str) -> None:
         """All ranks were looked at."""
-        findings = [finding for finding in dump.findings if finding.kind not in ("none", "ras", "unrecorded")]
+        from ddpkit.monitor.hang import after_timeout  # the server imports it for a dump alone
+
+        findings = after_timeout(dump.findings, self.timed_out)
         if findings:
             seen = {rank.rank for rank in dump.ranks}
             file = next((f"/rank_{rank}.txt" for rank in findings[0].ranks if rank in seen), "")

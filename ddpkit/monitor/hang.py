@@ -67,6 +67,12 @@ def judge(
     return [*(findings or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]), *_unrecorded(ranks)]
 
 
+def after_timeout(findings: Sequence[Finding], timed_out: Collection[int]) -> list[Finding]:
+    """Findings that explain a timeout, the best one first: a rank that waited too long itself is rarely the cause."""
+    known = [finding for finding in findings if finding.kind not in ("none", "ras", "unrecorded")]
+    return sorted(known, key=lambda finding: bool(finding.ranks) and set(finding.ranks) <= set(timed_out))
+
+
 def _with_timeouts(ranks: Sequence[Rank], timed_out: Collection[int]) -> Sequence[Rank]:
     """Ranks that timed out wait in the last collective that others have not begun: their record calls it retired."""
 

@@ -236,6 +236,17 @@ def test_a_wait_in_vain_is_one_although_its_record_says_retired() -> None:
     assert finding.kind == "stuck"
 
 
+def test_a_rank_that_waited_too_long_is_the_last_to_blame() -> None:
+    """Others may wait for it in another group."""
+    waits = hang.Finding(kind="late", ranks=(0,), words="rank 0 has not joined all_reduce #3 of group 1")
+    sleeps = hang.Finding(kind="late", ranks=(3,), words="rank 3 has not joined all_reduce #12 of group 0")
+    stuck = hang.Finding(kind="stuck", ranks=(), words="all ranks have joined")
+    blind = hang.Finding(kind="unrecorded", ranks=(1,), words="only stacks are compared")
+    assert hang.after_timeout([waits, sleeps, blind], [0, 1]) == [sleeps, waits]
+    assert hang.after_timeout([waits, stuck], [0]) == [stuck, waits]
+    assert hang.after_timeout([waits, blind], [0]) == [waits]
+
+
 def test_a_wait_in_vain_without_a_record() -> None:
     gone = bare(stack(line=90, name="<module>"))
     (finding,) = world({0: gone, 1: gone, 2: gone, 3: bare(stack(line=9, name="prepare"))}, timed_out=[0, 1, 2])
