@@ -66,7 +66,7 @@ def contexts_of_ranks(text: str) -> str:
 
 
 def _is_too_small(text: str) -> bool:
-    """Whether no GPU of this size has room for the request, whoever else uses it."""
+    """Whether the request is larger than the GPU: other processes are not the reason."""
     return (_find((_WANTED,), text) or 0.0) > (_find(_TOTAL, text) or float("inf"))
 
 

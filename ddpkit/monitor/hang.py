@@ -324,7 +324,7 @@ _COUNT = re.compile(r"Rank \d+ has launched up to operation (\d+) -- GPU \d+ man
 def ras_late(texts: Iterable[str], ranks: Sequence[Rank], workdir: str = "") -> list[Finding]:
     """Ranks that have begun fewer operations than others, by NCCL's own counts. Processes have their host's numbers.
 
-    Where two hosts have a process of the same number, nothing is said of either.
+    A number that processes of two hosts have is left out.
     """
     of_process: dict[int, list[Rank]] = {}
     for rank in ranks:

@@ -671,7 +671,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "indexed-data-missing": (
         (
-            "FileNotFoundError: [Errno 2] No such file or directory: '/work/dataset/index-cache/43d5bc1477867ae12d66da383c2b664b_doc_idx.npy'",
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/dataset/index-cache/43d5bc1477867ae12d66da383c2b664b_doc_idx.npy'",
             "https://github.com/deepspeedai/Megatron-DeepSpeed/issues/356",
         ),
         (
