@@ -246,6 +246,16 @@ def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str,
     return RankReport(env.rank, host, version, env.local_rank, width, count, name, identity, nccl, loaded_nccl())
 
 
+def cpu_contention(file: str = "/proc/self/schedstat") -> float:
+    """Return the seconds in which this thread got one second of a processor, so far: 1.0 where it has one alone."""
+    try:
+        with open(file) as numbers:
+            worked, waited, _ = map(int, numbers.read().split())  # nanoseconds
+    except (OSError, ValueError):  # macOS, and kernels that do not count it
+        return 1.0
+    return 1 + waited / worked if worked else 1.0
+
+
 def loaded_nccl() -> str:
     """Return the version of the loaded NCCL, which LD_LIBRARY_PATH can replace; '' where torch has none."""
     import torch
@@ -1109,9 +1119,9 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
         text = "this torch was built without torch.distributed"
         return fail(RankProblem(env.rank, host, text, f"{sys.executable} -m pip install --force-reinstall torch"))
     took = time.monotonic() - began + before
-    # Where the import of torch takes long, everything does; many ranks need longer to meet.
+    # Where the import of torch takes long, or processors are shared, everything does; many ranks need longer to meet.
     crowd = max(1.0, env.world_size / 64)
-    args.step = args.timeout * min(4.0, max(1.0, took / 4)) * crowd
+    args.step = args.timeout * min(4.0, max(1.0, took / 4, cpu_contention())) * crowd
     # Other ranks may begin to import it later, or from a slower disk: as long again, and longer where that is long.
     args.meeting = args.timeout * crowd + max(1 + took, 2 * took - 3)
     code = run_checks(env, args, identify)

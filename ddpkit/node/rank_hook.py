@@ -10,6 +10,8 @@ it does with `fork_server.py`, which takes `register` from here. What a rank get
 * from the moment when torch has its default process group, the thread of `rank_responder.py`. Not earlier: from then on
   the process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it).
   When the group is destroyed, torch's threads get the interpreter lock once more, as `rank_responder.py` says;
+* no garbage collections while it imports torch, nor later ones that walk through what was imported (`gc.freeze`).
+  torchrun itself gets nothing but an end without its last collections;
 * from the moment when it begins to import torch, `rank_events.py`, which reports the progress of the start and the
   length of steps to the supervisor. Its events go into a pipe that never blocks: where nobody reads, they are lost.
   Under SLURM there is no such pipe, and `rank_events_file.py` takes them.
@@ -21,6 +23,8 @@ but neither the thread nor a file in its own name. Standard library only, Python
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 import time
@@ -73,6 +77,7 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
                 _run(folder, "rank_events")["start"](tell, mark, rank, wanted)
 
             def imported(torch: Any) -> None:
+                _keep_imports()
                 mark("imported")
                 _record(torch)
                 _tell_versions(torch, tell, rank)
@@ -86,6 +91,21 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
         _when_imported(wanted)
     except Exception:
         pass
+
+
+def _keep_imports() -> None:
+    """Spare collections the walk through what was imported, which lives as long as the process, until the script ends.
+
+    The last collections do what they always did: the names of a script may hold what only they find.
+    """
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+
+    def unfreeze() -> None:
+        if gc.get_freeze_count() <= frozen:  # more: the script froze some as well
+            gc.unfreeze()
+
+    atexit.register(unfreeze)
 
 
 def _with_group(folder: str, begins: Callable[[], None]) -> Callable[[Any], None]:
@@ -188,7 +208,13 @@ def _when_imported(wanted: dict[str, Any]) -> None:
 
                 def exec_module(module: Any) -> None:
                     del loader.exec_module
-                    execute(module)
+                    collects = gc.isenabled()
+                    gc.disable()  # an import makes hardly any garbage, and torch's has 372 collections
+                    try:
+                        execute(module)
+                    finally:
+                        if collects:
+                            gc.enable()
                     _quietly(after, module)
 
                 loader.exec_module = exec_module
@@ -225,6 +251,9 @@ def _watch(module: Any, changed: Callable[[Any], None]) -> None:
 
 def _main() -> None:
     folder = os.environ.pop("DDPKIT_HOOK")
+    agent = "DDPKIT_TAP" in os.environ
+    if agent:
+        os.environ["DDPKIT_HOOK"] = folder  # for the wrappers of its ranks
     sys.path[:] = [entry for entry in sys.path if entry != folder]
     sys.path_importer_cache.pop(folder, None)
     left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", folder)]
@@ -241,7 +270,10 @@ def _main() -> None:
             text = "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n%s: %s\n" % (type(error).__name__, error)
             sys.stderr.write(text)
     sys.modules.setdefault("sitecustomize", ours)
-    register(folder)
+    if agent:
+        atexit.register(gc.freeze)
+    else:
+        register(folder)
 
 
 if "DDPKIT_HOOK" in os.environ and __name__ == "sitecustomize":

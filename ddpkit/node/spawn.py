@@ -59,7 +59,7 @@ class Spawner:
             self._start_fork_server(base, on_launcher_exit)
             return
         for proc in request["procs"]:
-            env = self._add_hook(_merge(base, proc["env"]), proc)
+            env = self._add_hook(_merge(base, proc["env"]), proc["rank"], proc["argv"][0])
             if proc["rank"] is None:
                 if "rank_wrapper" in self._sources:
                     self._make_wrapper_pipes(len(request["ranks"]))
@@ -90,7 +90,7 @@ class Spawner:
         os.mkdir(f"{self.folder}/preload")
         self._write("preload/sitecustomize.py", self._sources["fork_server"])
         ranks = [{"rank": proc["rank"], "env": proc["env"], "cpus": proc["cpus"]} for proc in request["procs"]]
-        env = self._add_hook(dict(base), {"rank": None})
+        env = self._add_hook(dict(base), None, "")
         spec = {
             "folder": self.folder,
             "hook": f"{self.folder}/preload",
@@ -104,8 +104,8 @@ class Spawner:
 
     # ---- environment
 
-    def _add_hook(self, env: dict[str, str], proc: dict[str, Any]) -> dict[str, str]:
-        """Put the rank hook (`rank_hook.py`) on the path of a Python. A rank wrapper hands it on to its rank."""
+    def _add_hook(self, env: dict[str, str], rank: int | None, program: str) -> dict[str, str]:
+        """Put the rank hook (`rank_hook.py`) on the path of a Python: of a rank, or of torchrun, which hands it on."""
         if "rank_hook" not in self._sources or env.get("DDPKIT_DUMP") == "0":
             return env
         try:
@@ -113,9 +113,9 @@ class Spawner:
         except OSError:
             return env  # a full disk: a run must not end because of it
         env["DDPKIT_HOOK"] = self._hook
-        if proc["rank"] is not None and os.path.basename(proc["argv"][0]).startswith("python"):
+        if os.path.basename(program).startswith("python"):
             env["PYTHONPATH"] = _before(self._hook, env)
-        elif proc["rank"] is not None:
+        elif rank is not None:
             del env["DDPKIT_HOOK"]
         return env
 

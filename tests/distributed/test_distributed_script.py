@@ -109,6 +109,28 @@ def test_a_wrong_option(args: tuple[str, ...]) -> None:
     assert "test_distributed.py: error: " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("2000 0 7", 1.0), ("2000 3000 7", 2.5), ("0 300 1", 1.0), ("", 1.0), (None, 1.0)]
+)
+def test_contention_for_processors(text: str | None, expected: float, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "schedstat").write_text(text)
+    assert script.cpu_contention(str(tmp_path / "schedstat")) == expected
+
+
+def test_a_busy_machine_has_longer_steps(tmp_path: Path) -> None:
+    """With 9 s of a processor in 36 s, an all_reduce takes four times as long as alone."""
+    (tmp_path / "schedstat").write_text("9000000000 27000000000 1")
+    busy = "import functools\nscript.cpu_contention = functools.partial(script.cpu_contention, 'schedstat')\n"
+    late = "script.time_all_reduce = lambda *_: __import__('time').sleep(60)\n"
+    seconds = []
+    for text in ("", busy):
+        ended = ranks(1, [0], f"os.chdir({str(tmp_path)!r})\n{text}{late}{END}", "--timeout", "0.5")[0]
+        assert ended[0] == 122, ended[1]
+        seconds += [float(number) for number in re.findall(r"no answer after ([\d.]+) s", ended[1])]
+    assert seconds[1] >= 2 > seconds[0]
+
+
 def said(reports: list[script.RankReport]) -> list[str]:
     return [str(problem).removeprefix("test_distributed: FAILED: ") for problem in script.compare_reports(reports)]
 
