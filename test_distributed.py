@@ -1119,7 +1119,7 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
         text = "this torch was built without torch.distributed"
         return fail(RankProblem(env.rank, host, text, f"{sys.executable} -m pip install --force-reinstall torch"))
     took = time.monotonic() - began + before
-    # Where the import of torch takes long, or processors are shared, everything does; many ranks need longer to meet.
+    # Where the import of torch takes long, or CPUs are shared, everything does; many ranks need longer to meet.
     crowd = max(1.0, env.world_size / 64)
     args.step = args.timeout * min(4.0, max(1.0, took / 4, cpu_contention())) * crowd
     # Other ranks may begin to import it later, or from a slower disk: as long again, and longer where that is long.

@@ -234,7 +234,6 @@ def test_a_failed_rank_skips_the_last_collections_and_loses_no_line(
     assert (tmp_path / "log").read_text() == "last line"
 
 
-
 # C code prints an exception, sets `sys.last_value` by that, and goes on.
 PRINTED = """
 import ctypes, sys, torch
