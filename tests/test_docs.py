@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -132,6 +133,7 @@ def test_plans_are_the_golden_ones(path: Path) -> None:
     assert text == wanted, "make golden brings it up to date"
 
 
+@functools.cache
 def anchors(path: Path) -> set[str]:
     """The anchors of a document's headings, as GitHub makes them."""
     text = FENCE.sub("", path.read_text())

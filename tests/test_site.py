@@ -24,7 +24,7 @@ needs_browser = pytest.mark.skipif(
     browser.program() is None and not os.environ.get("CI"), reason="needs Chromium: python tests/lab/cluster.py install"
 )
 PHONE, DESK = 390, 1280
-SCREENS = [(width, dark) for width in (PHONE, DESK) for dark in (False, True)]
+SCREENS = [(PHONE, False), (DESK, True)]
 
 
 class Page(HTMLParser):
@@ -124,7 +124,7 @@ WIDTH = """new Promise(done => {
 
 @needs_browser
 @pytest.mark.parametrize(
-    ("dark", "every"), [(False, 4), (True, 10), pytest.param(False, 1, marks=pytest.mark.thorough)]
+    ("dark", "every"), [(False, 8), (True, 20), pytest.param(False, 1, marks=pytest.mark.thorough)]
 )
 def test_pages_fit_every_screen(chromium: browser.Browser, address: str, site: Path, dark: bool, every: int) -> None:
     look(chromium, address, DESK, dark)

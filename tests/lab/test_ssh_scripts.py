@@ -1,7 +1,7 @@
 """The scripts in scripts/ssh/ and scripts/test_distributed.sh do what they say, each run for real over sshd and pdsh.
 
 A user copies them next to a train.py and changes the lines marked so; here the same is done, for the Python and for the
-grace. The ranks know nothing of ddpkit, but where the real train.py is run.
+grace. The ranks know nothing of ddpkit. The real train.py runs under such a script in test_train_lab.py.
 """
 
 from __future__ import annotations
@@ -203,17 +203,6 @@ def test_by_hand_on_each_node(nodes: Nodes) -> None:
     assert [(rank["sum"], rank["argv"]) for rank in nodes.seen(4)] == [(10.0, ARGS)] * 4
     check_environs(nodes, 4, "node1")
     assert "this is rank 3" in (nodes.folder / "logs/node_node2.log").read_text().splitlines()
-
-
-@pytest.mark.torch
-def test_the_real_train_script_with_its_config(nodes: Nodes) -> None:
-    shutil.copy(ROOT / "train.py", nodes.folder)
-    config = "epochs: 1\nbatch_size: 16\ndataset: synthetic\nsynthetic_size: 640\n"
-    process = nodes.start(AUTO, config, "node1", "node2", "--", "--lr", "0.01")
-    said = process.communicate(timeout=PATIENCE)[0]
-    assert process.returncode == 0, said
-    assert "4 processes on 2 nodes" in said
-    assert "final accuracy" in said
 
 
 @pytest.mark.torch

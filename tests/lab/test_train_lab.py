@@ -46,13 +46,13 @@ def ways(python: str, per_node: int) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(
     ("per_node", "names"),
-    [(1, ["ssh", "pdsh", "slurm", "legacy", "srun"]), pytest.param(2, [], marks=pytest.mark.thorough)],
+    [(1, ["ssh", "slurm", "torchrun", "srun"]), pytest.param(2, [], marks=pytest.mark.thorough)],
     ids=["2 ranks", "4 ranks, every way"],
 )
 def test_it_trains_the_same_everywhere(
     per_node: int, names: list[str], idle_lab: Lab, python: str, tmp_path: Path
 ) -> None:
-    """By ddpkit over ssh, pdsh and SLURM, by the emitted scripts, and by srun alone, as on one machine."""
+    """By ddpkit over ssh and SLURM, by an emitted script with its config, and by srun alone, as on one machine."""
     write_project(tmp_path, scripts=True)
     for path in (tmp_path / "scripts/ssh").glob("launch_*.sh"):
         # Sums of more threads have another order.
