@@ -108,6 +108,11 @@ _GATHERING = re.compile(
     r"_state_dict_utils\.py\""
     r"|in (?:_\w*post_state_dict_hook|get_(?:model_|optimizer_)?state_dict|_zero3_consolidated\w+)\b"
 )
+# Parts of torch and triton that run while a graph is compiled, and not when it is used.
+_COMPILER = re.compile(
+    r"\btorch/_inductor/(?:lowering|graph|scheduler|ir|select_algorithm|codegen/\w+|fx_passes/\w+)\.py\b"
+    r"|\btorch/_dynamo/(?:symbolic_convert|output_graph|variables/\w+)\.py\b|\btriton/(?:compiler|backends)/"
+)
 _PINNING = re.compile(r"in _?pin_memory\w*$")  # copies to memory of the host alone
 _LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
 
@@ -263,9 +268,9 @@ class LogReader:
                 best = None
             used.update(inside)
             origin = trace.origin()
-            differing = _packages_differ(origin) if best is None else None
-            if differing:
-                self._add_entry(origin.number, differing, trace)
+            known = (_packages_differ(origin) or self._compiling(trace, origin)) if best is None else None
+            if known:
+                self._add_entry(origin.number, known, trace)
             elif best is None:
                 self._add_exception(trace, origin)
             else:
@@ -306,6 +311,12 @@ class LogReader:
             return Match(entry=BY_ID["pinned-memory"], values=match.values)
         gathered = any(map(_GATHERING.search, frames)) and not any(map(_LOADING.search, frames))
         return Match(entry=BY_ID["state-dict-memory"], values=match.values) if gathered else match
+
+    def _compiling(self, trace: Traceback, raised: RaisedException) -> Match | None:
+        """Return the entry of a failed torch.compile, where frames show that a compiler raised an unknown exception."""
+        frames = (self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index]))
+        in_compiler = raised.place != raised.last and any(map(_COMPILER.search, frames))
+        return Match(entry=BY_ID["compile-failed"], values={"reason": raised.words}) if in_compiler else None
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""

@@ -547,4 +547,15 @@ ENTRIES = (
         "OverrideDefaultFP64Settings=1 and IGC_EnableDPEmulation=1",
         link="https://github.com/intel/intel-extension-for-pytorch/issues/285",
     ),
+    Entry(
+        id="xpu-runtime-error",
+        title="RuntimeError: UR error",
+        patterns=(r"RuntimeError: UR error\b",),
+        cause="Intel's runtime for GPUs failed, and gives no reason. Often the oneAPI of this shell is not that of torch, the "
+        "driver is too old, or this GPU, such as an integrated one, is not supported",
+        probe="env | grep -E 'ONEAPI|CMPLR|SYCL|LD_LIBRARY_PATH'; python -m torch.utils.collect_env; repeat with SYCL_UR_TRACE=1",
+        fix="start a new shell without oneAPI's setvars.sh, as torch's wheel brings its own, and install torch from "
+        "https://download.pytorch.org/whl/xpu. Then update the driver of the GPU",
+        link="https://github.com/pytorch/pytorch/issues/149953",
+    ),
 )

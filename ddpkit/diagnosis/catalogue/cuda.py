@@ -148,6 +148,7 @@ ENTRIES = (
             r"Value '(?P<capability>sm_\w+)' is not defined for option 'gpu-name'",
             r"PTX \.version \S+ does not support \.target (?P<capability>sm_\w+)",
             r"nvrtc: error: invalid value for --gpu-architecture",
+            r"rocBLAS error: Cannot read \S*TensileLibrary\S* .*?(?:for GPU arch : (?P<capability>gfx\w+)|$)",
         ),
         explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "compile-failed"),
         cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "
@@ -185,6 +186,7 @@ ENTRIES = (
             r"\b0 active drivers \(\[\]\)",
             r"Unable to proceed, no GPU resources available",
             r"cannot find any torch accelerator\? You need a GPU",
+            r"HIP error: hipErrorNoDevice\b",
         ),
         explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "
@@ -684,5 +686,23 @@ ENTRIES = (
         probe="python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
         fix="call torch.cuda.set_device(LOCAL_RANK) and torch.cuda.init() first. With CUDA_VISIBLE_DEVICES, indices start at 0",
         link="https://github.com/axolotl-ai-cloud/axolotl/issues/2199",
+    ),
+    Entry(
+        id="cuda-mps",
+        title="CUDA error: MPS client failed to connect to the MPS control daemon or the MPS server",
+        patterns=(
+            r"MPS client failed to connect to the MPS control daemon",
+            r"the remote procedural call between the MPS server and the MPS client failed",
+            r"MPS server is not ready to accept new MPS client requests",
+            r"the hardware resources required to create MPS client have been exhausted",
+            r"the MPS client has been terminated by the server",
+        ),
+        explains=("cuda-init-failed", "cuda-unknown-error", "nccl-cuda-failure", "nccl-error"),
+        cause="this process uses the GPU through NVIDIA's MPS, and its server does not serve it: it has ended, belongs to "
+        "another user, or an error of another client ended it",
+        probe="echo $CUDA_MPS_PIPE_DIRECTORY; ps -C nvidia-cuda-mps-control,nvidia-cuda-mps-server -o user,pid,args; nvidia-smi -q -d COMPUTE",
+        fix="unset CUDA_MPS_PIPE_DIRECTORY in the job, which training does not need, or start MPS again as the same user: "
+        "echo quit | nvidia-cuda-mps-control; nvidia-cuda-mps-control -d",
+        link="https://docs.nvidia.com/deploy/mps/index.html",
     ),
 )

@@ -69,6 +69,7 @@ ENTRIES = (
             r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>[1-9]\d*)",
             r"params\[\d+\] in this process with sizes .* appears not to match (?:sizes|strides) of the same param in process",
             r"rebuilt parameter indices size is not same as original model parameters size",
+            r"bucket_count == per_bucket_sizes\.size\(\) INTERNAL ASSERT FAILED",
         ),
         cause="the ranks built models of different shapes or memory formats, or the model changed after DDP wrapped it: configuration, "
         "vocabulary, seed or channels_last differ",
@@ -187,7 +188,6 @@ ENTRIES = (
             r"Mesh dimension '(?P<asked>\w+)' does not exist",
             r"Cannot slice a DeviceMesh without mesh_dim_names",
             r"mesh_shape and mesh_dim_names should have same length",
-            r"Optional kwarg `mesh_dim` needs to be specified when device_mesh\.ndim > 1",
             r"Mesh '(?P<asked>\w+)' is not available\. Ensure the corresponding parallelism dimension is enabled",
         ),
         cause="the code uses a dimension of the device mesh[, {asked},] that this mesh does not have[: it has {valid}]. A "
@@ -259,6 +259,7 @@ ENTRIES = (
             r"FSDP expects uniform original parameter (?P<what>dtype)",
             r"Only Tensors of floating point and complex dtype can require gradients",
             r"Requires uniform (?P<what>dtype) across all gradients",
+            r"FSDP expects uniform reduce (?P<what>dtype)",
         ),
         cause="FSDP combines parameters of different types (bf16 and fp32, quantised, frozen) in one flat parameter",
         probe="print({p.dtype for p in model.parameters()}) before FSDP",
@@ -372,6 +373,7 @@ ENTRIES = (
             r"Recomputed values for the following tensors have different metadata",
             r"A different number of tensors was saved during the original forward and recomputation",
             r"trying to save more tensors during recomputation",
+            r"(?P<call>aten\.\w+\.\w+) (?:invocation index \d+ )?encountered during backward,? but not found in storage",
         ),
         cause="activation checkpointing computed a part of the model again in backward, and got other tensors than in "
         "forward. Parameters are split (ZeRO-3), autocast is on in one of both only, or the code depends on a state that "
@@ -480,6 +482,7 @@ ENTRIES = (
             r"expected both inputs to be on same device",
             r"Tensor on device \S+ is not on the expected device",
             r"\w+ : \w+ allocated on device \d+ mismatchs with NCCL device \d+",
+            r"[Ee]xpected self and mask to be on (?:the )?same device",
         ),
         cause="a tensor and the model are on different devices. A batch was not moved, or the script uses cuda:0 "
         "instead of the rank's own GPU. Or device_map='auto' has spread the model over the GPUs of all ranks",
@@ -785,6 +788,7 @@ ENTRIES = (
             r"Attempted to flatten sharded dimension \d",
             r"would remove or reshape sharded dimension \d",
             r"(?P<operation>[\w.]+): in-place operations that require placement changes are not supported",
+            r"RuntimeError: as_strided not supported with DTensor",
         ),
         cause="this torch cannot compute an operation[ ({operation})] on a tensor that is split over ranks (DTensor)",
         probe="python -c 'import torch; print(torch.__version__)'; the traceback shows the line",
@@ -937,6 +941,9 @@ ENTRIES = (
             r"To support a module with both CPU and GPU params, please pass in device_id",
             r"Must flatten tensors on the same device but got both",
             r"FSDP does not support modules with different device types but got params on",
+            r"Expects tensor to be on (?:the compute device|CPU) ?",
+            r"Expects the `FlatParameter` to be on (?:CPU|the compute device)",
+            r"Expected `FlatParameter` to be on the compute device",
         ),
         cause="FSDP finds parameters on another device than it expects: on the CPU without device_id, or on the GPU with "
         "offloading to the CPU, or on the GPU of another rank",
@@ -956,6 +963,8 @@ ENTRIES = (
             r"`(?P<call>clip_grad_norm_\(\))` should only be called on the root FSDP instance",
             r"`(?P<call>no_sync\(\))` on inner FSDP instances is not supported",
             r"FSDP auto wrapping requires modules to not already have FSDP applied",
+            r"Each distinct composable distributed API can only be applied to a module once",
+            r"Cannot apply `replicate\(\)` on a Module already managed by",
         ),
         cause="[{call} belongs to the whole FSDP model, and ]a part of an FSDP model was used, before the whole model or in its "
         "place. That part takes itself for the root. Or the model was wrapped twice",
@@ -979,7 +988,7 @@ ENTRIES = (
     Entry(
         id="ddp-compile",
         title="DDPOptimizer backend: Found a higher order op in the graph; Dynamo cannot trace DDP's Logger",
-        explains=("compile-failed",),
+        explains=("compile-failed", "compile-unsupported"),
         patterns=(
             r"DDPOptimizer backend: Found a higher order op",
             r"does not know how to trace method `set_runtime_stats_and_log`",
@@ -1211,6 +1220,7 @@ ENTRIES = (
             r"Number of microbatches \((?P<number>\d+)\) must be greater than or equal to the number of stages \((?P<wanted>\d+)\)",
             r"Zero bubble requires the number of microbatches to be a",
             r"(?:DualPipeV|ZBV) requires (?:at least as many microbatches as stages|exactly 2 stages per rank)",
+            r"\bFailed to run stage backward:",
         ),
         cause="a batch, the stages and the ranks of the pipeline do not fit each other[: {reason}][: it expects {wanted} "
         "{what}, and got {number}]. Each stage gets tensors of the shape of the first step",
@@ -1374,5 +1384,65 @@ ENTRIES = (
         fix="call fully_shard on each layer of the container and then on the model. In a wrap policy, name the class of the "
         "layers. A subclass of ModuleDict with a forward of its own needs torch 2.12",
         link="https://github.com/pytorch/pytorch/issues/113794",
+    ),
+    Entry(
+        id="mesh-not-sliced",
+        title="Found the DeviceMesh have 2 dimensions; Optional kwarg `mesh_dim` needs to be specified",
+        patterns=(
+            r"Found the DeviceMesh have (?P<number>\d+) dimensions",
+            r"Optional kwarg `mesh_dim` needs to be specified when device_mesh\.ndim > 1",
+        ),
+        cause="a call needs one group of ranks, and got a whole device mesh[ of {number} dimensions]. With several kinds of "
+        "parallelism, each dimension is a group of its own",
+        probe="print(device_mesh) before the call in the traceback: its shape and its mesh_dim_names",
+        fix="pass one dimension: mesh['dp'], or mesh.get_group('dp'). In a library (float8 of torchao, an optimizer): update "
+        "it, or use one kind of parallelism",
+        link="https://docs.pytorch.org/tutorials/recipes/distributed_device_mesh.html",
+    ),
+    Entry(
+        id="fsdp-optimizer-state",
+        title="The state of _OptimStateKey(...) is empty. This should happen when use_orig_params=True",
+        patterns=(
+            r"The state of _OptimStateKey\(unflat_param_names=\('(?P<key>[^']+)'.* is empty",
+            r"`optim_state_dict` must have the keys \"?state",
+            r"KeyError: '(?P<part>state)'$",
+        ),
+        needs=r"_OptimStateKey|`optim_state_dict` must|_optim_utils\.py|in _(?:flatten|shard|load|rekey)_optim_state|optim_state_dict_to_load",
+        explains=("own-exception",),
+        cause="FSDP finds no state of the optimizer[ for {key}][ (no `{part}`)] in this checkpoint. A part of the model got no "
+        "gradient before the save, or the state was not saved by FSDP on all ranks",
+        probe='python -c \'import torch,sys; s=torch.load(sys.argv[1], map_location="cpu"); print(list(s), '
+        'list(s.get("state", ()))[:5])\' OPTIMIZER',
+        fix="freeze the parts that no batch uses (such as the vision tower on text alone), and save with "
+        "FSDP.optim_state_dict on all ranks. To continue from this checkpoint, load the model without the optimizer",
+        link="https://github.com/hiyouga/EasyR1/issues/275",
+    ),
+    Entry(
+        id="dcp-plan-invalid",
+        title="Failed to validate global plan; Key(s) present in other ranks but not this one",
+        patterns=(
+            r"ValueError: Failed to validate global plan(?:: (?P<reason>.*\S))?",
+            r"AssertionError: Key\(s\) present in other ranks but not this one, difference: (?P<reason>.*\S)",
+        ),
+        cause="the ranks do not pass parts of one state dict to the sharded checkpoint[: {reason}]. The keys differ, or the "
+        "parts of a tensor overlap or leave gaps",
+        probe="print({k: (type(v).__name__, v.shape) for k, v in state_dict.items() if hasattr(v, 'shape')}) on each rank",
+        fix="build the state dict in the same way on all ranks: get_model_state_dict(model), with DTensors of one device mesh. "
+        "Keep what a rank has alone, such as its random state, out of it, or save that to a file of its own",
+        link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+    ),
+    Entry(
+        id="dcp-async-writer",
+        title="Checkpoint background process is dead; waiting for response from checkpointer process",
+        patterns=(
+            r"Checkpoint background process is dead\. Exit code: (?P<code>-?\d+)",
+            r"Timed out after \S+ while waiting for response from checkpointer process",
+        ),
+        cause="the process that writes checkpoints in the background has ended[ (exit code {code})], or does not answer. It "
+        "holds a copy of the state in the memory of the host, which was perhaps full",
+        probe="free -g; dmesg -T | grep -i 'killed process'; its own traceback is above",
+        fix="save with dcp.save in place of async_save, or request more memory for the host. If the file system is slow, "
+        "save less often",
+        link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
     ),
 )

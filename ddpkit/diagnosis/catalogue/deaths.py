@@ -402,6 +402,41 @@ ENTRIES = (
         fix="chmod +x {path|FILE}, or start it through its interpreter: python {path|FILE}",
         link="https://www.gnu.org/software/bash/manual/bash.html#Exit-Status",
     ),
+    Entry(
+        id="heap-corrupted",
+        title="double free or corruption (!prev); free(): invalid pointer; munmap_chunk(): invalid pointer",
+        kind="death",
+        patterns=(
+            r"\bdouble free or corruption\b",
+            r"\bfree\(\): (?:invalid|double free|corrupted|unaligned)",
+            r"\bmalloc\(\): (?:invalid|memory corruption|corrupted|unaligned|mismatching|smallbin|unsorted|largebin)",
+            r"\bmalloc_consolidate\(\): (?:invalid|unaligned)",
+            r"\brealloc\(\): invalid",
+            r"\bcorrupted (?:size vs\. prev_size|double-linked list)",
+            r"\bmunmap_chunk\(\): invalid pointer",
+            r"tcmalloc\.cc:\d+\] Attempt to free invalid pointer",
+        ),
+        cause="compiled code damaged the memory of its process: it freed a block twice, or wrote beyond one. Often two "
+        "libraries do not match, or a DataLoader worker was forked after threads had started",
+        probe="python -X faulthandler train.py, which prints the Python stack; repeat with num_workers=0",
+        fix="build extensions again for this torch, or remove them one by one (OpenCV, decoders, custom operators), and import "
+        "torch first. If num_workers=0 avoids it: multiprocessing_context='spawn'. Otherwise update torch and the driver",
+        link="https://github.com/MendelXu/SAN/issues/6",
+    ),
+    Entry(
+        id="uncaught-exception",
+        title="terminate called after throwing an instance of 'std::runtime_error', what(): ...",
+        kind="generic",
+        patterns=(
+            r"\bwhat\(\): +(?!.*(?:[Cc]onnect|[Bb]roken pipe|[Pp]eer|[Tt]ime(?:d )?-?out|NCCL|nccl|[Aa]bort|store))(?P<reason>\S.*)",
+        ),
+        explains=("aborted",),
+        cause="compiled code threw an exception that nothing caught, and the process aborted: {reason}",
+        probe="python -X faulthandler train.py, which prints the Python stack",
+        fix="read the text of the exception. If it is of an extension or a decoder, update it or build it for this torch. "
+        "In a DataLoader worker, num_workers=0 shows the Python line",
+        link="https://en.cppreference.com/w/cpp/error/terminate",
+    ),
 )
 
 __all__ = ["CODES", "ENTRIES", "LOOK", "SIGNALS", "TEARDOWN"]

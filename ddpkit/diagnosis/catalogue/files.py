@@ -191,11 +191,12 @@ ENTRIES = (
             r"cannot start (?:any|all) ranks?: Resource temporarily unavailable",
             r"\[Errno 11\] Resource temporarily unavailable",
             r"pthread_create failed.*Resource temporarily unavailable",
-            r"what\(\): (?:thread: )?Resource temporarily unavailable",
+            r"what\(\): +(?:thread: )?Resource temporarily unavailable",
             r"Failed to start worker with return value system:11",
             r"node had condition: \[PIDPressure\]",
             r"OpenBLAS blas_thread_init: pthread_create failed",
             r"libgomp: Thread creation failed",
+            r"OMP: Error #34: System unable to allocate necessary resources",
         ),
         explains=("ray-node-not-started", "ray-actor-died"),
         cause="the limit on processes and threads is reached (ulimit -u, or pids.max of the cgroup)",
@@ -643,5 +644,17 @@ ENTRIES = (
         fix="call os.makedirs(directory, exist_ok=True) on every rank before torch.save, or save on rank 0 only. Use a full path on "
         "a file system that all nodes share",
         link="https://github.com/karpathy/nanochat/issues/315",
+    ),
+    Entry(
+        id="pin-thread-died",
+        title="Pin memory thread exited unexpectedly",
+        kind="generic",
+        patterns=(r"Pin memory thread exited unexpectedly",),
+        cause="the DataLoader's thread that pins batches has ended. Its own exception is above this line. Mostly a worker "
+        "could not pass a batch to it: too many files are open, /dev/shm or memory is full, or persistent workers ended",
+        probe="ulimit -n; df -h /dev/shm; free -g; repeat with num_workers=0",
+        fix="torch.multiprocessing.set_sharing_strategy('file_system') at the start of the script, and `ulimit -n 65536`. "
+        "Otherwise DataLoader(..., pin_memory=False), or persistent_workers=False",
+        link="https://github.com/pytorch/pytorch/issues/47445",
     ),
 )

@@ -322,9 +322,9 @@ ENTRIES = (
             r"The `grad_fn` is needed to access the `AccumulateGrad`",
         ),
         cause="FSDP met a part of the model at a time when it did not expect it. Usual: a wrapped part is called directly, used "
-        "twice in a step, or got no gradient; or activation checkpointing is reentrant",
+        "twice in a step, got no gradient, or ran first under inference_mode; or activation checkpointing is reentrant",
         probe="the traceback shows the module",
-        fix="call the outermost FSDP module only, once for each backward. Use use_reentrant=False for checkpointing. Do not wrap "
+        fix="call the outermost FSDP module only, once for each backward. Use use_reentrant=False for checkpointing, and torch.no_grad() in place of inference_mode. Do not wrap "
         "embeddings or heads on their own; or use FSDP2 (fully_shard)",
         link="https://github.com/pytorch/pytorch/issues/148756",
     ),

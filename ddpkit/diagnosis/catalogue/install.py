@@ -170,6 +170,7 @@ ENTRIES = (
             r"was requested, but nvcc was not found",
             r"nvcc fatal\s*: Value 'c\+\+\d+' is not defined for option 'std'",
             r"FlashAttention is only supported on CUDA (?P<torch>[\d.]+) and above",
+            r"RuntimeError: Cuda extensions are being compiled with a version of Cuda that does not match(?:.*compiled with Cuda (?P<torch>[\d.]*\d))?",
         ),
         explains=("command-not-found",),
         cause="an extension needs to be compiled (DeepSpeed's, flash-attention). The CUDA toolkit on this host is "
@@ -222,7 +223,7 @@ ENTRIES = (
         id="extension-build-failed",
         title="Error building extension; Ninja is required to load C++ extensions",
         kind="generic",
-        explains=("library-missing",),
+        explains=("library-missing", "download-refused"),
         patterns=(
             r"'DeepSpeedCPU(?P<extension>\w+)' object has no attribute 'ds_opt_\w+'",
             r"Error compiling objects for extension",
@@ -249,10 +250,9 @@ ENTRIES = (
         id="compile-failed",
         title="torch.compile: InductorError, BackendCompilerFailed, triton's compiler failed",
         patterns=(
-            r"\bInductorError: ",
+            r"\bInductorError: (?P<reason>.+)",
             r"\bBackendCompilerFailed\b",
             r"triton\.compiler\.errors\.\w+",
-            r"Cannot find a working triton installation",
             r"cannot find -lcuda\b",
             r"libcuda\.so cannot found",
             r"Failed to find C compiler",
@@ -262,8 +262,9 @@ ENTRIES = (
             r"Triton Error \[CUDA\]: (?P<error>(?!out of memory).+)",
             r"PassManager::run failed",
             r"CalledProcessError: Command '\['\S*(?:gcc|g\+\+|cc|clang)', '[^']*/(?:main|cuda_utils|__triton_launcher)\.c(?:pp)?'",
+            r"RuntimeError: Internal Triton PTX codegen error",
         ),
-        cause="torch.compile could not compile a graph on this host. A C compiler, Python.h or libcuda.so is missing, "
+        cause="torch.compile could not compile a graph on this host[: {reason}]. A C compiler, Python.h or libcuda.so is missing, "
         "triton has another version, or the compiler has a bug",
         probe="repeat with TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
         fix="run without it: `export TORCHDYNAMO_DISABLE=1`. To fix it: `apt-get install gcc python3-dev`, and the "
@@ -362,8 +363,9 @@ ENTRIES = (
             r"name 'str2optimizer\w+' is not defined",
             r"'NoneType' object has no attribute 'c(?:get|quantize|dequantize|gemm|adam)\w+'",
             r"\blibbitsandbytes\w*\.so: undefined symbol",
+            r"Could not (?:load bitsandbytes native library|find the bitsandbytes CUDA binary at)",
         ),
-        explains=("undefined-symbol",),
+        explains=("undefined-symbol", "library-missing"),
         cause="bitsandbytes finds no CUDA libraries, or was built without them or for another CUDA than torch's",
         probe="python -m bitsandbytes",
         fix="pip install --upgrade bitsandbytes, and add the directory of libcudart to LD_LIBRARY_PATH",
@@ -742,6 +744,7 @@ ENTRIES = (
             r"torch\._dynamo\.exc\.(?:Unsupported|UserError|TorchRuntimeError|InternalTorchDynamoError): (?P<reason>.+)",
             r"using FX to (?:symbolically trace|torch\.jit\.trace) a dynamo-optimized function",
             r"GuardOnDataDependentSymNode: (?P<reason>.+)",
+            r"ConstraintViolationError: (?P<reason>.+)",
         ),
         cause="torch.compile cannot trace a part of the model[: {reason}]",
         probe="the lines `from user code` below it; repeat with TORCHDYNAMO_VERBOSE=1",
@@ -800,5 +803,32 @@ ENTRIES = (
         fix="export TORCHINDUCTOR_COMPILE_THREADS=1, which compiles in the rank itself and shows its error. Then raise it to what the "
         "host can bear, for example 4",
         link="https://github.com/pytorch/pytorch/pull/135120",
+    ),
+    Entry(
+        id="triton-missing",
+        title="Cannot find a working triton installation",
+        patterns=(r"Cannot find a working triton installation",),
+        explains=("compile-failed",),
+        cause="torch.compile needs triton, and finds none that works: it is not installed, too old, does not fit this torch, or "
+        "finds no GPU that it supports",
+        probe="python -c 'import torch, triton; print(torch.__version__, triton.__version__, torch.cuda.get_device_capability())'",
+        fix="run without it: `export TORCHDYNAMO_DISABLE=1` (nnU-Net: nnUNet_compile=f). Otherwise install the triton that "
+        "torch requires: pip install --force-reinstall torch (Windows: pip install triton-windows)",
+        link="https://github.com/triton-lang/triton/issues/3708",
+    ),
+    Entry(
+        id="triton-gpu-too-old",
+        title="GPU too old to be supported by the triton GPU compiler; Feature '.bf16' requires .target sm_80 or higher",
+        patterns=(
+            r"Found (?P<gpu>.+) which is too old to be supported by the triton GPU compiler",
+            r"\bFeature '(?P<feature>[^']+)' requires \.target (?P<capability>sm_\w+)",
+        ),
+        explains=("compile-failed", "own-exception"),
+        cause="this GPU is too old for a kernel that triton compiles, of torch.compile or of a library[: {gpu}][: {feature} needs "
+        "{capability}]. bf16 needs sm_80, and torch.compile sm_70",
+        probe="nvidia-smi --query-gpu=name,compute_cap --format=csv",
+        fix="use fp16 in place of bf16 or fp8: --fp16 True --bf16 False, and torch_dtype=torch.float16. Or run without "
+        "torch.compile: `export TORCHDYNAMO_DISABLE=1`, and without such kernels (liger, unsloth, flash-attn)",
+        link="https://github.com/triton-lang/triton/issues/1941",
     ),
 )

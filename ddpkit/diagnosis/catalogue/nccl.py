@@ -386,10 +386,11 @@ ENTRIES = (
         title="NCCL INFO group.cc:72 -> 3 [Async thread], without a NCCL WARN",
         kind="hint",
         patterns=(r"NCCL INFO (?:\S+/)?group\.cc:\d+ -> (?P<code>[1-6]) \[Async thread\]",),
-        cause="NCCL could not make a group of ranks, and ended with code {code} (1 CUDA, 2 a system call, 3 inside NCCL, 4 "
+        context=r"NCCL INFO (?:\S+/)?(?P<where>(?!group|init)\w+\.cc):\d+ -> [1-6](?: \((?P<reason>[^)]+)\))?",
+        cause="NCCL could not make a group of ranks[, in {where}][: {reason}]. It ended with code {code} (1 CUDA, 2 a system call, 3 inside NCCL, 4 "
         "and 5 wrong use, 6 another rank). The line with the reason, a NCCL WARN, is not in this log",
         probe="grep -n 'NCCL WARN' in the logs of all ranks; the innermost function is the first `-> {code}` of this thread",
-        fix="read the NCCL WARN lines of all ranks. Without any, run again with NCCL_DEBUG=WARN, and update NCCL",
+        fix="read the NCCL WARN lines of all ranks. Without any, run again with NCCL_DEBUG=WARN, and update NCCL. In socket.cc or bootstrap.cc: export NCCL_SOCKET_IFNAME=eth0, and open all ports between the nodes",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
 )

@@ -386,11 +386,8 @@ ENTRIES = (
     Entry(
         id="pinned-memory",
         title="Cannot pin memory: CUDA error: out of memory in pin_memory",
-        patterns=(
-            r"Pin memory thread exited unexpectedly",
-            r"Caught \w+ in pin memory thread",
-        ),
-        needs=r"out of memory|Cannot allocate memory|Pin memory thread exited unexpectedly",
+        patterns=(r"Caught \w+ in pin memory thread",),
+        needs=r"out of memory|Cannot allocate memory",
         # Of `CUDA error: out of memory`, the frames of its traceback decide, too: see ddpkit.diagnosis.log_reader.
         explains=("cuda-out-of-memory",),
         cause="the host's memory could not be pinned for transfers to the GPU. The host's memory, or the limit for locked "

@@ -600,4 +600,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "xpu-no-fp64": (
         ('invalid_kernel("uses-fp64-math")', "https://github.com/intel/intel-extension-for-pytorch/issues/285"),
     ),
+    "xpu-runtime-error": (
+        (
+            "RuntimeError: UR error",
+            "https://github.com/pytorch/pytorch/issues/149953",
+        ),
+    ),
 }

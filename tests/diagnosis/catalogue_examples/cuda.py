@@ -142,6 +142,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
             "https://github.com/StelaBou/HyperReenact/issues/7",
         ),
+        (
+            "rocBLAS error: Cannot read /media/HDD/venv-linux/lib/python3.12/site-packages/torch/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU arch : gfx900",
+            "https://github.com/pytorch/pytorch/issues/179865",
+        ),
     ),
     "no-cuda-gpus": (
         ("RuntimeError: No CUDA GPUs are available", "torch 2.13, source"),
@@ -234,6 +238,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NotImplementedError: Unsloth cannot find any torch accelerator? You need a GPU.",
             "unsloth, source",
+        ),
+        (
+            "  what():  HIP error: hipErrorNoDevice",
+            "https://github.com/harryjo97/GDSS/issues/6",
         ),
     ),
     "cuda-compat-refused": (
@@ -739,6 +747,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Invalid device argument : did you call init?",
             "https://github.com/axolotl-ai-cloud/axolotl/issues/2199",
+        ),
+    ),
+    "cuda-mps": (
+        (
+            "RuntimeError: CUDA error: MPS client failed to connect to the MPS control daemon or the MPS server",
+            "CUDA 12, source",
+        ),
+        (
+            "RuntimeError: CUDA error: the remote procedural call between the MPS server and the MPS client failed",
+            "CUDA 12, source",
+        ),
+        (
+            "RuntimeError: CUDA error: MPS server is not ready to accept new MPS client requests",
+            "CUDA 12, source",
+        ),
+        (
+            "RuntimeError: CUDA error: the hardware resources required to create MPS client have been exhausted",
+            "CUDA 12, source",
+        ),
+        (
+            "RuntimeError: CUDA error: the MPS client has been terminated by the server",
+            "CUDA 12, source",
         ),
     ),
 }

@@ -69,6 +69,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: [1]: params[0] in this process with sizes [100, 500] appears not to match sizes of the same param in process 0.",
             "torch 2.2, source",
         ),
+        (
+            'RuntimeError: bucket_count == per_bucket_sizes.size() INTERNAL ASSERT FAILED at "../torch/csrc/distributed/c10d/reducer.cpp":963, please report a bug to PyTorch',
+            "https://github.com/pytorch/pytorch/issues/76043",
+        ),
     ),
     "collectives-mismatch": (
         (
@@ -245,10 +249,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
         (
-            "RuntimeError: ('Found the DeviceMesh have 2 dimensions', 'Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.', 'please use `get_all_groups()` instead.')",
-            "https://github.com/allenai/OLMo-core/issues/168",
-        ),
-        (
             "ValueError: Mesh 'tp' is not available. Ensure the corresponding parallelism dimension is enabled (size > 1).",
             "https://github.com/pytorch/torchtitan/issues/2184",
         ),
@@ -338,6 +338,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: FSDP expects uniform reduce dtype but got {torch.float32, torch.bfloat16}",
             "torch 2.13, source",
         ),
     ),
@@ -432,6 +436,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "h:1:2 [0] misc/argcheck.cc:24 NCCL WARN AllReduce : sendbuff allocated on device 0 mismatchs with NCCL device 1",
             "NCCL, source",
+        ),
+        (
+            "RuntimeError: expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
+            "torch 2.13, source",
         ),
     ),
     "shapes-differ": (
@@ -896,6 +904,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: aten.mm.default encountered during backward but not found in storage.",
+            "torch 2.13, source",
+        ),
     ),
     "ddp-graph-changed": (
         (
@@ -1007,6 +1019,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: aten.add_.Tensor: in-place operations that require placement changes are not supported. The input has placement (Shard(dim=0),), but no valid strategy preserves it",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: as_strided not supported with DTensor",
             "torch 2.13, source",
         ),
     ),
@@ -1162,6 +1178,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: FSDP does not support modules with different device types but got params on cuda and cpu",
             "torch 2.13, source",
         ),
+        (
+            "AssertionError: Expects tensor to be on the compute device cuda:0, was on cpu",
+            "https://github.com/pytorch/pytorch/issues/90541",
+        ),
+        (
+            "AssertionError: Expects the `FlatParameter` to be on CPU when parameter CPU offloading is enabled, not cuda:0",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: Expected `FlatParameter` to be on the compute device cuda:1 but got cpu",
+            "torch 2.13, source",
+        ),
     ),
     "fsdp-root": (
         (
@@ -1186,6 +1214,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: FSDP auto wrapping requires modules to not already have FSDP applied but found layers.0 in",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: Each distinct composable distributed API can only be applied to a module once. fully_shard has already been applied to the following module:",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Cannot apply `replicate()` on a Module already managed by `fully_shard`",
             "torch 2.13, source",
         ),
     ),
@@ -1406,6 +1442,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: DualPipeV requires at least as many microbatches as stages, but got 4 microbatches and 8 stages.",
             "torch 2.13, source",
         ),
+        (
+            "        Failed to run stage backward:\n        Stage output: ('Tensor(torch.Size([10]), grad=True)',)",
+            "https://github.com/pytorch/PiPPy/issues/1054",
+        ),
     ),
     "pipeline-not-traced": (
         (
@@ -1541,6 +1581,50 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: fully_shard does not support containers that do not implement forward: ModuleList(",
             "https://github.com/pytorch/pytorch/issues/167856",
+        ),
+    ),
+    "mesh-not-sliced": (
+        (
+            "RuntimeError: ('Found the DeviceMesh have 2 dimensions', 'Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.', 'If you want to get the list of all the ProcessGroups in the DeviceMesh,please use `get_all_groups()` instead.')",
+            "https://github.com/allenai/OLMo-core/issues/168",
+        ),
+        (
+            "RuntimeError: ('Found the DeviceMesh have 2 dimensions', 'Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.', 'please use `get_all_groups()` instead.')",
+            "https://github.com/allenai/OLMo-core/issues/168",
+        ),
+    ),
+    "fsdp-optimizer-state": (
+        (
+            "RuntimeError: The state of _OptimStateKey(unflat_param_names=('visual.blocks.0.norm1.weight', 'visual.blocks.0.norm2.weight'), is_fsdp_managed=True) is empty. This should happen when use_orig_params=True.",
+            "https://github.com/hiyouga/EasyR1/issues/275",
+        ),
+        (
+            'ValueError: `optim_state_dict` must have the keys "state"to be a valid optimizer state dict',
+            "torch 2.13, source",
+        ),
+        (
+            "│ venv/lib/python3.11/site-packages/torch/distributed/fsdp/_optim_utils.py:461 │\n│  in _flatten_optim_state_dict                                                │\nKeyError: 'state'",
+            "https://github.com/mosaicml/llm-foundry/issues/1231",
+        ),
+    ),
+    "dcp-plan-invalid": (
+        (
+            "ValueError: Failed to validate global plan",
+            "https://github.com/pytorch/pytorch/pull/176728",
+        ),
+        (
+            "AssertionError: Key(s) present in other ranks but not this one, difference: {'optimizer.state.1.step'}",
+            "torch 2.13, source",
+        ),
+    ),
+    "dcp-async-writer": (
+        (
+            "RuntimeError: Checkpoint background process is dead. Exit code: -9",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Timed out after 0:30:00 while waiting for response from checkpointer process pid: 4242",
+            "torch 2.13, source",
         ),
     ),
 }

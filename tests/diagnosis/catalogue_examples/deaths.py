@@ -634,4 +634,48 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/megvii-research/NAFNet/issues/112",
         ),
     ),
+    "heap-corrupted": (
+        (
+            "*** Error in `/home/anaconda3/envs/guangrui_cuda11/bin/python': double free or corruption (!prev): 0x000055bbaca66830 ***",
+            "https://github.com/MendelXu/SAN/issues/6",
+        ),
+        (
+            "free(): invalid pointer",
+            "https://github.com/yxlijun/Pelee.Pytorch/issues/20",
+        ),
+        (
+            "free(): double free detected in tcache 2",
+            "https://github.com/pytorch/pytorch/issues/50137",
+        ),
+        (
+            "*** Error in `python': malloc(): memory corruption (fast): 0x00007ffe8a716f58 ***",
+            "https://github.com/hemingkx/ChineseNMT/issues/5",
+        ),
+        (
+            "src/tcmalloc.cc:278] Attempt to free invalid pointer 0x7ffe44b66698",
+            "https://github.com/hemingkx/ChineseNMT/issues/5",
+        ),
+        (
+            "malloc_consolidate(): unaligned fastbin chunk detected",
+            "glibc 2.36, source",
+        ),
+        (
+            "realloc(): invalid next size",
+            "glibc 2.36, source",
+        ),
+        (
+            "corrupted size vs. prev_size",
+            "glibc 2.36, source",
+        ),
+        (
+            "munmap_chunk(): invalid pointer",
+            "glibc 2.36, source",
+        ),
+    ),
+    "uncaught-exception": (
+        (
+            "  what():  owning_ptr == NullType::singleton() || owning_ptr->refcount_.load() > 0 INTERNAL ASSERT FAILED at /opt/conda/conda-bld/pytorch_1565272279342/work/c10/util/intrusive_ptr.h:348, please report a bug to PyTorch.",
+            "https://github.com/kakaobrain/fast-autoaugment/issues/27",
+        ),
+    ),
 }

@@ -99,6 +99,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning  Evicted  1m  kubelet  The node had condition: [PIDPressure].",
             "kubernetes, source",
         ),
+        (
+            "OMP: Error #34: System unable to allocate necessary resources for OMP thread:",
+            "LLVM OpenMP 15, unverified",
+        ),
+        (
+            "  what():  Resource temporarily unavailable",
+            "libstdc++, run",
+        ),
     ),
     "file-missing": (
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),
@@ -534,6 +542,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Parent directory /data/home/me/.cache/nanochat/base_checkpoints/d20 does not exist.",
             "https://github.com/karpathy/nanochat/issues/315",
+        ),
+    ),
+    "pin-thread-died": (
+        (
+            "RuntimeError: Pin memory thread exited unexpectedly",
+            "https://github.com/pytorch/pytorch/issues/47445",
         ),
     ),
 }

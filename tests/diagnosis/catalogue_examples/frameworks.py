@@ -267,6 +267,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: The `grad_fn` is needed to access the `AccumulateGrad` and register the post-backward hook",
             "https://github.com/Lightning-AI/litgpt/issues/640",
         ),
+        (
+            "The `grad_fn` is needed to access the `AccumulateGrad` and register the post-backward hook",
+            "https://github.com/pytorch/pytorch/issues/113203",
+        ),
     ),
     "dispatched-batches-differ": (
         (

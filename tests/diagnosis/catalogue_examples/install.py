@@ -151,6 +151,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: FlashAttention is only supported on CUDA 11.7 and above.  Note: make sure nvcc has a supported version by running nvcc -V.",
             "flash-attn 2.5, unverified",
         ),
+        (
+            "RuntimeError: Cuda extensions are being compiled with a version of Cuda that does not match the version used to compile Pytorch binaries.  Pytorch binaries were compiled with Cuda 10.2.",
+            "apex 0.1, source",
+        ),
     ),
     "extension-build-failed": (
         (
@@ -213,7 +217,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/103417",
         ),
         ("triton.compiler.errors.CompilationError: at 12:4:", "triton 3.5, source"),
-        ("RuntimeError: Cannot find a working triton installation. ", "torch 2.13, source"),
         ("AssertionError: libcuda.so cannot found!", "triton 3.5, source"),
         (
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set "
@@ -239,6 +242,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpj_1fdcu9/main.c', '-O3', '-I/usr/local/cuda/include', '-shared', '-fPIC', '-lcuda', '-o', '/tmp/tmpj_1fdcu9/triton_.cpython-310-x86_64-linux-gnu.so']' returned non-zero exit status 1.",
             "https://github.com/pytorch/pytorch/issues/92745",
+        ),
+        (
+            "RuntimeError: Internal Triton PTX codegen error:",
+            "https://github.com/triton-lang/triton/issues/1941",
         ),
     ),
     "torchvision-mismatch": (
@@ -320,6 +327,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: /opt/conda/lib/python3.10/site-packages/bitsandbytes/libbitsandbytes_cpu.so: undefined symbol: cget_col_row_stats",
             "Python 3.11, run",
+        ),
+        (
+            "Could not load bitsandbytes native library: /notebooks/bitsandbytes/bitsandbytes/libbitsandbytes_cpu.so: cannot open shared object file: No such file or directory",
+            "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1559",
         ),
     ),
     "header-missing": (
@@ -750,6 +761,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode: Could not guard on data-dependent expression u0 <= 1",
             "torch 2.13, source",
         ),
+        (
+            "torch.fx.experimental.symbolic_shapes.ConstraintViolationError: Constraints violated (L['x'].size()[0])!",
+            "torch 2.13, source",
+        ),
     ),
     "compile-cache-race": (
         (
@@ -782,6 +797,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             '  File "/opt/venv/lib/python3.11/site-packages/torch/_inductor/async_compile.py", line 265, in wait\nconcurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending.',
             "Python 3.11, source",
+        ),
+    ),
+    "triton-missing": (
+        (
+            "RuntimeError: Cannot find a working triton installation. More information on installing Triton can be found at https://github.com/openai/triton",
+            "https://github.com/triton-lang/triton/issues/3708",
+        ),
+        ("RuntimeError: Cannot find a working triton installation. ", "torch 2.13, source"),
+    ),
+    "triton-gpu-too-old": (
+        (
+            "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the triton GPU compiler, which is used as the backend. Triton only supports devices of CUDA Capability >= 7.0, but your device is of CUDA capability 6.0",
+            "torch 2.13, source",
+        ),
+        (
+            "ptxas /tmp/tmpmfrp_3wp.ptx, line 277; error   : Feature 'cvt.bf16.f32' requires .target sm_80 or higher",
+            "https://github.com/hiyouga/LlamaFactory/issues/7417",
         ),
     ),
 }

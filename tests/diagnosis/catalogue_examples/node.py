@@ -177,7 +177,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("node1:10:10 [0] NCCL INFO Failed to open libibverbs.so[.1]", "https://github.com/NVIDIA/nccl/issues/417"),
     ),
     "pinned-memory": (
-        ("RuntimeError: Pin memory thread exited unexpectedly", "torch 2.13, source"),
         (
             "RuntimeError: Caught RuntimeError in pin memory thread for device 0.\nRuntimeError: CUDA error: out of memory",
             "torch 2.13, source",
