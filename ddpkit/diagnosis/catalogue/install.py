@@ -831,4 +831,22 @@ ENTRIES = (
         "torch.compile: `export TORCHDYNAMO_DISABLE=1`, and without such kernels (liger, unsloth, flash-attn)",
         link="https://github.com/triton-lang/triton/issues/1941",
     ),
+    Entry(
+        id="extension-source-old",
+        title="fatal error: THC/THC.h: No such file; 'AT_CHECK' was not declared; at::DeprecatedTypeProperties to c10::ScalarType",
+        patterns=(
+            r"fatal error: (?P<name>THC/\w+\.\w+): No such file",
+            r"[‘'](?P<name>AT_CHECK|THC\w+)[’'] was not declared in this scope",
+            r"identifier \"(?P<name>AT_CHECK|THC\w+)\" is undefined",
+            r"error: (?:no suitable conversion|cannot convert) .*\bat::DeprecatedTypeProperties\b",
+            r"error: namespace \"(?:at|c10|torch)\b[\w:]*\" has no member \"(?P<name>\w+)\"",
+        ),
+        explains=("header-missing", "extension-build-failed", "extension-not-built"),
+        cause="the source of an extension was written for another torch[: this one has no {name}]. torch 1.5 removed AT_CHECK, 1.11 "
+        "the directory THC, and newer ones take no x.type() where they want a ScalarType",
+        probe="python -c 'import torch; print(torch.__version__)'; the versions in the project's requirements",
+        fix="install the torch that the project names, or a newer release of the extension. In its source: TORCH_CHECK for "
+        "AT_CHECK, x.scalar_type() for x.type(), and ATen/cuda/CUDAContext.h for THC/THC.h",
+        link="https://github.com/IDEA-Research/GroundingDINO/issues/405",
+    ),
 )

@@ -816,4 +816,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/hiyouga/LlamaFactory/issues/7417",
         ),
     ),
+    "extension-source-old": (
+        (
+            "csrc/roi_align_cuda.cpp:1:21: fatal error: THC/THC.h: No such file or directory",
+            "https://github.com/intchous/SmartText/issues/3",
+        ),
+        (
+            "src/deform_conv_cuda.cpp:559:3: error: ‘AT_CHECK’ was not declared in this scope; did you mean ‘DCHECK’?",
+            "https://github.com/Pose-Group/DCPose/issues/35",
+        ),
+        (
+            'error: identifier "AT_CHECK" is undefined',
+            "https://github.com/tianzhi0549/FCOS/issues/276",
+        ),
+        (
+            'ms_deform_attn_cuda.cu(65): error: no suitable conversion function from "const at::DeprecatedTypeProperties" to "c10::ScalarType" exists',
+            "https://github.com/IDEA-Research/GroundingDINO/issues/405",
+        ),
+        (
+            "error: cannot convert ‘const at::DeprecatedTypeProperties’ to ‘c10::ScalarType’",
+            "https://github.com/amajee11us/SMILe-FSOD/issues/3",
+        ),
+        (
+            '/home/zyx/Xplace/cpp_to_py/density_map_cuda/density_map_cuda_kernel.cu(155): error: namespace "at::cuda" has no member "getCurrentCUDAStream"',
+            "https://github.com/cuhk-eda/Xplace/issues/1",
+        ),
+    ),
 }
