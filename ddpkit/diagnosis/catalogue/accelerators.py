@@ -24,8 +24,16 @@ ENTRIES = (
             r"\bEL0004: .*Failed to allocate memory",
             r"Failed to allocate \d+ bytes of NPU memory",
             r"\bNPU (?:function )?error.*, error code is (?:207001|207018)\b",
+            r"ZE_RESULT_ERROR_OUT_OF_(?:DEVICE|HOST)_MEMORY",
         ),
-        explains=("npu-error", "npu-not-started", "npu-operator-failed", "accelerator-lost"),
+        explains=(
+            "npu-error",
+            "npu-not-started",
+            "npu-operator-failed",
+            "accelerator-lost",
+            "oneccl-error",
+            "uncaught-exception",
+        ),
         context=_NPU_RANK,
         cause="the memory of the accelerator[ ({device})] is full. The model, batch or sequence is too large, or each rank loads the "
         "whole model. At the very start, another process uses the memory",

@@ -105,7 +105,7 @@ ENTRIES = (
         title="Memory access fault by GPU node-2 on address (nil); HSA_STATUS_ERROR_MEMORY_FAULT",
         patterns=(
             r"Memory access fault by GPU node",
-            r"HSA_STATUS_ERROR_(?P<status>\w+)",
+            r"HSA_STATUS_ERROR_(?!OUT_OF_RESOURCES)(?P<status>\w+)",
             r"amdgpu (?P<device>[0-9a-f]{4}:[0-9a-f:.]+): .*page fault \(src_id:\d+ ring:\d+ vmid:[1-9]",
         ),
         cause="a kernel on an AMD GPU[ ({device})] accessed memory that is not its own. Usual: HSA_OVERRIDE_GFX_VERSION names "
@@ -704,5 +704,30 @@ ENTRIES = (
         fix="unset CUDA_MPS_PIPE_DIRECTORY in the job, which training does not need, or start MPS again as the same user: "
         "echo quit | nvidia-cuda-mps-control; nvidia-cuda-mps-control -d",
         link="https://docs.nvidia.com/deploy/mps/index.html",
+    ),
+    Entry(
+        id="amd-out-of-resources",
+        title="Queue ... aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES; Available Free mem : 4 MB",
+        patterns=(r"HSA_STATUS_ERROR_OUT_OF_RESOURCES(?:.*Available Free mem ?: (?P<free>\d+ MB))?",),
+        explains=("aborted",),
+        cause="the ROCm runtime could not get memory for a kernel or a collective, and ended the process[: {free} of the AMD "
+        "GPU were free]. Usually that GPU's memory is full; torch cannot raise OutOfMemoryError here",
+        probe="rocm-smi --showmeminfo vram; ulimit -a; df -h /dev/shm. If `rocminfo` alone fails in the same way: "
+        "sudo dmesg | grep amdgpu",
+        fix="reduce the batch or the sequence, and leave memory to RCCL: torch.cuda.set_per_process_memory_fraction(0.9). In "
+        "a container: --ipc=host --ulimit memlock=-1. Where rocminfo fails too, repair the driver",
+        link="https://github.com/ROCm/clr/issues/281",
+    ),
+    Entry(
+        id="allocation-absurd",
+        title="CUDA out of memory. Tried to allocate more than 1EB memory",
+        patterns=(r"Tried to allocate more than 1EB memory",),
+        explains=("cuda-out-of-memory",),
+        cause="a tensor of an absurd size was requested, so the memory is not full. The size was computed from wrong values: an "
+        "integer overflow, an index that is no index, or a size that another rank should have sent",
+        probe="print the shapes before the line of the traceback. In a collective: repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        fix="correct the size in that line. After all_gather_object or a broadcast of sizes: the same calls in the same order "
+        "on all ranks, and torch.cuda.set_device(LOCAL_RANK) before them",
+        link="https://github.com/pytorch/pytorch/issues/145965",
     ),
 )

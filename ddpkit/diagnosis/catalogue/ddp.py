@@ -234,14 +234,20 @@ ENTRIES = (
     Entry(
         id="object-collective-broken",
         title="EOFError: Ran out of input, in _tensor_to_object of all_gather_object, gather_object or broadcast_object_list",
-        needs=r"\bin _tensor_to_object\b",
+        needs=r"\bin (?:_tensor_to_object|all_gather_object|gather_object|broadcast_object_list|scatter_object_list|recv_object_list)\b",
         patterns=(
             r"EOFError: Ran out of input",
             r"UnpicklingError: ",
             r"MemoryError$",
+            r"Trying to create tensor with negative dimension -\d{7,}",
         ),
-        explains=("checkpoint-broken", "weights-are-text", "weights-cut-off", "host-out-of-memory"),
-        cause="a collective of Python objects, such as all_gather_object, got bytes that are no object. The ranks are in "
+        explains=(
+            "checkpoint-broken",
+            "weights-are-text",
+            "weights-cut-off",
+            "host-out-of-memory",
+        ),
+        cause="a collective of Python objects, such as all_gather_object, got bytes that are no object, or a size that makes no sense. The ranks are in "
         "different collectives, or the data was lost on its way",
         probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares the calls of all ranks",
         fix="make the same calls in the same order on every rank, also under `if rank == 0`. With NCCL, call "
@@ -1244,10 +1250,11 @@ ENTRIES = (
         title="Input tensor data type is not supported for NCCL process group: Short; Backend nccl does not support ...",
         patterns=(
             r"Input tensor data type is not supported for NCCL process group: (?P<reason>\w+)",
-            r"(?:RuntimeError|ValueError): (?:Backend|ProcessGroup) ?(?P<backend>\w+) does not support (?P<reason>\w+)",
+            r"(?:RuntimeError|ValueError): (?:Backend|ProcessGroup) ?(?P<backend>\w*) does not support (?P<reason>\w+)",
             r"all_reduce does not support (?P<reason>\S+) on complex tensors",
             r"(?P<backend>ProcessGroupGloo)::\w+: unsupported device type (?P<reason>\w+)",
             r"\bmonitored_barrier is only implemented for (?P<reason>GLOO) backend",
+            r"Cannot use ReduceOp\.(?P<reason>\w+) with (?P<backend>Gloo)",
         ),
         cause="the backend of this group[, {backend},] does not offer this collective for this type of tensor[ ({reason})]",
         probe="print(tensor.dtype, tensor.device, dist.get_backend(group)) before the call in the traceback",
@@ -1444,5 +1451,30 @@ ENTRIES = (
         fix="save with dcp.save in place of async_save, or request more memory for the host. If the file system is slow, "
         "save less often",
         link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+    ),
+    Entry(
+        id="ddp-bucket-view",
+        title="parameter gradient is not the expected DDP bucket view with gradient_as_bucket_view=True",
+        patterns=(r"is not the expected DDP bucket view",),
+        cause="with gradient_as_bucket_view=True, each .grad must stay a view of DDP's bucket. Something replaced one: "
+        "`p.grad = ...`, a second DDP around the same parameters, or two parameters with one gradient",
+        probe="grep -rn '\\.grad *=' in the script and its optimizer; look for two DDP wrappers, or a second all-reduce hook",
+        fix="write into the gradient (p.grad.copy_(...)) instead of replacing it, and wrap each parameter once. Or "
+        "DistributedDataParallel(..., gradient_as_bucket_view=False)",
+        link="https://github.com/meta-pytorch/torchrec/issues/1118",
+    ),
+    Entry(
+        id="dcp-key-error",
+        title="KeyError: 'optimizer.state...exp_avg', in create_default_local_load_plan",
+        needs=r"\bin create_default_local_load_plan\b",
+        patterns=(r"\bKeyError: '(?P<key>[\w.-]+)'$",),
+        explains=("dcp-key-missing",),
+        cause="the sharded checkpoint has no {key}, which the model or the optimizer of this run expects. It was saved with "
+        "other layers or names, or without that optimizer's state",
+        probe="python -c 'import sys; from torch.distributed.checkpoint import FileSystemReader as R; "
+        'print(*list(R(sys.argv[1]).read_metadata().state_dict_metadata)[:20], sep="\\n")\' CHECKPOINT',
+        fix="build the model and the optimizer as they were at the save: the same frozen layers, wrappers and FSDP options. "
+        "Otherwise load the model alone, or DefaultLoadPlanner(allow_partial_load=True)",
+        link="https://github.com/pytorch/pytorch/issues/85949",
     ),
 )

@@ -221,13 +221,12 @@ ENTRIES = (
     ),
     Entry(
         id="extension-build-failed",
-        title="Error building extension; Ninja is required to load C++ extensions",
+        title="Error building extension; ERROR: Failed building wheel for",
         kind="generic",
         explains=("library-missing", "download-refused"),
         patterns=(
             r"'DeepSpeedCPU(?P<extension>\w+)' object has no attribute 'ds_opt_\w+'",
             r"Error compiling objects for extension",
-            r"Ninja is required to load C\+\+ extensions",
             r"Error building extension '(?P<extension>\w+)'",
             r"ninja: build stopped: subcommand failed",
             r"CalledProcessError: Command '\['\S*ninja'.* returned non-zero exit status",
@@ -253,8 +252,6 @@ ENTRIES = (
             r"\bInductorError: (?P<reason>.+)",
             r"\bBackendCompilerFailed\b",
             r"triton\.compiler\.errors\.\w+",
-            r"cannot find -lcuda\b",
-            r"libcuda\.so cannot found",
             r"Failed to find C compiler",
             r"torch\._dynamo\.exc\.(?P<error>\w+)",
             r"torch\._inductor\.exc\.(?P<error>\w+)",
@@ -264,12 +261,12 @@ ENTRIES = (
             r"CalledProcessError: Command '\['\S*(?:gcc|g\+\+|cc|clang)', '[^']*/(?:main|cuda_utils|__triton_launcher)\.c(?:pp)?'",
             r"RuntimeError: Internal Triton PTX codegen error",
         ),
-        cause="torch.compile could not compile a graph on this host[: {reason}]. A C compiler, Python.h or libcuda.so is missing, "
+        cause="torch.compile could not compile a graph on this host[: {reason}]. A C compiler or Python.h is missing, "
         "triton has another version, or the compiler has a bug",
         probe="repeat with TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
         fix="run without it: `export TORCHDYNAMO_DISABLE=1`. To fix it: `apt-get install gcc python3-dev`, and the "
         "triton version that torch requires",
-        link="https://github.com/pytorch/pytorch/issues/107960",
+        link="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
     ),
     Entry(
         id="torchvision-mismatch",
@@ -281,6 +278,7 @@ ENTRIES = (
             r"Detected that PyTorch and \w+ were compiled with different CUDA",
             r"partially initialized module 'torchvision' has no attribute 'extension'",
             r"Could not run 'torchvision::\w+' with arguments from the 'CUDA' backend",
+            r"No such operator torchvision::\w+",
         ),
         explains=("torch-attribute",),
         cause="the releases of torchvision (or torchaudio) and torch do not match, or one of them is a build without CUDA",
@@ -842,11 +840,34 @@ ENTRIES = (
             r"error: namespace \"(?:at|c10|torch)\b[\w:]*\" has no member \"(?P<name>\w+)\"",
         ),
         explains=("header-missing", "extension-build-failed", "extension-not-built"),
-        cause="the source of an extension was written for another torch[: this one has no {name}]. torch 1.5 removed AT_CHECK, 1.11 "
-        "the directory THC, and newer ones take no x.type() where they want a ScalarType",
+        cause="the source of an extension was written for another torch[: this one has no {name}]. torch 1.5 removed AT_CHECK and "
+        "1.11 the directory THC. Newer ones take no x.type() as a ScalarType",
         probe="python -c 'import torch; print(torch.__version__)'; the versions in the project's requirements",
         fix="install the torch that the project names, or a newer release of the extension. In its source: TORCH_CHECK for "
         "AT_CHECK, x.scalar_type() for x.type(), and ATen/cuda/CUDAContext.h for THC/THC.h",
         link="https://github.com/IDEA-Research/GroundingDINO/issues/405",
+    ),
+    Entry(
+        id="ninja-missing",
+        title="RuntimeError: Ninja is required to load C++ extensions",
+        patterns=(r"Ninja is required to load C\+\+ extensions",),
+        explains=("extension-build-failed",),
+        cause="the program ninja is not on the PATH of this process, and torch compiles extensions with it",
+        probe="which ninja; ninja --version; python -c 'import sys; print(sys.prefix)'",
+        fix="pip install ninja, in the environment of the run. If it is installed, add the environment's bin to PATH: "
+        "`python` by its full path alone does not do that",
+        link="https://github.com/unlimblue/KNN_CUDA/issues/14",
+    ),
+    Entry(
+        id="libcuda-not-linked",
+        title="/usr/bin/ld: cannot find -lcuda; AssertionError: libcuda.so cannot found!",
+        patterns=(r"cannot find -lcuda\b", r"libcuda\.so cannot found"),
+        explains=("compile-failed", "extension-build-failed"),
+        cause="the linker does not find libcuda.so, which triton or an extension is linked with. The driver often installs only "
+        "libcuda.so.1, or a directory that the linker does not search",
+        probe="ldconfig -p | grep libcuda; ls -l /usr/lib/x86_64-linux-gnu/libcuda.so* /usr/local/cuda/lib64/stubs",
+        fix="sudo ln -s libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so. Without root: export "
+        "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:$LIBRARY_PATH, or TRITON_LIBCUDA_PATH with the driver's directory",
+        link="https://github.com/pytorch/pytorch/issues/107960",
     ),
 )

@@ -58,6 +58,7 @@ ENTRIES = (
             r"distributed communication on port `(?P<port>\d+)`, but another process is utilizing it",
             r"\bEADDRINUSE\b",
             r"(?i)^(?!.*unix socket).*\baddress already in use\b",
+            r"\bon \S+, port: (?P<port>\d+) already in use$",
         ),
         cause="another process listens on port {port|29500, or the one that was chosen,} of this host: another job, a rank of an earlier run, or a second "
         "launcher. Or two ranks of this run take themselves for rank 0",
@@ -231,7 +232,10 @@ ENTRIES = (
     Entry(
         id="rendezvous-timeout",
         title="RendezvousTimeoutError, after 10 silent minutes",
-        patterns=(r"\bRendezvousTimeoutError\b",),
+        patterns=(
+            r"\bRendezvousTimeoutError\b",
+            r"timed out waiting for all \d+ members to join",
+        ),
         cause="some nodes did not join the rendezvous in time. Their --rdzv-id or --rdzv-endpoint differ, a node did "
         "not start, or --nnodes is larger than the number of nodes",
         probe="on each node: ps -ww -C python,torchrun -o args",

@@ -14,6 +14,8 @@ ENTRIES = (
             r'failed to check the "should dump" flag on TCPStore',
             r"TCPStore.*(?:Broken pipe|Connection reset)",
             r"\bRuntimeError: Broken pipe$",
+            r"DistNetworkError: failed to recv, got 0 bytes",
+            r"Stop_waiting response is expected",
         ),
         cause="the process that held the store has ended: rank 0, its launcher, or the torchrun that hosts the rendezvous",
         probe="the last lines of rank 0",

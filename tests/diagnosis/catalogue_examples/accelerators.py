@@ -74,6 +74,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "aclrtMallocAlign32, error code is 207001",
             "torch_npu, unverified",
         ),
+        (
+            "2024:05:29-19:16:18:(202165) |CCL_ERROR| worker.cpp:338 ccl_worker_func: worker 0 caught internal exception: oneCCL: ze_call.cpp:28 do_call: EXCEPTION: ze error at zeCommandQueueExecuteCommandLists, code: ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+            "https://github.com/intel/intel-extension-for-pytorch/issues/640",
+        ),
     ),
     "accelerator-busy": (
         (

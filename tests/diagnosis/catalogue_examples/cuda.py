@@ -771,4 +771,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "CUDA 12, source",
         ),
     ),
+    "amd-out-of-resources": (
+        (
+            ":0:rocdevice.cpp :3671: Callback: Queue 0x7f6c84600000 Aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. This error may also occur when the core runtime library needs to spawn threads or create internal OS-specific events. Code: 0x1008 Available Free mem : 4 MB",
+            "https://github.com/ROCm/clr/issues/281",
+        ),
+        (
+            ":0:rocdevice.cpp            :2984: 185480406807 us: [pid:17    tid:0x7f] Callback: Queue 0x7f6c84600000 aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. code: 0x1008",
+            "https://github.com/ROCm/pytorch/issues/1683",
+        ),
+    ),
+    "allocation-absurd": (
+        (
+            "ERROR:root:Failed to execute the training process: CUDA out of memory. Tried to allocate more than 1EB memory.",
+            "https://github.com/fudan-generative-vision/hallo/issues/139",
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.",
+            "https://github.com/pytorch/pytorch/issues/145965",
+        ),
+    ),
 }

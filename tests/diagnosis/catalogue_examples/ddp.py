@@ -302,6 +302,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             '  File "torch/distributed/distributed_c10d.py", line 2102, in _tensor_to_object\nMemoryError',
             "torch 2.13, source",
         ),
+        (
+            'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3421, in broadcast_object_list\n    object_tensor = torch.empty(\nRuntimeError: Trying to create tensor with negative dimension -7668064398132592638: [-7668064398132592638]',
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/20597",
+        ),
     ),
     "fsdp-mixed-dtypes": (
         (
@@ -1474,6 +1478,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: monitored_barrier is only implemented for GLOO backend.",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: Cannot use ReduceOp.PREMUL_SUM with Gloo",
+            "torch 2.13, source",
+        ),
     ),
     "collective-arguments": (
         (
@@ -1625,6 +1633,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Timed out after 0:30:00 while waiting for response from checkpointer process pid: 4242",
             "torch 2.13, source",
+        ),
+    ),
+    "ddp-bucket-view": (
+        (
+            "RuntimeError: Detected at least one parameter gradient is not the expected DDP bucket view with gradient_as_bucket_view=True. This may happen (for example) if multiple allreduce hooks were registered onto the same parameter.",
+            "https://github.com/meta-pytorch/torchrec/issues/1118",
+        ),
+    ),
+    "dcp-key-error": (
+        (
+            "  File \"/usr/lib/python3/dist-packages/torch/distributed/checkpoint/default_planner.py\", line 235, in create_default_local_load_plan\n    md = metadata.state_dict_metadata[fqn]\nKeyError: 'pos_embedding'",
+            "https://github.com/pytorch/pytorch/issues/85949",
         ),
     ),
 }

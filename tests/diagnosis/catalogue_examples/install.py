@@ -157,10 +157,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "extension-build-failed": (
-        (
-            "RuntimeError: Ninja is required to load C++ extensions",
-            "https://github.com/deepspeedai/DeepSpeed/issues/1687",
-        ),
         ("RuntimeError: Error building extension 'fused_adam'", "DeepSpeed, documented"),
         (
             "      ninja: build stopped: subcommand failed.",
@@ -212,12 +208,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
             "https://github.com/FoundationVision/Infinity/issues/31",
         ),
-        (
-            "/usr/bin/ld: cannot find -lcuda: No such file or directory",
-            "https://github.com/pytorch/pytorch/issues/103417",
-        ),
         ("triton.compiler.errors.CompilationError: at 12:4:", "triton 3.5, source"),
-        ("AssertionError: libcuda.so cannot found!", "triton 3.5, source"),
         (
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set "
             "triton.knobs.build.impl.",
@@ -266,6 +257,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NotImplementedError: Could not run 'torchvision::nms' with arguments from the 'CUDA' backend. This could be because the operator doesn't exist for this backend, or was omitted during the selective/custom build process (if using custom build).",
             "https://github.com/ltdrdata/ComfyUI-Impact-Pack/issues/915",
+        ),
+        (
+            "RuntimeError: No such operator torchvision::nms",
+            "https://github.com/ultralytics/yolov5/issues/1272",
         ),
     ),
     "flash-attention-missing": (
@@ -840,6 +835,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             '/home/zyx/Xplace/cpp_to_py/density_map_cuda/density_map_cuda_kernel.cu(155): error: namespace "at::cuda" has no member "getCurrentCUDAStream"',
             "https://github.com/cuhk-eda/Xplace/issues/1",
+        ),
+    ),
+    "ninja-missing": (
+        (
+            "RuntimeError: Ninja is required to load C++ extensions",
+            "https://github.com/unlimblue/KNN_CUDA/issues/14",
+        ),
+        (
+            "RuntimeError: Ninja is required to load C++ extensions (pip install ninja to get it)",
+            "torch 2.13, source",
+        ),
+    ),
+    "libcuda-not-linked": (
+        (
+            "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+            "https://github.com/pytorch/pytorch/issues/103417",
+        ),
+        (
+            "AssertionError: libcuda.so cannot found!",
+            "triton 3.5, source",
         ),
     ),
 }

@@ -21,6 +21,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "docker: Error response from daemon: driver failed programming external connectivity on endpoint train: Bind for 0.0.0.0:29500 failed: port is already allocated.",
             "docker 24.0, source",
         ),
+        (
+            "RuntimeError: on node1, port: 29500 already in use",
+            "torch 2.13, source",
+        ),
     ),
     "master-unreachable": (
         (
@@ -145,6 +149,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "rendezvous-timeout": (
         ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "torch 2.13, documented"),
+        (
+            "TimeoutError: timed out waiting for all 2 members to join",
+            "torch 2.13, source",
+        ),
     ),
     "rank-not-set": (
         (

@@ -16,6 +16,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
         ("RuntimeError: Broken pipe", "https://github.com/wenet-e2e/wespeaker/issues/171"),
+        (
+            "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
+            "https://github.com/pytorch/pytorch/pull/130056",
+        ),
+        (
+            "RuntimeError: Stop_waiting response is expected",
+            "torch 2.13, source",
+        ),
     ),
     "bad-init-method": (
         (
