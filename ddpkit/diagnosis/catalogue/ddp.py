@@ -1477,4 +1477,61 @@ ENTRIES = (
         "Otherwise load the model alone, or DefaultLoadPlanner(allow_partial_load=True)",
         link="https://github.com/pytorch/pytorch/issues/85949",
     ),
+    Entry(
+        id="fsdp-full-precision",
+        title="AssertionError: Expects full precision but got torch.float32",
+        patterns=(r"Expects full precision but got (?P<dtype>torch\.\w+)",),
+        cause="FSDP's mixed precision names {dtype}, the type that the parameters have already. FSDP of torch 1.13 and older takes that "
+        "for low precision, and fails where it gathers parameters",
+        probe="python -c 'import torch; print(torch.__version__)'; print the MixedPrecision of the FSDP call",
+        fix="omit param_dtype from MixedPrecision, or omit mixed_precision, for training in {dtype}. Or use torch 2",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/18277",
+    ),
+    Entry(
+        id="symmetric-memory-same-gpu",
+        title="CUDASymmetricMemoryAllocator::rendezvous: detected allocations from overlapping devices from different ranks",
+        patterns=(r"rendezvous: detected allocations from overlapping devices",),
+        cause="two ranks of one host allocated symmetric memory on the same GPU. Each rank needs a GPU of its own",
+        probe="in the script: print(rank, torch.cuda.current_device()) before symm_mem.empty",
+        fix="call torch.cuda.set_device(LOCAL_RANK) before the first allocation, and start at most one rank for each GPU",
+        link="https://github.com/yifuwang/symm-mem-recipes/issues/5",
+    ),
+    Entry(
+        id="symmetric-memory-nodes",
+        title="symm_mem.rendezvous: failed to send fd: No such file or directory; mismatched NVLink clique_ids",
+        patterns=(
+            r"\bfailed to send fd: (?P<reason>No such file or directory)",
+            r"CUDASymmetricMemory::rendezvous: ranks have (?P<reason>mismatched NVLink clique_ids)",
+            r"\) failed to import memory from rank (?P<peer>\d+) \(host: ",
+        ),
+        explains=("cuda-unknown-error", "file-missing"),
+        cause="the ranks of this group do not share one NVLink domain, which torch's symmetric memory needs[: {reason}]. Without "
+        "NVSwitch between the nodes (NVL72) and IMEX, it works within one node only",
+        probe="nvidia-smi topo -m; nvidia-smi -q | grep -A4 Fabric; which ranks are in the group",
+        fix="give symm_mem.rendezvous a group of the ranks of one node: dist.new_subgroups(). Between nodes use NCCL's collectives, "
+        "or symm_mem.set_backend('NVSHMEM')",
+        link="https://github.com/pytorch/pytorch/issues/171495",
+    ),
+    Entry(
+        id="symmetric-memory-driver",
+        title="CUDA driver error: invalid argument, in _SymmetricMemory.rendezvous",
+        needs=r"_SymmetricMemory\.rendezvous|symm_mem\.rendezvous",
+        patterns=(
+            r"\bCUDA driver error: (?P<reason>[\w ]+)$",
+            r"Failed to window register segment with ptr",
+        ),
+        explains=(
+            "cuda-unknown-error",
+            "invalid-device-ordinal",
+            "nccl-error",
+            "nccl-invalid-argument",
+            "own-exception",
+        ),
+        cause="torch could not share a buffer between the GPUs as symmetric memory[: {reason}]. The GPUs have no peer access, "
+        "NVLink's multicast does not work, or with NCCL no collective ran before",
+        probe="nvidia-smi topo -p2p r; nvidia-smi -q | grep -A4 Fabric; systemctl status nvidia-fabricmanager",
+        fix="try TORCH_SYMM_MEM_DISABLE_MULTICAST=1. With the backend NCCL call dist.barrier() before symm_mem.rendezvous. vLLM: "
+        "VLLM_ALLREDUCE_USE_SYMM_MEM=0. If it worked before, restart the host",
+        link="https://github.com/pytorch/pytorch/issues/167537",
+    ),
 )

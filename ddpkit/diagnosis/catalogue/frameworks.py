@@ -320,6 +320,8 @@ ENTRIES = (
             r"Expects \S+(?: or \S+)? (?:to be in )?\S* ?state but got (?P<name>\S*State\.\w+)",
             r"Invalid: ``_post_backward_hook_state``",
             r"The `grad_fn` is needed to access the `AccumulateGrad`",
+            r"Expects the handle training to be IDLE but got (?P<name>\S*State\.\w+)",
+            r"FSDP does not support changing the parameters between forward and backward",
         ),
         cause="FSDP met a part of the model at a time when it did not expect it. Usual: a wrapped part is called directly, used "
         "twice in a step, got no gradient, or ran first under inference_mode; or activation checkpointing is reentrant",

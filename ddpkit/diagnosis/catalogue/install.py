@@ -182,24 +182,22 @@ ENTRIES = (
     ),
     Entry(
         id="header-missing",
-        title="fatal error: cuda_profiler_api.h: No such file or directory; unsupported GNU version",
+        title="fatal error: cuda_profiler_api.h: No such file or directory; cc: fatal error: no input files",
         patterns=(
             r"fatal error: (?P<header>[\w./-]+): No such file or directory",
-            r"unsupported GNU version! gcc versions later than",
             r"Cannot find compiler '(?P<header>[\w.+-]+)' in PATH",
             r"(?P<header>\w[\w+-]*): fatal error: no input files",
-            r"std_function\.h:\S+ error: parameter packs not expanded",
         ),
         explains=(
             "extension-build-failed",
             "compile-failed",
         ),
-        cause="an extension could not be compiled[: {header} was not found]. The headers of a library are not "
-        "installed, or gcc is too new for nvcc",
+        cause="an extension could not be compiled[: {header} was not found]. The headers of a library, or a compiler, "
+        "are not installed",
         probe="find / -name '{header|Python.h}' -not -path '/proc/*'; echo $CUDA_HOME; gcc --version; nvcc --version",
         fix="for cuda*.h, cublas*.h and the like: install the whole CUDA toolkit (conda install "
         "cudatoolkit-dev, or apt-get install cuda-toolkit) and export CUDA_HOME. For Python.h: apt-get "
-        "install python3-dev. For gcc: export CC and CXX of an older one",
+        "install python3-dev. For a compiler: apt-get install build-essential, or export CC and CXX of one",
         link="https://github.com/mallorbc/Finetune_LLMs/issues/11",
     ),
     Entry(
@@ -498,6 +496,7 @@ ENTRIES = (
             r"error You need (?P<standard>C\+\+\d+) to compile PyTorch",
             r"You're trying to build PyTorch with a too old version of GCC\. We need (?P<standard>GCC \d+)",
             r"error: #error \W*(?P<standard>C\+\+\d+) or later compatible compiler is required to use (?:PyTorch|ATen)",
+            r"You're running a too old version of GCC\. We need (?P<standard>GCC \d+)",
         ),
         explains=("extension-build-failed", "compile-failed", "header-missing"),
         cause="the C++ compiler on this host is too old for the headers of this torch, which need {standard}",
@@ -869,5 +868,21 @@ ENTRIES = (
         fix="sudo ln -s libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so. Without root: export "
         "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:$LIBRARY_PATH, or TRITON_LIBCUDA_PATH with the driver's directory",
         link="https://github.com/pytorch/pytorch/issues/107960",
+    ),
+    Entry(
+        id="compiler-too-new",
+        title="#error -- unsupported GNU version! gcc versions later than 11 are not supported",
+        patterns=(
+            r"unsupported GNU version! gcc versions later than (?P<version>[\d.]+)",
+            r"unsupported (?P<other>clang) version! clang version must be less than (?P<version>[\d.]+)",
+            r"std_function\.h:\S+ error: parameter packs not expanded",
+        ),
+        explains=("extension-build-failed", "compile-failed", "header-missing", "extension-not-built"),
+        cause="the C++ compiler of this host is newer than this nvcc accepts[: {version} is its limit]. nvcc uses it for the host's "
+        "part of each .cu file",
+        probe="gcc --version; nvcc --version; echo $CC $CXX $CUDAHOSTCXX",
+        fix="give nvcc an older gcc: apt-get install gcc-{version|11} g++-{version|11} (or conda install -c conda-forge gxx_linux-64={version|11}), then export "
+        "CC=gcc-{version|11} CXX=g++-{version|11} NVCC_PREPEND_FLAGS='-ccbin g++-{version|11}'. Or use a newer CUDA toolkit",
+        link="https://docs.nvidia.com/cuda/cuda-installation-guide-linux/index.html#host-compiler-support-policy",
     ),
 )

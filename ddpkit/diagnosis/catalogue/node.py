@@ -332,6 +332,7 @@ ENTRIES = (
             r"The replica \S+(?: \d+)? ran out-of-memory and exited",
             r"Replicas low on memory: (?P<replica>[\w-]+)",
             r"OutOfMemoryError: Container killed due to memory usage",
+            r"\binvoked oom-killer\b",
         ),
         cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",

@@ -1647,4 +1647,40 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/85949",
         ),
     ),
+    "fsdp-full-precision": (
+        (
+            "AssertionError: Expects full precision but got torch.float32",
+            "https://github.com/mosaicml/composer/pull/1925",
+        ),
+    ),
+    "symmetric-memory-same-gpu": (
+        (
+            "RuntimeError: CUDASymmetricMemoryAllocator::rendezvous: detected allocations from overlapping devices from different ranks.",
+            "https://github.com/yifuwang/symm-mem-recipes/issues/5",
+        ),
+    ),
+    "symmetric-memory-nodes": (
+        (
+            "RuntimeError: failed to send fd: No such file or directory",
+            "https://github.com/pytorch/pytorch/issues/171495",
+        ),
+        (
+            "RuntimeError: CUDASymmetricMemory::rendezvous: ranks have mismatched NVLink clique_ids. All ranks using fabric handles must be in the same NVLink domain. Per-rank info: rank 0 (host: n1, device: 0, clique_id: 1)",
+            "https://github.com/pytorch/pytorch/pull/178989",
+        ),
+        (
+            "RuntimeError: CUDA driver error: invalid resource handle. Rank 0 (host: n1, device: 0, fabric_info: {}) failed to import memory from rank 3 (host: n2, device: 1, NCCL_MNNVL_CLIQUE_ID: unset).",
+            "https://github.com/pytorch/pytorch/pull/178989",
+        ),
+    ),
+    "symmetric-memory-driver": (
+        (
+            "    return _SymmetricMemory.rendezvous(tensor, group_name)\nRuntimeError: CUDA driver error: invalid argument",
+            "https://github.com/vllm-project/vllm/issues/25937",
+        ),
+        (
+            "    return _SymmetricMemory.rendezvous(tensor, group_name)\nFailed to window register segment with ptr 0x7f00, size 20971520 on rank 0",
+            "https://github.com/pytorch/pytorch/issues/188567",
+        ),
+    ),
 }

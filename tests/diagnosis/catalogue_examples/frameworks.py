@@ -271,6 +271,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "The `grad_fn` is needed to access the `AccumulateGrad` and register the post-backward hook",
             "https://github.com/pytorch/pytorch/issues/113203",
         ),
+        (
+            "AssertionError: Expects the handle training to be IDLE but got HandleTrainingState.FORWARD",
+            "https://github.com/Lightning-AI/lit-llama/issues/434",
+        ),
+        (
+            "AssertionError: FSDP does not support changing the parameters between forward and backward for ShardingStrategy.SHARD_GRAD_OP",
+            "https://github.com/pytorch/pytorch/issues/104504",
+        ),
     ),
     "dispatched-batches-differ": (
         (

@@ -338,20 +338,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "gcc 12, run",
         ),
         (
-            "#error -- unsupported GNU version! gcc versions later than 11 are not supported!",
-            "CUDA 11.6, source",
-        ),
-        (
             "error: Cannot find compiler 'cl.exe' in PATH",
             "nvcc 11, documented",
         ),
         (
             "c++: fatal error: no input files",
             "gcc 12.2, run",
-        ),
-        (
-            "/usr/include/c++/11/bits/std_function.h:435:145: error: parameter packs not expanded with ‘...’:",
-            "https://github.com/facebookresearch/xformers/issues/484",
         ),
     ),
     "extension-not-built": (
@@ -579,6 +571,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "/opt/lib/python3.10/site-packages/torch/include/ATen/ATen.h:5:2: error: #error C++17 or later compatible compiler is required to use ATen.",
             "torch 2.13, run",
+        ),
+        (
+            '/x/site-packages/torch/include/c10/util/TypeIndex.h:76:2: error: #error "You\'re running a too old version of GCC. We need GCC 5 or later."',
+            "https://github.com/open-mmlab/mmdetection/issues/4185",
         ),
     ),
     "compiler-killed": (
@@ -855,6 +851,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: libcuda.so cannot found!",
             "triton 3.5, source",
+        ),
+    ),
+    "compiler-too-new": (
+        (
+            "/usr/lib/cuda/include/crt/host_config.h:139:2: error: #error -- unsupported GNU version! gcc versions later than 10 are not supported! The nvcc flag '-allow-unsupported-compiler' can be used to override this version check;",
+            "https://github.com/facebookresearch/detectron2/issues/4361",
+        ),
+        (
+            "#error -- unsupported GNU version! gcc versions later than 11 are not supported!",
+            "CUDA 11.6, source",
+        ),
+        (
+            "#error -- unsupported clang version! clang version must be less than 14 and greater than 3.2 . The nvcc flag '-allow-unsupported-compiler' can be used to override this version check;",
+            "CUDA 11.6, source",
+        ),
+        (
+            "/usr/include/c++/11/bits/std_function.h:435:145: error: parameter packs not expanded with ‘...’:",
+            "https://github.com/facebookresearch/xformers/issues/484",
         ),
     ),
 }

@@ -158,6 +158,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OutOfMemoryError: Container killed due to memory usage",
             "https://github.com/aws/amazon-ecs-agent/issues/1187",
         ),
+        (
+            "[2612362.231458] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL), nodemask=(null), order=0, oom_score_adj=829",
+            "https://github.com/NVIDIA/DALI/issues/585",
+        ),
     ),
     "one-core": (
         (
