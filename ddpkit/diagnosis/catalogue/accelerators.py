@@ -430,6 +430,7 @@ ENTRIES = (
         patterns=(
             r"No backend type associated with device type (?P<device>xpu|npu|hpu|mps|musa|mlu|xla)\b",
             r"The operator 'c10d::\w+' is not currently implemented for the (?P<device>XPU|MPS) device",
+            r"\w+ isn't implemented on backend \[(?P<device>xpu)\]",
         ),
         explains=("no-backend-for-device",),
         cause="the process group has no backend for tensors of type {device}. init_process_group named another backend, or the "
@@ -565,5 +566,31 @@ ENTRIES = (
         fix="start a new shell without oneAPI's setvars.sh, as torch's wheel brings its own, and install torch from "
         "https://download.pytorch.org/whl/xpu. Then update the driver of the GPU",
         link="https://github.com/pytorch/pytorch/issues/149953",
+    ),
+    Entry(
+        id="tpu-pod-incomplete",
+        title="TPU initialization failed: Invalid ..._worker_addresses. Expected 4 worker addresses, got 1; Failed to get global TPU topology",
+        patterns=(
+            r"TPU initialization failed: .*Expected (?P<wanted>\d+) worker addresses, got (?P<number>\d+)",
+            r"\bFailed to get global TPU topology",
+        ),
+        cause="the TPU belongs to a pod of several hosts, and the program started on a part of them[: {number} of {wanted}]. Or "
+        "TPU_PROCESS_ADDRESSES describes other hosts, as in some notebooks",
+        probe="env | grep -E 'TPU_|PJRT'; gcloud compute tpus tpu-vm describe NAME --zone ZONE",
+        fix="start the same command on all hosts: gcloud compute tpus tpu-vm ssh NAME --zone ZONE --worker=all "
+        "--command='PJRT_DEVICE=TPU python3 train.py'. On one host: unset TPU_PROCESS_ADDRESSES CLOUD_TPU_TASK_ID",
+        link="https://github.com/huggingface/transformers/issues/28204",
+    ),
+    Entry(
+        id="neuron-device-busy",
+        title="ERROR TDRV:tdrv_init_mla_phase1 Could not open the nd3",
+        patterns=(r"\bTDRV:tdrv_init_mla_phase1\s+Could not open the (?P<device>nd\d+)",),
+        explains=("own-exception",),
+        cause="the Neuron runtime could not open device {device}. Another process holds it, two ranks were given the same "
+        "cores, or the container does not have it",
+        probe="neuron-ls; neuron-top; ls /dev/neuron*; env | grep NEURON_RT",
+        fix="end the other process, and give each rank its own cores: torchrun --nproc-per-node of the number of cores, without "
+        "NEURON_RT_VISIBLE_CORES of another job. In a container: --device=/dev/neuron0 and so on",
+        link="https://github.com/aws-neuron/aws-neuron-sdk/issues/851",
     ),
 )

@@ -730,4 +730,17 @@ ENTRIES = (
         "on all ranks, and torch.cuda.set_device(LOCAL_RANK) before them",
         link="https://github.com/pytorch/pytorch/issues/145965",
     ),
+    Entry(
+        id="cuda-allocator-assert",
+        title='!block->expandable_segment_ INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp"',
+        patterns=(
+            r"(?:expandable_segment_|!handles_\.at\(\w+\)|use_count > 0)\W* INTERNAL ASSERT FAILED at .*CUDACachingAllocator\.cpp",
+        ),
+        cause="torch's allocator of GPU memory met a state that it does not expect. Usual: expandable_segments:True with "
+        "max_split_size_mb or on a full GPU, or memory pools of CUDA graphs",
+        probe="env | grep -E 'ALLOC_CONF'; the first CUDA out of memory above it; pip show torch",
+        fix="unset PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or set one of the two options only. If it stays: reduce the "
+        "memory that is used, and use a newer torch",
+        link="https://github.com/pytorch/pytorch/issues/119452",
+    ),
 )

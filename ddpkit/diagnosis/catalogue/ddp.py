@@ -1105,9 +1105,10 @@ ENTRIES = (
         patterns=(
             r"operation not permitted when stream is capturing",
             r"operation failed due to a previous error during capture",
+            r"capturing stream has unjoined work",
         ),
-        cause="a CUDA graph was recorded, and a call in between is not allowed in a graph: a synchronization, a copy to the "
-        "CPU, or a call of another thread",
+        cause="a CUDA graph was recorded, with a call in between that a graph does not take. Usual: a synchronization, a copy to "
+        "the CPU, a call of another thread, or a stream that did not join",
         probe="the first traceback shows the call; grep -rn 'cuda.graph\\|cuda_graph\\|reduce-overhead' of the script",
         fix="run without CUDA graphs: vLLM --enforce-eager, torch.compile without mode='reduce-overhead', Megatron without "
         "--enable-cuda-graph. In code of your own, move .item(), print and .cpu() out of the graph",

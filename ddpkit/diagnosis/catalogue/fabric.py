@@ -393,12 +393,16 @@ ENTRIES = (
             r"nvshmemi_transport_init:\d+: (?P<reason>init failed for transport: \w+|Unable to initialize any transports)",
             r"NULL value (?P<reason>cannot allocate mlx5dv_devx_uar)",
             r"non-zero status: \d+,? (?P<reason>nvshmem (?:detect topo|setup connections) failed)",
+            r"\bneither nv_peer_mem,? n?or nvidia_peermem detected",
+            r"\bibgda\.cpp:\d+: (?:NULL value|non-zero status: \d+) (?P<reason>\w[\w ]+\w)",
+            r"\bnvshmem initialization failed, exiting",
+            r"(?i)\bnvshmem API called before nvshmem(?:_init| initialization)",
         ),
-        cause="NVSHMEM, under DeepEP or another library for experts, cannot use the network ({reason}). With IBGDA the GPU drives "
+        cause="NVSHMEM, under DeepEP or another library for experts, cannot use the network[ ({reason})]. With IBGDA the GPU drives "
         "the card itself: this needs a Mellanox card, options of the NVIDIA driver, and a privileged container",
         probe="grep -E 'StreamMemOPs|RegistryDwords' /proc/driver/nvidia/params; ibv_devinfo; nvidia-smi topo -m",
         fix='load the NVIDIA driver with NVreg_EnableStreamMemOPs=1 and NVreg_RegistryDwords="PeerMappingOverride=1;", '
-        "start the container with --privileged, or do without IBGDA: NVSHMEM_IB_ENABLE_IBGDA=0",
+        "load nvidia-peermem (modprobe), start the container with --privileged, or do without IBGDA: NVSHMEM_IB_ENABLE_IBGDA=0",
         link="https://github.com/deepseek-ai/DeepEP/issues/55",
     ),
     Entry(
@@ -454,5 +458,17 @@ ENTRIES = (
         probe="the lines of NCCL around it; repeat with NCCL_DEBUG=INFO",
         fix="search for this text in the issues of NVIDIA/nccl (of RCCL: ROCm/rccl)",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+    Entry(
+        id="nvshmem-bootstrap",
+        title="nvshmemx_api.h:63: non-zero status: 7: Connection timed out, exiting",
+        patterns=(r"\bnvshmemx_api\.h:\d+: non-zero status: \d+: (?P<reason>Connection (?:timed out|refused))",),
+        explains=("nvshmem-no-transport",),
+        cause="NVSHMEM's ranks did not reach each other over TCP at their start: {reason}. It chose an interface that the other "
+        "nodes cannot reach, or another rank had ended",
+        probe="ip -br addr; env | grep -E 'NVSHMEM|NCCL_SOCKET'; repeat with NVSHMEM_DEBUG=INFO",
+        fix="name the interface: export NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME=eth0 on all nodes, with one NVSHMEM release "
+        "(nvshmem-info -a), and open the ports between the nodes",
+        link="https://github.com/deepseek-ai/DeepEP/issues/150",
     ),
 )

@@ -322,6 +322,7 @@ ENTRIES = (
             r"The `grad_fn` is needed to access the `AccumulateGrad`",
             r"Expects the handle training to be IDLE but got (?P<name>\S*State\.\w+)",
             r"FSDP does not support changing the parameters between forward and backward",
+            r"Entering the ``_unshard_fsdp_state_params`` context but",
         ),
         cause="FSDP met a part of the model at a time when it did not expect it. Usual: a wrapped part is called directly, used "
         "twice in a step, got no gradient, or ran first under inference_mode; or activation checkpointing is reentrant",

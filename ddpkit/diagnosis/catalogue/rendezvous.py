@@ -287,7 +287,10 @@ ENTRIES = (
     Entry(
         id="no-libuv-in-torch",
         title="use_libuv was requested but PyTorch was built without libuv support",
-        patterns=(r"\buse_libuv was requested but PyTorch was built without libuv support",),
+        patterns=(
+            r"\buse_libuv was requested but PyTorch was built without libuv support",
+            r"\buse_libuv was requested but PyTorch was build without libuv support",
+        ),
         explains=("no-node-is-host", "master-unreachable"),
         cause="the store of the ranks uses libuv by default, and this torch was built without it. Builds for Windows are",
         probe="python -c 'import torch; print(torch.__version__)'",

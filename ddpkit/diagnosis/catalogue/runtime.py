@@ -30,7 +30,7 @@ ENTRIES = (
             r"\bsocketProgress\w*: Connection closed by remote peer\s*$",
             r"OFI poll failed .*\bPTLTE_NOT_FOUND\b",
             r"RPC agent for \S+ encountered error when \w+ \w+ \w+ (?:from|to) \S+ (?:eof|sendmsg: Broken pipe)",
-            r"(?:eof|Broken pipe) \(this error originated at tensorpipe",
+            r"(?:eof|[Bb]roken pipe|pipe closed) \(this error originated at tensorpipe",
             r"UDS: Sending data over socket \S+ failed : Connection refused",
         ),
         explains=("nccl-warning", "nccl-error", "nccl-remote"),

@@ -516,6 +516,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: No backend type associated with device type xpu",
             "https://github.com/intel/torch-xpu-ops/issues/1328",
         ),
+        (
+            "RuntimeError: broadcast isn't implemented on backend [xpu]",
+            "https://github.com/intel/torch-ccl/issues/33",
+        ),
     ),
     "xla-mesh-lost": (
         (
@@ -608,6 +612,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: UR error",
             "https://github.com/pytorch/pytorch/issues/149953",
+        ),
+    ),
+    "tpu-pod-incomplete": (
+        (
+            "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: Invalid --2a886c8_slice_builder_worker_addresses specified. Expected 4 worker addresses, got 1.",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/20244",
+        ),
+        (
+            "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: Failed to get global TPU topology.",
+            "https://github.com/google/gemma_pytorch/issues/25",
+        ),
+    ),
+    "neuron-device-busy": (
+        (
+            "2024-May-21 16:08:34.244955 58100:58100 ERROR  TDRV:tdrv_init_mla_phase1                    Could not open the nd3",
+            "https://github.com/aws-neuron/aws-neuron-sdk/issues/851",
         ),
     ),
 }

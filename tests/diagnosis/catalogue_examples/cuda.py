@@ -791,4 +791,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/145965",
         ),
     ),
+    "cuda-allocator-assert": (
+        (
+            'RuntimeError: !block->expandable_segment_ INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":2814, please report a bug to PyTorch.',
+            "https://github.com/pytorch/pytorch/issues/119452",
+        ),
+        (
+            'RuntimeError: !handles_.at(i) INTERNAL ASSERT FAILED at "c10/cuda/CUDACachingAllocator.cpp":487, please report a bug to PyTorch.',
+            "https://github.com/pytorch/pytorch/issues/188008",
+        ),
+    ),
 }

@@ -1328,6 +1328,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: CUDA error: operation failed due to a previous error during capture",
             "CUDA 11 runtime, source",
         ),
+        (
+            "Exception: Capture cuda graph failed: CUDA error: capturing stream has unjoined work",
+            "https://github.com/deepseek-ai/DeepEP/issues/62",
+        ),
     ),
     "scheduler-too-long": (
         (

@@ -193,6 +193,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "returning error.",
             "https://github.com/deepseek-ai/DeepEP/issues/55",
         ),
+        (
+            "/sgl-workspace/nvshmem/src/modules/transport/ibgda/ibgda.cpp:nvshmemt_init:3626: neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.",
+            "https://github.com/sgl-project/sglang/issues/6017",
+        ),
+        (
+            "/root/nvshmem_src/src/modules/transport/ibgda/ibgda.cpp:3005: non-zero status: 7 ibgda_rc_init2rtr failed on RC #0.",
+            "https://github.com/deepseek-ai/DeepEP/issues/17",
+        ),
+        (
+            "/dvs/p4/build/sw/rel/gpgpu/toolkit/r13.0/main_nvshmem/src/modules/transport/ibgda/ibgda.cpp:2234: NULL value Unable to create ah.",
+            "https://github.com/NVIDIA-NeMo/Megatron-Bridge/issues/5050",
+        ),
+        (
+            "/sgl-workspace/nvshmem/src/host/init/init.cu:nvshmemi_check_state_and_init:1080: nvshmem initialization failed, exiting",
+            "https://github.com/deepseek-ai/DeepEP/issues/223",
+        ),
+        (
+            "error: nvshmem API called before nvshmem_init",
+            "https://github.com/deepseek-ai/DeepEP/issues/133",
+        ),
     ),
     "nccl-warning": (
         (
@@ -362,6 +382,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "worker-1:77:120 [0] transport/net_ib.cc:262 NCCL WARN NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument",
             "https://github.com/NVIDIA/nccl/issues/1573",
+        ),
+    ),
+    "nvshmem-bootstrap": (
+        (
+            "/sgl-workspace/nvshmem/install/include/host/nvshmemx_api.h:63: non-zero status: 7: Connection timed out, exiting...",
+            "https://github.com/deepseek-ai/DeepEP/issues/150",
         ),
     ),
 }

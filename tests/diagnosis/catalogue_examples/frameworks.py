@@ -279,6 +279,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: FSDP does not support changing the parameters between forward and backward for ShardingStrategy.SHARD_GRAD_OP",
             "https://github.com/pytorch/pytorch/issues/104504",
         ),
+        (
+            "AssertionError: Entering the ``_unshard_fsdp_state_params`` context but _unshard_params_ctx[module] is not None.",
+            "https://github.com/Ascend/pytorch/issues/72",
+        ),
     ),
     "dispatched-batches-differ": (
         (

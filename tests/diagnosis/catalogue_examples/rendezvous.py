@@ -342,6 +342,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was built without libuv support, run with USE_LIBUV=0 to disable it.",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: use_libuv was requested but PyTorch was build without libuv support",
+            "https://github.com/pytorch/pytorch/issues/139990",
+        ),
     ),
     "torchrun-value-bad": (
         (

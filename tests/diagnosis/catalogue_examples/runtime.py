@@ -48,6 +48,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "h:1:2 [0] misc/ipcsocket.cc:224 NCCL WARN UDS: Sending data over socket /tmp/nccl-socket-4-9f1c failed : Connection refused (111)",
             "NCCL, source",
         ),
+        (
+            "RuntimeError: EPIPE: broken pipe (this error originated at tensorpipe/transport/uv/connection_impl.cc:157)",
+            "https://github.com/pyg-team/pytorch_geometric/pull/8605",
+        ),
     ),
     "watchdog-ends-process": (
         (
