@@ -671,7 +671,7 @@ ENTRIES = (
             r"\bProcessRaisedException\b",
             r"failed to run .* on (?P<host>\S+), is localhost: \w+, exception: Encountered a bad command exit code",
             r"FailedJobError: Job \(task=(?P<rank>\d+)\) failed during processing with trace",
-            r"\bProcessExitedException: process (?P<rank>\d+) terminated with exit code",
+            r"\b(?:ProcessExited)?Exception: process (?P<rank>\d+) terminated with exit code",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>(?!(?:134|143)\b)\d+)",
             r"(?P<host>[\w.-]+): rank (?P<rank>\d+) exited with code (?P<code>[1-9]\d*)",
             r"flux-job: task\(s\) exited with exit code (?P<code>[1-9]\d*)",

@@ -442,6 +442,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm, slurmstepd, source",
         ),
         ("ray.train.WorkerGroupError: Training failed due to worker errors:", "ray, source"),
+        (
+            "Exception: process 0 terminated with exit code 1",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/151",
+        ),
     ),
     "ray-old-handle": (
         (
