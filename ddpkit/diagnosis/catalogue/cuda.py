@@ -743,4 +743,16 @@ ENTRIES = (
         "memory that is used, and use a newer torch",
         link="https://github.com/pytorch/pytorch/issues/119452",
     ),
+    Entry(
+        id="too-many-peers",
+        title="CUDA error: peer mapping resources exhausted",
+        patterns=(r"\bpeer mapping resources exhausted",),
+        explains=("cuda-unknown-error", "nccl-cuda-failure", "nccl-error"),
+        cause="one process connected its GPU directly to more than eight others, and CUDA allows eight without NVSwitch. The host "
+        "has more than nine GPUs",
+        probe="nvidia-smi -L | wc -l; nvidia-smi topo -m; echo $CUDA_VISIBLE_DEVICES",
+        fix="let each rank use its own GPU only: torch.cuda.set_device(LOCAL_RANK), and DDP in place of nn.DataParallel. For NCCL: "
+        "export NCCL_P2P_DISABLE=1, or run with at most eight GPUs: CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7",
+        link="https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#peer-to-peer-memory-access",
+    ),
 )

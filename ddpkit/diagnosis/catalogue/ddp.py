@@ -152,7 +152,7 @@ ENTRIES = (
         id="invalid-group-rank",
         title="Global rank is not part of group; the global rank is not in the group",
         patterns=(
-            r"Global rank \d+ is not part of group",
+            r"(?i)\bglobal rank \d+ is not part of (?:the )?(?:parent )?group",
             r"[Ww]orld[ _]size:? \(?(?P<world>\d+)\)? is not divisible by",
             r"\w*parallel_size \(\d+\) must divide world size \((?P<world>\d+)\)",
             r"Mesh should not be bigger than default world size(?: (?P<world>\d+))?, but found (?P<wanted>\d+) ranks",
@@ -1534,5 +1534,31 @@ ENTRIES = (
         fix="try TORCH_SYMM_MEM_DISABLE_MULTICAST=1. With the backend NCCL call dist.barrier() before symm_mem.rendezvous. vLLM: "
         "VLLM_ALLREDUCE_USE_SYMM_MEM=0. If it worked before, restart the host",
         link="https://github.com/pytorch/pytorch/issues/167537",
+    ),
+    Entry(
+        id="replica-without-parameters",
+        title="StopIteration: Caught StopIteration in replica 0 on device 0",
+        patterns=(r"\bCaught StopIteration in replica (?P<replica>\d+) on device",),
+        cause="the model asks for next(self.parameters()), and the copies that nn.DataParallel makes have no parameters(). This "
+        "is so since torch 1.5",
+        probe="grep -rn 'next(self.parameters())' of the model and its libraries",
+        fix="use DDP: torchrun --nproc-per-node=GPUS train.py. With one GPU: CUDA_VISIBLE_DEVICES=0. Or take the type and the device "
+        "from an input: x.dtype, x.device",
+        link="https://github.com/pytorch/pytorch/issues/40457",
+    ),
+    Entry(
+        id="sync-batchnorm-alone",
+        title="Default process group has not been initialized, in forward of SyncBatchNorm; SyncBatchNorm is only supported within DDP",
+        needs=r"batch_?norm\.py\", line \d+, in (?:forward|_check\w*)|SyncBatchNorm is only supported",
+        patterns=(
+            r"Default process group (?:has not been|is not) initialized",
+            r"SyncBatchNorm is only supported within torch\.nn\.parallel\.DistributedDataParallel",
+        ),
+        explains=("no-process-group",),
+        cause="the model contains SyncBatchNorm, which needs a process group, and the script was started as one process without one",
+        probe="grep -rn 'SyncB' in the model and its configuration; echo $WORLD_SIZE in the job",
+        fix="start it with torchrun, also for one GPU: torchrun --nproc-per-node=1 train.py. Otherwise use BatchNorm: norm_cfg type "
+        "'BN' (OpenMMLab), MODEL.*.NORM BN (detectron2), or mmcv.cnn.utils.revert_sync_batchnorm",
+        link="https://github.com/facebookresearch/detectron2/issues/3972",
     ),
 )

@@ -885,4 +885,16 @@ ENTRIES = (
         "CC=gcc-{version|11} CXX=g++-{version|11} NVCC_PREPEND_FLAGS='-ccbin g++-{version|11}'. Or use a newer CUDA toolkit",
         link="https://docs.nvidia.com/cuda/cuda-installation-guide-linux/index.html#host-compiler-support-policy",
     ),
+    Entry(
+        id="extension-for-newer-gpu",
+        title='error: namespace "cooperative_groups" has no member "labeled_partition"',
+        patterns=(r'namespace "cooperative_groups\S*" has no member "(?P<name>\w+_partition)"',),
+        explains=("extension-build-failed", "extension-not-built"),
+        cause="the extension uses {name}, which nvcc offers for GPUs of compute capability 7.0 and newer only. It was compiled for "
+        "an older GPU, or with a CUDA toolkit of before 11",
+        probe="nvidia-smi --query-gpu=name,compute_cap --format=csv; echo $TORCH_CUDA_ARCH_LIST; nvcc --version",
+        fix="export TORCH_CUDA_ARCH_LIST with the capability of the GPUs, without 6.x and older, for example 8.0, and build again. A "
+        "GPU older than Volta cannot use this release",
+        link="https://github.com/nerfstudio-project/gsplat/issues/226",
+    ),
 )

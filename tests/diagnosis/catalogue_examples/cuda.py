@@ -801,4 +801,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/188008",
         ),
     ),
+    "too-many-peers": (
+        (
+            "RuntimeError: CUDA error: peer mapping resources exhausted",
+            "https://github.com/dcharatan/pixelsplat/issues/13",
+        ),
+    ),
 }

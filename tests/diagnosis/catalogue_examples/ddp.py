@@ -1687,4 +1687,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/188567",
         ),
     ),
+    "replica-without-parameters": (
+        (
+            "StopIteration: Caught StopIteration in replica 0 on device 0.",
+            "https://github.com/espnet/espnet/issues/4224",
+        ),
+    ),
+    "sync-batchnorm-alone": (
+        (
+            '  File "/x/torch/nn/modules/batchnorm.py", line 519, in forward\nRuntimeError: Default process group has not been initialized, please make sure to call init_process_group.',
+            "https://github.com/facebookresearch/detectron2/issues/3972",
+        ),
+        (
+            "AttributeError: SyncBatchNorm is only supported within torch.nn.parallel.DistributedDataParallel",
+            "https://github.com/CoinCheung/BiSeNet/issues/70",
+        ),
+    ),
 }

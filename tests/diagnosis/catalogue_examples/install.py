@@ -871,4 +871,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/facebookresearch/xformers/issues/484",
         ),
     ),
+    "extension-for-newer-gpu": (
+        (
+            'gsplat/cuda/csrc/projection.cu(485): error: namespace "cooperative_groups" has no member "labeled_partition"',
+            "https://github.com/nerfstudio-project/gsplat/issues/226",
+        ),
+    ),
 }
