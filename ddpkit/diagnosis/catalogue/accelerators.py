@@ -431,8 +431,13 @@ ENTRIES = (
             r"No backend type associated with device type (?P<device>xpu|npu|hpu|mps|musa|mlu|xla)\b",
             r"The operator 'c10d::\w+' is not currently implemented for the (?P<device>XPU|MPS) device",
             r"\w+ isn't implemented on backend \[(?P<device>xpu)\]",
+            r"\bProcessGroupGloo::\w+: invalid tensor type .*\bgot .*\bdevice=(?P<device>mps|xpu|hpu|npu)\b",
+            r"strategies from the DDP family are not supported on the (?P<device>MPS) accelerator",
         ),
-        explains=("no-backend-for-device",),
+        explains=(
+            "no-backend-for-device",
+            "collective-sizes",
+        ),
         cause="the process group has no backend for tensors of type {device}. init_process_group named another backend, or the "
         "library that registers it was not loaded",
         probe="python -c 'import torch; print(torch.__version__, torch.distributed.is_available())'; pip list | grep -iE "

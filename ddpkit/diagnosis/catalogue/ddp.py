@@ -164,7 +164,7 @@ ENTRIES = (
             r"world_size \((?P<world>\d+)\) is not equal to (?P<layout>tensor_model_parallel_size .*\S)",
             r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
             r"[Ww]orld[_ ]size \(?(?P<world>\d+)\)? must be divisible by",
-            r"Invalid rank \d+, rank should be in the interval \[0, \d+\]",
+            r"Invalid rank \d+, rank should be in the interval \[0, -?\d+\]",
             r"\(global_num_gpus / pp_size\) / mp_size (?P<layout>\[.*\]) must be a whole number",
             r"in Lightning, but the product \((?P<layout>\d+ \* \d+)\) does not match the world size \((?P<world>\d+)\)",
             r"Error: (?P<layout>\w+ \(\d+\)) must divide distributed world size \((?P<world>\d+)\)",
@@ -775,6 +775,7 @@ ENTRIES = (
             r"operands in (?P<operation>\w+\.\w+)\.\w+ must have the same mesh",
             r"\bgot mixed torch\.Tensor and DTensor",
             r"DTensor does not support cross-mesh operation on (?P<operation>\w+\.\w+)",
+            r"Cross device mesh comm not supported yet",
         ),
         cause="an operation[ ({operation})] gets a parameter that is split over the ranks (DTensor), and one that is a "
         "plain tensor or of another device mesh. A part of the model was not split, or is called alone",

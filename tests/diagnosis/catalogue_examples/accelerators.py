@@ -520,6 +520,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: broadcast isn't implemented on backend [xpu]",
             "https://github.com/intel/torch-ccl/issues/33",
         ),
+        (
+            "RuntimeError: ProcessGroupGloo::allgather: invalid tensor type at index 0 (expected TensorOptions(dtype=long long, device=cpu, layout=Strided), got TensorOptions(dtype=long long, device=mps:0, layout=Strided))",
+            "https://github.com/ultralytics/ultralytics/pull/15701",
+        ),
+        (
+            "ValueError: You set `strategy=<pytorch_lightning.strategies.ddp.DDPStrategy object at 0x32537cc40>` but strategies from the DDP family are not supported on the MPS accelerator. Either explicitly set `accelerator='cpu'` or change the strategy.",
+            "https://github.com/TomAIDD/NaFM-Official/pull/2",
+        ),
     ),
     "xla-mesh-lost": (
         (

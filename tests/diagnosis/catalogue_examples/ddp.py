@@ -233,6 +233,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "9306dc444753:248281:248306 [1] misc/argcheck.cc:39 NCCL WARN Recv : invalid root 0 (root should be in the 0..0 range)",
             "https://github.com/NVIDIA/nccl/issues/963",
         ),
+        (
+            "ValueError: Invalid rank 0, rank should be in the interval [0, -1]",
+            "https://github.com/pytorch/pytorch/issues/196090",
+        ),
     ),
     "mesh-dimension-unknown": (
         (
@@ -997,6 +1001,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "RuntimeError: DTensor does not support cross-mesh operation on aten.add.Tensor! Got meshes: DeviceMesh([0, 1]) DeviceMesh([0, 2]). Please make sure all the arguments have the same DeviceMesh.",
+            "torch 2.13, source",
+        ),
+        (
+            "NotImplementedError: Cross device mesh comm not supported yet!",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: All operands in aten.stack.default must have the same mesh, but got (dp) and (ep)",
             "torch 2.13, source",
         ),
     ),
