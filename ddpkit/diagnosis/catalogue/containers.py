@@ -12,6 +12,7 @@ ENTRIES = (
             r"nvidia-container-cli: .*load library failed: (?P<library>[\w.+-]+)",
             r"nvidia-container-cli(?:\.real)?: initialization error: nvml error: driver not loaded",
             r"nvidia-container-cli(?:\.real)?: initialization error: driver error: failed to process request",
+            r"nvidia-container-cli\S*: initialization error: (?:driver rpc error: failed to process request|cannot open shared object file)",
         ),
         explains=("docker-no-gpu", "container-hook-failed", "container-start-failed", "library-missing"),
         cause="the host has no NVIDIA driver, it is not loaded, or its library {library|libcuda.so} is not where the container "
@@ -26,14 +27,22 @@ ENTRIES = (
         title="[ERROR] Command not found: nvidia-container-cli",
         patterns=(
             r"\[ERROR\]:? Command not found: (?P<program>[\w.+-]+)",
-            r"exec: \"?(?:/\S+/)?(?P<program>nvidia-container-cli)\"?: (?:executable file not found|stat \S+: no such file)",
+            r"exec: \\?\"?(?:/\S+/)?(?P<program>nvidia-container-(?:cli|runtime(?:-hook)?))\\?\"?: (?:executable file not found|stat \S+: no such file)",
+            r"fork/exec (?:/\S+/)?(?P<program>nvidia-container-runtime(?:-hook)?): no such file",
+            r"while mounting image \S+: (?P<program>squashfuse\w*|fuse2fs|fuse-overlayfs) not found",
         ),
-        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed", "image-import-failed"),
+        explains=(
+            "docker-no-gpu",
+            "container-hook-failed",
+            "container-start-failed",
+            "image-import-failed",
+            "container-no-shell",
+        ),
         cause="{program} is not installed on the node. The container runtime calls it outside of the image, before the "
         "container starts",
         probe="on that node, outside of the container: command -v {program}",
-        fix="as administrator, install it on every node. For nvidia-container-cli: apt-get install "
-        "libnvidia-container-tools. For a job without GPUs: NVIDIA_VISIBLE_DEVICES=void",
+        fix="as administrator, install it on every node. For the programs of NVIDIA: apt-get install nvidia-container-toolkit, "
+        "then restart docker. For a job without GPUs: NVIDIA_VISIBLE_DEVICES=void",
         link="https://github.com/NVIDIA/pyxis/issues/101",
     ),
     Entry(
@@ -63,11 +72,52 @@ ENTRIES = (
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),
     Entry(
+        id="image-has-driver",
+        title="nvidia-container-cli: mount error: file creation failed: .../libcuda.so: file exists",
+        patterns=(
+            r"nvidia-container-cli\S*: mount error: file creation failed: (?:\S*/merged)?(?P<path>/\S+): file exists",
+            r"nvidia-container-cli\S*: mount error: file creation failed: (?:\S*/merged)?(?P<path>/\S+): no such device or address",
+        ),
+        explains=("container-gpu-refused", "docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the image already has {path}, or a host directory that is mounted over it (/run) has it. The NVIDIA container toolkit "
+        "cannot put the host's file there. Often a driver was installed in the image, or it is a commit of a running container",
+        probe="docker run --rm --entrypoint find IMAGE / -xdev -name 'libnvidia-*' -o -name 'nvidia-smi'",
+        fix="in the Dockerfile: apt-get purge -y 'nvidia-*' 'libnvidia-*'. Install only the CUDA toolkit there "
+        "(cuda-toolkit-12-4, not cuda). Do not mount the host's /run or /var/run. On Jetson, use a newer toolkit and l4t image",
+        link="https://github.com/NVIDIA/nvidia-docker/issues/825",
+    ),
+    Entry(
+        id="container-driver-state",
+        title="nvidia-container-cli: mount error: stat failed: /proc/driver/nvidia/gpus/...; driver rpc error: timed out",
+        patterns=(
+            r"nvidia-container-cli\S*: mount error: .*?(?P<path>/proc/driver/nvidia/\S+?): (?P<reason>no such [\w ]+)",
+            r"nvidia-container-cli\S*: (?:initialization|detection) error: (?P<reason>(?:nvml|cuda|driver rpc) error: (?:unknown error|insufficient permissions|timed out))",
+        ),
+        explains=("container-gpu-refused", "docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the running driver of the host does not have what the container toolkit expects[ ({path})]: {reason}. The driver "
+        "was updated without a restart, starts too slowly, or the toolkit is too old for this machine",
+        probe="on that host: nvidia-smi; ls /proc/driver/nvidia/gpus; nvidia-container-cli -V",
+        fix="sudo nvidia-smi -pm 1, or restart the host. If /proc/driver/nvidia/gpus has other names (Azure), update "
+        "nvidia-container-toolkit",
+        link="https://github.com/NVIDIA/nvidia-docker/issues/1316",
+    ),
+    Entry(
+        id="container-ldconfig",
+        title="nvidia-container-cli: ldcache error: open failed: /sbin/ldconfig.real: no such file or directory",
+        patterns=(r"nvidia-container-cli\S*: ldcache error: open failed: (?P<path>/\S+): no such file",),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the NVIDIA container toolkit calls {path}, and the host has no such file. Its configuration is of another "
+        "distribution: Ubuntu has ldconfig.real, others ldconfig",
+        probe="on that host: ls -l /sbin/ldconfig*; grep ldconfig /etc/nvidia-container-runtime/config.toml",
+        fix='in that config.toml, ldconfig = "@/sbin/ldconfig" (on Ubuntu "@/sbin/ldconfig.real"), then restart docker. Or install '
+        "the toolkit for this distribution",
+        link="https://github.com/NVIDIA/nvidia-docker/issues/587",
+    ),
+    Entry(
         id="container-gpu-refused",
         title="nvidia-container-cli: container error: file lookup failed: permission denied",
         patterns=(
             r"nvidia-container-cli: (?P<reason>\w+ error: .*(?:permission denied|operation not permitted))",
-            r"nvidia-container-cli: (?P<reason>\w+ error: .*: no such device or address)",
             r"nvidia-container-cli: (?P<reason>ldcache error: process .*(?:failed|terminated).*)",
         ),
         explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
@@ -87,6 +137,7 @@ ENTRIES = (
             r"nvidia-container-cli: (?P<what>.*)",
             r"unknown or invalid runtime name: nvidia",
             r"unknown flag: --gpus",
+            r"failed to discover GPU vendor from CDI",
         ),
         explains=("container-hook-failed", "container-start-failed"),
         cause="the container engine cannot give GPUs to containers on this host. The NVIDIA container toolkit is "
@@ -168,6 +219,7 @@ ENTRIES = (
             r"no matching manifest for (?P<platform>\S+)",
             r"no match for platform in manifest",
             r"image's architecture \(\w+\) could not run on the host's \((?P<platform>\w+)\)",
+            r"image targets '\w+', cannot run on '(?P<platform>\w+)'",
         ),
         explains=("container-start-failed", "image-not-found", "command-not-found", "launcher-summary"),
         cause="the image is for another kind of CPU[ than {platform}]: amd64 and arm64 (Grace, Graviton) need different images. Or "
@@ -300,6 +352,7 @@ ENTRIES = (
             r"failed to do request: \w+ \"?https?://(?P<host>[\w.-]+)(?!.*server gave HTTP)",
             r"\bdial tcp: lookup (?P<host>[\w.-]+)",
             r"(?:https?://(?P<host>[\w.-]+)\S* )?net/http: (?:request canceled|TLS handshake timeout)",
+            r"pyxis: +curl: \((?:6|7|18|28|56)\) (?P<reason>.*)",
         ),
         explains=("image-not-found", "image-import-failed", "container-start-failed"),
         cause="this host cannot reach {host|the registry} to get the image. It has no internet access, needs a proxy, or cannot resolve the "
@@ -360,6 +413,8 @@ ENTRIES = (
             r"\[ERROR\]:? Invalid image format: (?P<image>\S+)",
             r"kernel reported a bad superblock for squashfs image",
             r"Something went wrong trying to read the squashfs image",
+            r"pyxis: +(?:\w+: )?(?:stdin|/\*stdin\*\\?): unexpected end of file",
+            r"pyxis: +Checksum mismatch: \w+",
         ),
         cause="the image {image|file} cannot be read on that node. It is incomplete, has the format of another "
         "runtime or a compression that this kernel does not know, or this user has no permission",
@@ -427,6 +482,8 @@ ENTRIES = (
         patterns=(
             r"pyxis: failed to import docker image",
             r"pyxis: child \d+ failed with error code",
+            r"FATAL: +While making image from oci registry: ",
+            r"FATAL: +.*root filesystem extraction failed: ",
         ),
         cause="enroot could not download or convert the image. Its own message is above or below this line",
         probe="on that node: enroot import docker://IMAGE",
@@ -537,7 +594,8 @@ ENTRIES = (
             r"pyxis: container exited too soon",
             r"task_init\(\) failed",
             r"spank_pyxis\.so: .* failed",
-            r"workdir \"[^\"]+\" does not exist on container",
+            r"pyxis: couldn't join \w+ namespace: (?P<what>.*)",
+            r"pyxis: couldn't (?:get list of existing container filesystems|get container attributes)",
         ),
         cause="the container did not start. A mount is missing, a GPU driver hook failed, user namespaces are disabled, or "
         "the image is incomplete or was not imported",
@@ -1119,10 +1177,14 @@ ENTRIES = (
     Entry(
         id="container-cgroup-v2",
         title="nvidia-container-cli: container error: cgroup subsystem devices not found",
-        patterns=(r"nvidia-container-cli\S*: container error: cgroup subsystem devices not found",),
-        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
-        cause="the host uses cgroups of version 2, and its NVIDIA container toolkit knows only version 1, or looks at cgroups that "
-        "this container does not have",
+        patterns=(
+            r"nvidia-container-cli\S*: container error: cgroup subsystem devices not found",
+            r"nvidia-container-cli\S*: mount error: failed to add device rules: ",
+            r"nvidia-container-cli\S*: mount error: open failed: /sys/fs/cgroup/devices/\S*devices\.allow: ",
+        ),
+        explains=("container-gpu-refused", "docker-no-gpu", "container-hook-failed", "container-start-failed"),
+        cause="the NVIDIA container toolkit could not permit the GPUs in the container's cgroup. The host uses cgroups of version 2 and "
+        "the toolkit is too old for them, or a rootless container may not change cgroups",
         probe="on that host: stat -fc %T /sys/fs/cgroup; nvidia-container-cli --version; grep no-cgroups "
         "/etc/nvidia-container-runtime/config.toml",
         fix="install NVIDIA's own nvidia-container-toolkit, 1.8 or newer, and restart docker. Or set no-cgroups = true in that "
@@ -1250,5 +1312,60 @@ ENTRIES = (
         fix="make and use it in one job: salloc or sbatch, then srun --container-image=IMAGE --container-name={name} for the first step on "
         "each node. Across jobs, save it: --container-save=FILE.sqsh",
         link="https://github.com/NVIDIA/pyxis/issues/66",
+    ),
+    Entry(
+        id="container-workdir",
+        title="pyxis: couldn't chdir to /workspace; chdir to cwd set in config.json failed",
+        patterns=(
+            r"pyxis: couldn't chdir to (?P<path>[^:]+): (?P<reason>.*)",
+            r"chdir to cwd \(\\?\"(?P<path>[^\"\\]+)\\?\"\) set in config\.json failed: (?P<reason>[^:]+)",
+            r"workdir \"(?P<path>[^\"]+)\" does not exist on container",
+        ),
+        explains=("container-start-failed",),
+        cause="the container cannot begin in {path}[: {reason}]. The image has no such directory, or this user may not enter it",
+        probe="on that node: enroot start IMAGE ls -ld {path}, or docker run --rm -w / IMAGE ls -ld {path}",
+        fix="name a directory of the image or of a mount: --container-workdir=DIR --container-mounts=DIR (docker: -w DIR -v DIR:DIR)",
+        link="https://github.com/NVIDIA/pyxis/wiki/Usage",
+    ),
+    Entry(
+        id="pyxis-arguments",
+        title="pyxis: --container-mounts: invalid format; mount source must be a relative path, an absolute path",
+        patterns=(
+            r"error: pyxis: (?P<reason>--container-[\w-]+: .*)",
+            r"error: pyxis: (?P<reason>mount (?:source|target) must be .*)",
+            r"error: pyxis: (?P<reason>(?:both )?--(?:no-)?container-\S+ .*specified.*)",
+        ),
+        explains=("slurm-bad-request",),
+        cause="pyxis refused an option of srun or sbatch: {reason}. Nothing was started. A variable in it may be empty",
+        probe="echo the whole srun command; env | grep PYXIS_",
+        fix="correct the option: --container-mounts=/host/dir:/dir,/other:/other:ro, each path with / or ./ at its beginning",
+        link="https://github.com/NVIDIA/pyxis/wiki/Usage",
+    ),
+    Entry(
+        id="pyxis-options-ignored",
+        kind="hint",
+        title="pyxis: ignoring --container-mounts because neither --container-image nor --container-name is set",
+        patterns=(r"pyxis: ignoring (?P<option>\S+) because neither --container-image nor --container-name is set",),
+        explains=("module-missing", "command-not-found", "script-missing", "file-missing"),
+        cause="pyxis started no container, as this step has no --container-image: the command runs on the node itself. {option} has no "
+        "effect",
+        probe="echo the whole srun command; echo $PYXIS_CONTAINER_IMAGE",
+        fix="pass --container-image=IMAGE to this srun, too",
+        link="https://github.com/NVIDIA/pyxis/wiki/Usage",
+    ),
+    Entry(
+        id="enroot-unpack",
+        title="enroot-aufs2ovlfs: failed to create opaque ovlfs whiteout; failed to set capabilities",
+        patterns=(
+            r"(?P<program>enroot-aufs2ovlfs): failed to create (?:opaque )?ovlfs whiteout: (?P<path>\S+?)(?:: (?P<reason>.*))?$",
+            r"(?P<program>enroot-(?:aufs2ovlfs|mksquashovlfs)): failed to set (?P<what>capabilities): (?P<reason>.*)",
+        ),
+        explains=("image-import-failed", "container-start-failed"),
+        cause="enroot could not unpack the image's layers[: {reason}]. {program} lacks its file capabilities on this node, or its "
+        "temporary directory is on NFS, Lustre or in another container",
+        probe="on that node: getcap $(command -v enroot-aufs2ovlfs enroot-mksquashovlfs); df -T ${ENROOT_TEMP_PATH:-/tmp}",
+        fix="export ENROOT_TEMP_PATH=/tmp, or another local disk of the node. As administrator: install the package enroot+caps again. Or "
+        "import elsewhere, and pass the .sqsh file",
+        link="https://github.com/NVIDIA/enroot/issues/79",
     ),
 )

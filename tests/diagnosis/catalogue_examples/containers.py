@@ -15,6 +15,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "error running hook: exit status 1, stdout: , stderr: nvidia-container-cli.real: initialization error: driver error: failed to process request",
             "https://github.com/NVIDIA/nvidia-docker/issues/1225",
         ),
+        (
+            "nvidia-container-cli: initialization error: driver rpc error: failed to process request",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1675",
+        ),
+        (
+            "nvidia-container-cli: initialization error: cannot open shared object file: no such file or directory: unknown.",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/131",
+        ),
     ),
     "docker-no-gpu": (
         (
@@ -34,6 +42,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/nvidia-docker/issues/578",
         ),
         ("unknown flag: --gpus", "docker, documented"),
+        (
+            "docker: Error response from daemon: failed to discover GPU vendor from CDI: no known GPU vendor found",
+            "docker 29, unverified",
+        ),
     ),
     "docker-daemon": (
         (
@@ -161,6 +173,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/var/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: kernel reported a bad superblock for squashfs image partition, possible causes are that your kernel doesn't support the compression algorithm or the image is corrupted",
             "https://github.com/apptainer/apptainer/issues/2121",
         ),
+        (
+            "slurmstepd: error: pyxis:     gzip: stdin: unexpected end of file",
+            "gzip, unverified",
+        ),
+        (
+            "slurmstepd: error: pyxis:     Checksum mismatch: 5b7339215d1d5f8e6862",
+            "enroot, source",
+        ),
     ),
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
@@ -206,8 +226,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 23.11, source",
         ),
         (
-            'Error: workdir "/home/user/gone" does not exist on container f85fc8',
-            "podman 4.9, run",
+            "slurmstepd: error: pyxis: couldn't join mount namespace: Invalid argument",
+            "pyxis, source",
+        ),
+        (
+            "slurmstepd: error: pyxis: couldn't get list of existing container filesystems",
+            "pyxis, source",
         ),
     ),
     "mpi-slots": (
@@ -571,6 +595,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: pyxis: child 12345 failed with error code: 1",
             "pyxis 0.15, source",
         ),
+        (
+            "FATAL:   While making image from oci registry: error fetching image to cache: while building SIF from layers: packer failed to pack",
+            "apptainer, unverified",
+        ),
+        (
+            "FATAL:   while extracting /home/ann/x.sif: root filesystem extraction failed: extract command failed",
+            "apptainer, unverified",
+        ),
     ),
     "container-no-shell": (
         (
@@ -834,6 +866,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'FATAL:   container creation failed: exec: "/usr/bin/nvidia-container-cli": stat /usr/bin/nvidia-container-cli: no such file or directory',
             "https://github.com/gglyptodon/helixer-docker/issues/5",
         ),
+        (
+            'docker: Error response from daemon: OCI runtime create failed: unable to retrieve OCI runtime error (exec: "nvidia-container-runtime": executable file not found in $PATH: : unknown.',
+            "https://github.com/NVIDIA/nvidia-docker/issues/1190",
+        ),
+        (
+            "docker: Error response from daemon: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/io.containerd.runtime.v1.linux/moby/1038f5ace29cf151/log.json: no such file or directory): fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown.",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1121",
+        ),
+        (
+            "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/opt/apptainer-1.1.4/var/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: squashfuse not found",
+            "https://github.com/biocorecrg/MOP2/issues/49",
+        ),
     ),
     "container-file-unreadable": (
         (
@@ -1030,12 +1074,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/pyxis/issues/166",
         ),
         (
-            "slurmstepd: error: pyxis:     nvidia-container-cli: mount error: file creation failed: "
-            "/raid/enroot-data/user-9011/pyxis_64.0/run/nvidia-persistenced/socket: no such device or "
-            "address",
-            "https://github.com/NVIDIA/enroot/issues/138",
-        ),
-        (
             "slurmstepd: error: pyxis:     nvidia-container-cli: ldcache error: process /sbin/ldconfig "
             "failed with error code: 1",
             "https://github.com/NVIDIA/pyxis/issues/122",
@@ -1140,6 +1178,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)',
             "docker 28.2, source",
         ),
+        (
+            "slurmstepd: error: pyxis:     curl: (28) Operation timed out after 600000 milliseconds with 1 out of 2 bytes received",
+            "curl, unverified",
+        ),
     ),
     "image-registry-certificate": (
         (
@@ -1197,6 +1239,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FATAL:   While checking container encryption: could not open image /home/user/a.sif: the image's architecture (arm64) could not run on the host's (amd64)",
             "apptainer, source",
+        ),
+        (
+            "FATAL:   image targets 'arm64', cannot run on 'amd64'",
+            "apptainer, unverified",
         ),
     ),
     "no-user-namespaces": (
@@ -1278,6 +1324,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "error running hook: exit status 1, stdout: , stderr: nvidia-container-cli: container error: cgroup subsystem devices not found: unknown.",
             "https://github.com/NVIDIA/nvidia-docker/issues/1486",
         ),
+        (
+            "nvidia-container-cli: mount error: failed to add device rules: unable to find any existing device filters attached to the cgroup: bpf_prog_query(BPF_CGROUP_DEVICE) failed: operation not permitted: unknown.",
+            "https://github.com/gpustack/gpustack/issues/391",
+        ),
+        (
+            "nvidia-container-cli: mount error: open failed: /sys/fs/cgroup/devices/user.slice/devices.allow: permission denied",
+            "libnvidia-container, unverified",
+        ),
     ),
     "podman-storage": (
         (
@@ -1341,6 +1395,90 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'pyxis: error: a container with name "myubuntu" does not exist, and --container-image is not set',
             "https://github.com/NVIDIA/pyxis/issues/66",
+        ),
+    ),
+    "container-ldconfig": (
+        (
+            "docker: Error response from daemon: OCI runtime create failed: container_linux.go:380: starting container process caused: process_linux.go:545: container init caused: Running hook #1:: error running hook: exit status 1, stdout: , stderr: nvidia-container-cli: ldcache error: open failed: /sbin/ldconfig.real: no such file or directory: unknown.",
+            "https://github.com/hekmak/Conf-net/issues/5",
+        ),
+    ),
+    "image-has-driver": (
+        (
+            "nvidia-container-cli: mount error: file creation failed: /var/lib/docker/overlay2/bd4f3570d4eb99d9/merged/usr/bin/nvidia-smi: file exists",
+            "https://github.com/NVIDIA/nvidia-docker/issues/825",
+        ),
+        (
+            "nvidia-container-cli: mount error: file creation failed: /var/lib/docker/overlay2/2a1a1c3555109e20/merged/usr/lib/aarch64-linux-gnu/libnvidia-fatbinaryloader.so.440.18: file exists",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/295",
+        ),
+        (
+            "nvidia-container-cli: mount error: file creation failed: /var/lib/docker/overlay2/d5771d7f73e2a912/merged/run/nvidia-persistenced/socket: no such device or address",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1300",
+        ),
+        (
+            "slurmstepd: error: pyxis:     nvidia-container-cli: mount error: file creation failed: "
+            "/raid/enroot-data/user-9011/pyxis_64.0/run/nvidia-persistenced/socket: no such device or "
+            "address",
+            "https://github.com/NVIDIA/enroot/issues/138",
+        ),
+    ),
+    "container-driver-state": (
+        (
+            "nvidia-container-cli: mount error: stat failed: /proc/driver/nvidia/gpus/cfdd:00:00.0: no such file or directory",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1316",
+        ),
+        (
+            "nvidia-container-cli: mount error: mount operation failed: /home/ann/docker/overlay2/b9f5385b968a94c6/merged/proc/driver/nvidia/params/version/registry: no such file or directory",
+            "https://github.com/NVIDIA/nvidia-docker/issues/1068",
+        ),
+        (
+            "nvidia-container-cli: initialization error: driver rpc error: timed out",
+            "libnvidia-container, unverified",
+        ),
+    ),
+    "container-workdir": (
+        (
+            'Error: workdir "/home/user/gone" does not exist on container f85fc8',
+            "podman 4.9, run",
+        ),
+        (
+            "slurmstepd: error: pyxis: couldn't chdir to /workspace: No such file or directory",
+            "pyxis, source",
+        ),
+        (
+            'OCI runtime exec failed: exec failed: unable to start container process: chdir to cwd ("/root") set in config.json failed: permission denied: unknown',
+            "runc, unverified",
+        ),
+    ),
+    "pyxis-arguments": (
+        (
+            "srun: error: pyxis: --container-mounts: invalid format: /data:",
+            "pyxis 0.21, source",
+        ),
+        (
+            'srun: error: pyxis: mount source must be a relative path, an absolute path, "tmpfs" or "umount"',
+            "pyxis 0.21, source",
+        ),
+        (
+            "srun: error: pyxis: both --container-writable and --container-readonly were specified",
+            "pyxis 0.21, source",
+        ),
+    ),
+    "pyxis-options-ignored": (
+        (
+            "srun: error: pyxis: ignoring --container-mounts because neither --container-image nor --container-name is set",
+            "pyxis, source",
+        ),
+    ),
+    "enroot-unpack": (
+        (
+            "enroot-aufs2ovlfs: failed to create ovlfs whiteout: /var/tmp/pbs.1512380/enroot.dvToIaBvG7/39/var/lib/apt/lists/archive.ubuntu.com_Packages: Operation not permitted",
+            "https://github.com/NVIDIA/enroot/issues/69",
+        ),
+        (
+            "enroot-aufs2ovlfs: failed to set capabilities: Operation not permitted",
+            "https://github.com/NVIDIA/enroot/issues/141",
         ),
     ),
 }
