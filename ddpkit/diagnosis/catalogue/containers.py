@@ -633,6 +633,7 @@ ENTRIES = (
             r"(?P<program>\S*\b(?:orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)): No such file or directory",
             r"(?P<program>\S*(?:orted|prted)): error while loading shared libraries",
             r"execvp error on file \S*(?P<program>hydra_pmi_proxy|hydra_bstrap_proxy) \(No such file",
+            r"was not able to find the executable \"(?P<program>orted|prted)\"",
         ),
         cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: MPI "
         "is not on its PATH or LD_LIBRARY_PATH, or is at another path",
@@ -777,9 +778,11 @@ ENTRIES = (
             r"mca_btl_tcp_endpoint_\w+\] connect\(\) to (?P<address>[\d.]+) failed",
             r"mca_btl_tcp_endpoint_\w+\] received unexpected process identifier",
             r"UCX +ERROR +connect\(fd=\d+, dest_addr=(?P<address>[\d.]+):\d+\) failed",
+            r"None of the TCP networks specified to be included for out-of-band",
         ),
+        context=r"Value given: (?P<value>\S+)",
         explains=("ucx-error", "ucx-unreachable"),
-        cause="Open MPI uses an interface that the other hosts do not reach[ ({address})], or that has the same address on "
+        cause="Open MPI uses an interface that does not exist here[: {value}], that the other hosts do not reach[ ({address})], or that has the same address on "
         "each host (docker0, virbr0). Or a firewall drops its ports",
         probe="on each node: ip -br addr; sudo iptables -L -n | head -20",
         fix="mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0, with the interface or the subnet that has the "

@@ -13,8 +13,9 @@ ENTRIES = (
             r"has lost communication with a remote daemon",
             r"(?:ORTE|PRR?TE) daemon has unexpectedly failed after launch",
             r"a required daemon terminated during execution",
+            r"does not know how to route a message to the specified daemon",
         ),
-        context=r"Remote daemon ?: \S+ on node (?P<host>\S+)",
+        context=r"(?:Remote daemon ?: \S+ on node|target node:) +(?P<host>\S+)",
         cause="mpirun lost its daemon on {host|another host}. The host or its network failed, the daemon or its container was "
         "killed (memory), or the daemon cannot connect back",
         probe="on {host|each host}: dmesg -T | grep -i 'killed process'; uptime; ip -br addr",
@@ -31,8 +32,9 @@ ENTRIES = (
             r"unable to connect to server (?P<peer>\S+) at port (?P<port>\d+) \(check for firewalls",
             r"No OOB path to target",
             r"\[(?P<host>[\w.-]+):mpirun_rsh\]\[connect_socket\] could not connect to (?P<peer>[\w.-]+):\d+",
+            r"is unable to establish a communication connection to the",
         ),
-        context=r"Remote host: +(?P<peer>\S+)",
+        context=r"(?:Remote host|target node): +(?P<peer>\S+)",
         explains=("mpi-daemon", "mpi-daemon-lost", "launcher-summary"),
         cause="{host|a host} cannot connect to {peer|the host of mpirun}[: {reason}]. A firewall rejects the port, or the name "
         "leads to an address of another network",
@@ -133,6 +135,8 @@ ENTRIES = (
             r"It looks like (?:MPI_INIT|orte_init|prte_init|opal_init|MPI runtime init) failed for some reason",
             r"Local abort before MPI_INIT completed",
             r"\w+_rte_init failed",
+            r"\[cli_\d+\]: (?:write_line|readline|read_line) (?:error|failed)",
+            r"PMI2?_\w+ failed failed",
         ),
         cause="MPI did not start in this process. Often the process was not started by the mpirun of its own MPI library, or "
         "hosts have different versions",
@@ -281,10 +285,12 @@ ENTRIES = (
         patterns=(
             r"was unable to open the hostfile",
             r"unable to open host file: (?P<path>\S+)",
+            r"RTE detected a (?:parse error|bad parameter) in the hostfile",
+            r"A hostfile was provided that contains multiple definitions",
         ),
         context=r"^\s+(?P<path>/\S+)$",
-        cause="mpirun cannot read its host file[ {path}]. The path is wrong, or the file is not on the host or in the container "
-        "where mpirun runs",
+        cause="mpirun cannot use its host file[ {path}]. The path is wrong, the file is not on the host or in the container where mpirun "
+        "runs, or a line has the form of another launcher",
         probe="ls -l {path|HOSTFILE}; env | grep -E 'hostfile|OMPI_MCA'",
         fix="pass the full path of a file that exists: mpirun --hostfile /path/hosts, with one line `node1 slots=8` a host",
         link="https://github.com/open-mpi/ompi/issues/172",
@@ -407,6 +413,8 @@ ENTRIES = (
             r"requested hosts are not included in the current allocation",
             r"There are no available nodes allocated to this job",
             r"No nodes are available for this job, either due to",
+            r"requested hosts is not included in the current allocation",
+            r"A hostfile was provided that contains at least one node not",
         ),
         cause="mpirun has no host for these ranks. A name of -H or of the host file is not in the allocation of SLURM, LSF or PBS, or is "
         "spelled otherwise there",
@@ -471,5 +479,29 @@ ENTRIES = (
         probe="nothing to check",
         fix="nothing. Against `Read -1`: docker run --cap-add=SYS_PTRACE, or OMPI_MCA_btl_vader_single_copy_mechanism=none",
         link="https://github.com/open-mpi/ompi/issues/4948",
+    ),
+    Entry(
+        id="mpi-time-limit",
+        title="The user-provided time limit for job execution has been reached",
+        patterns=(r"user-provided time limit for job execution has been reached",),
+        context=r"Timeout: (?P<limit>\d+ seconds)",
+        explains=("mpi-abort", "launcher-summary", "terminated"),
+        cause="mpirun ended the run after its own time limit[ of {limit}]: --timeout, or the variable MPIEXEC_TIMEOUT. It is not the "
+        "scheduler's",
+        probe="env | grep -iE 'timeout'; the mpirun command",
+        fix="omit --timeout, and unset MPIEXEC_TIMEOUT, or set a larger one. A start on many hosts can need minutes",
+        link="https://docs.open-mpi.org/en/main/man-openmpi/man1/mpirun.1.html",
+    ),
+    Entry(
+        id="mpi-gtl-missing",
+        title="MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked",
+        patterns=(r"GPU_SUPPORT_ENABLED is requested, but GTL library is not linked",),
+        explains=("mpi-init-failed", "mpi-error", "mpi-abort"),
+        cause="MPICH_GPU_SUPPORT_ENABLED=1 is set, and this program or its mpi4py was built without Cray's GPU library (GTL). Cray MPICH "
+        "then does not start",
+        probe="env | grep MPICH_GPU; ldd $(python -c 'import mpi4py.MPI as m; print(m.__file__)') | grep gtl",
+        fix="export MPICH_GPU_SUPPORT_ENABLED=0: torch sends GPU memory by NCCL or RCCL, not by MPI. Otherwise load craype-accel-..., and build mpi4py "
+        'again with MPICC="cc -shared"',
+        link="https://github.com/APPFL/APPFL/issues/258",
     ),
 )

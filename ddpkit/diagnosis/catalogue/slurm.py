@@ -223,6 +223,8 @@ ENTRIES = (
         patterns=(
             r"Unable to confirm allocation for job (?P<job>\d+)",
             r"Invalid job id specified",
+            r"Slurm job (?P<job>\d+) has expired",
+            r"Expired or invalid job (?P<job>\d+)",
         ),
         cause="the job[ {job}] has ended, or SLURM_JOB_ID in this shell belongs to an earlier job",
         probe="squeue --me; echo $SLURM_JOB_ID",
@@ -485,6 +487,7 @@ ENTRIES = (
             r"write value '\d+' to '(?P<path>/sys/fs/cgroup/[^']+)' failed: ",
             r"slurmstepd\S*: error: unable to add pids to '(?P<path>/sys/fs/cgroup/[^']+)'",
             r"unable to create cgroup '(?P<path>/sys/fs/cgroup/[^']+)' ?: ",
+            r"slurmstepd\S*: error: Could not create scope directory (?P<path>/sys/fs/cgroup/[^:]+): ",
         ),
         explains=("disk-full", "task-launch-failed"),
         cause="slurmstepd cannot use the control group {path}. No disk is full: the node's slurm.conf names CPUs that it does "
@@ -626,6 +629,7 @@ ENTRIES = (
             r"Required node not available \(down, drained or reserved\)",
             r"\bReqNodeNotAvail, *UnavailableNodes:(?P<host>[^\s)]+)",
             r"Nodes required for job are DOWN, DRAINED or reserved",
+            r"(?:srun|salloc): error: Something is wrong with the boot of the nodes",
         ),
         explains=("slurm-bad-request",),
         cause="the job waits, or was rejected: nodes that it needs[ ({host})] are down, drained, or reserved for maintenance. A job whose "
@@ -786,6 +790,75 @@ ENTRIES = (
         link="https://slurm.schedmd.com/mpi_guide.html",
     ),
     Entry(
+        id="srun-nodes-contradict",
+        title="srun: error: Only allocated 2 nodes asked for 4; Minimum node count > allocated node count",
+        patterns=(
+            r"srun: (?:error|fatal): (?P<reason>Only allocated \d+ nodes asked for \d+)",
+            r"srun: (?:error|fatal): (?P<reason>Minimum node count > (?:allocated|maximum) node count .*)",
+            r"srun: (?:error|fatal): (?P<reason>--relative and .* incompatible with count of allocated nodes .*)",
+            r"srun: (?:error|fatal): (?P<reason>SLURM_JOB_NUM_NODES environment variable conflicts .*)",
+            r"srun: (?:error|fatal): (?P<reason>You asked for \d+ tasks but hostlist specified \d+ nodes)",
+            r"\berror: (?P<reason>Requested node(?:list)? \S+ (?:is also in|overlaps with) .*)",
+        ),
+        explains=("slurm-bad-request", "step-refused"),
+        cause="srun asks for other nodes than this job has: {reason}. Its -N, -w, -r or -x does not fit the job, or variables of "
+        "another job are set",
+        probe="in the job: scontrol show hostnames $SLURM_JOB_NODELIST; env | grep -E 'SLURM_(N?NODES|JOB_NUM|NODELIST|HOSTFILE)'",
+        fix="srun without -N, -w and -r takes all nodes of the job. Otherwise give sbatch the same --nodes, and unset the variables of "
+        "the other job",
+        link="https://slurm.schedmd.com/srun.html#OPT_nodes",
+    ),
+    Entry(
+        id="srun-multi-prog",
+        title="srun: error: Line 3 of configuration file multi.conf invalid; no record for task id 3",
+        patterns=(
+            r"srun: error: (?P<reason>Line \d+ of configuration file (?P<path>[^\s,]+).* (?:invalid|too long|not executable))",
+            r"srun: error: (?P<reason>Configuration file (?P<path>\S+) invalid, no record for task id \d+)",
+            r"srun: error: (?P<reason>(?:Invalid task range|Duplicate record for task|Task range specification with asterisk).*)",
+        ),
+        explains=("slurm-bad-request",),
+        cause="srun --multi-prog cannot use its file[ {path}]: {reason}. Each line is TASKS PROGRAM ARGUMENTS, and each task needs "
+        "exactly one line",
+        probe="cat -A {path|FILE}; echo $SLURM_NTASKS",
+        fix="one line for each range, `0 ./first` and `1-7 ./second`, for as many tasks as -n says, with a program that is executable on the "
+        "nodes",
+        link="https://slurm.schedmd.com/srun.html#SECTION_MULTIPLE-PROGRAM-CONFIGURATION",
+    ),
+    Entry(
+        id="slurm-het-job",
+        title="Job steps that span multiple components of a heterogeneous job are not currently supported",
+        patterns=(
+            r"srun: (?:error|fatal): (?P<reason>Job steps that span multiple components of a heterogeneous job are not currently supported)",
+            r"srun: (?:error|fatal): (?P<reason>Attempt to run a job step with het group value of .*)",
+            r"srun: (?:error|fatal): (?P<reason>Requested het-group offset exceeds highest hetjob index .*)",
+            r"srun: (?:error|fatal): (?P<reason>--mpi is only supported in the first heterogeneous component)",
+        ),
+        explains=("slurm-bad-request", "step-refused"),
+        cause="srun could not use the parts of a heterogeneous job: {reason}",
+        probe="in the job: env | grep HET_SIZE; scontrol show job $SLURM_JOB_ID | grep -E 'HetJob|NodeList'",
+        fix="one srun for each part, `srun --het-group=0 ... : --het-group=1 ...`, with numbers from 0. Where the site permits no common step, "
+        "request one homogeneous job",
+        link="https://slurm.schedmd.com/heterogeneous_jobs.html",
+    ),
+    Entry(
+        id="slingshot-resources",
+        title="Slingshot service allocation failed on cxi0; Only 12 transmit command queues available on cxi0 (requested 32)",
+        patterns=(
+            r"Only (?P<free>\d+) (?P<what>[a-z ]+) available on (?P<device>\S+) \(requested (?P<wanted>\d+)\)",
+            r"Slingshot service allocation failed on (?P<device>\S+)",
+            r"No (?P<what>list entry|trigger list entry|counter) pools available on (?P<device>cxi\d+)",
+            r"Could not open CXI device\[\d+\] dev_id=\d+ \((?P<device>\S+)\): (?P<code>-?\d+)",
+        ),
+        context=r"Only (?P<free>\d+) (?P<what>[a-z ]+) available on \S+ \(requested (?P<wanted>\d+)\)",
+        explains=("slurm-no-workdir", "task-launch-failed"),
+        cause="SLURM could not reserve the Slingshot adapter {device} of a node for this step[: {free} {what} are free, and it asks for "
+        "{wanted}]. Other steps on the node hold them, or an ended step left them",
+        probe="on that node: cxi_service list; squeue -s -w NODE",
+        fix="do not start many steps on one node at once, or request fewer: srun --network=def_txqs=0 or a lower --cpus-per-task. For another "
+        "node: --exclude=NODE. As administrator: remove services of ended jobs",
+        link="https://slurm.schedmd.com/srun.html#OPT_network",
+    ),
+    Entry(
         id="slurm-bad-request",
         title="Unable to allocate resources: Invalid account, partition, gres ...",
         explains=("slurm-cancelled",),
@@ -799,6 +872,8 @@ ENTRIES = (
             r"error: (?P<reason>Invalid (?:--\w+|account|qos|partition|time limit|numeric value|directive) .*)",
             r"(?:sbatch|srun|salloc): error: (?P<reason>(?:Invalid|Unable to open file|[Uu]nknown|Unrecognized|More processors) .*)",
             r"(?P<reason>Requested partition configuration) not available now",
+            r"\berror: (?P<reason>invalid number of (?:tasks|nodes|cpus).*)",
+            r"sbatch: error: (?P<reason>(?!.*(?:retrying|Batch job submission failed)).*[A-Za-z]{3}.*)",
         ),
         cause="SLURM rejected the request[: {reason}]",
         probe="sinfo -s; sacctmgr -n show assoc user=$USER format=account,partition,qos",

@@ -721,6 +721,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[mpiexec@node1] HYDU_create_process (utils/launch/launch.c:74): execvp error on file hydra_pmi_proxy (No such file or directory)",
             "https://github.com/pmodels/mpich/issues/1161",
         ),
+        (
+            'The rsh PLS component was not able to find the executable "orted" in\nyour PATH or in the directory where Open MPI/OpenRTE was initially installed,',
+            "Open MPI 4.1, source",
+        ),
     ),
     "deepspeed-slots": (
         (
@@ -1065,6 +1069,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[1653901933.475958] [gpu02:5215 :0]            sock.c:325  UCX  ERROR   connect(fd=40, "
             "dest_addr=172.17.0.1:40703) failed: Connection refused",
             "UCX 1.13.1, source",
+        ),
+        (
+            "None of the TCP networks specified to be included for out-of-band communications\ncould be found:\n\n  Value given: eth7",
+            "Open MPI 4.1, source",
         ),
     ),
     "container-gpu-refused": (

@@ -19,6 +19,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "mpirun has detected that a required daemon terminated during execution\nof the application with a non-zero status. This is a fatal error.",
             "Open MPI 5.0.11, source",
         ),
+        (
+            "ORTE does not know how to route a message to the specified daemon\nlocated on the indicated node:\n\n  my node:   node01\n  target node:  node02",
+            "https://github.com/horovod/horovod/issues/1850",
+        ),
     ),
     "mpi-connect-back": (
         (
@@ -43,6 +47,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[gordon-ln1.sdsc.edu:mpirun_rsh][connect_socket] could not connect to gcn-14-31:60727",
             "https://github.com/radical-cybertools/radical.pilot/issues/1034",
+        ),
+        (
+            "ORTE is unable to establish a communication connection to the\nspecified daemon located on the indicated node:\n\n  my node:   n1\n  target node:  n2",
+            "Open MPI 4.1, source",
         ),
     ),
     "mpi-proxy-failed": (
@@ -148,6 +156,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "  ompi_mpi_init: ompi_rte_init failed",
             "https://github.com/open-ce/open-ce/issues/412",
+        ),
+        (
+            "[cli_0]: write_line error; fd=9 buf=:cmd=init pmi_version=1 pmi_subversion=1",
+            "MPICH, unverified",
+        ),
+        (
+            "PMI2_Job_GetId failed failed",
+            "MPICH, unverified",
         ),
     ),
     "mpi-truncated": (
@@ -279,6 +295,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[mpiexec@node1] HYDU_parse_hostfile (utils/args/args.c:323): unable to open host file: hosts.txt",
             "MPICH 5.0.2, source",
         ),
+        (
+            "Open RTE detected a parse error in the hostfile:\n    /home/ann/hosts\nIt occured on line number 2 on token 5:\n    n2:8",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "A hostfile was provided that contains multiple definitions\nof the slot count for at least one node:\n\n  hostfile:  hosts\n  node:      n1",
+            "Open MPI 4.1, source",
+        ),
     ),
     "psm-endpoint": (
         (
@@ -375,6 +399,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "No nodes are available for this job, either due to a failure to\nallocate nodes to the job, or allocated nodes being marked",
             "Open MPI 4.1.8, source",
         ),
+        (
+            "At least one of the requested hosts is not included in the current allocation.\n\nMissing requested host: n3",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "A hostfile was provided that contains at least one node not\npresent in the allocation:\n\n  hostfile:  hosts\n  node:      n3",
+            "Open MPI 4.1, source",
+        ),
     ),
     "mpi-no-ssh-client": (
         (
@@ -418,6 +450,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[node1:12] Read -1, expected 131072, errno = 1",
             "https://github.com/horovod/horovod/issues/503",
+        ),
+    ),
+    "mpi-time-limit": (
+        (
+            "The user-provided time limit for job execution has been reached:\n\n  Timeout: 180 seconds\n\nThe job will now be aborted.",
+            "https://github.com/IBM/powerai/issues/141",
+        ),
+    ),
+    "mpi-gtl-missing": (
+        (
+            "MPICH ERROR [Rank 0] [job id ] [Thu Jan 30 22:35:30 2025] [x3006c0s19b1n0] - Abort(-1) (rank 0 in comm 0): MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked\n (Other MPI error)",
+            "https://github.com/APPFL/APPFL/issues/258",
         ),
     ),
 }

@@ -94,6 +94,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "slurm-no-job": (
         ("srun: error: Unable to confirm allocation for job 4711: Invalid job id specified", "Slurm 22.05, run"),
+        (
+            "srun: error: Slurm job 4711 has expired",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Check SLURM_JOB_ID environment variable. Expired or invalid job 4711",
+            "slurm 22.05, source",
+        ),
     ),
     "mpi-without-pmi": (
         (
@@ -269,6 +277,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: invalid partition specified: AE",
             "https://github.com/microsoft/nnfusion/issues/520",
+        ),
+        (
+            "srun: error: invalid number of tasks (-n 0)",
+            "slurm 22.05, source",
+        ),
+        (
+            "sbatch: error: Batch script is empty!",
+            "slurm 22.05, source",
+        ),
+        (
+            "sbatch: error: *** Error partition 'h200_courant' is not valid for this job",
+            "https://github.com/outerloop-science/outerloop/pull/176",
         ),
     ),
     "slurm-spool-script": (
@@ -543,6 +563,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "'/sys/fs/cgroup/memory/slurm/uid_819800' : No space left on device",
             "https://github.com/galaxyproject/galaxy/pull/7429",
         ),
+        (
+            "slurmstepd: error: Could not create scope directory /sys/fs/cgroup/system.slice/slurmstepd.scope: No space left on device",
+            "slurm 22.05, source",
+        ),
     ),
     "slurm-node-warnings": (
         (
@@ -753,6 +777,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "(Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions)",
             "https://github.com/mace-cream/clusterhowto/issues/2",
         ),
+        (
+            "srun: error: Something is wrong with the boot of the nodes.",
+            "slurm 22.05, source",
+        ),
     ),
     "slurm-controller-disk": (
         (
@@ -836,6 +864,78 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: Bind request 0x2 (1) does not specify any devices within the allocation for task 0. Binding to the first device in the allocation instead.",
             "Slurm, gres, source, unverified",
+        ),
+    ),
+    "srun-nodes-contradict": (
+        (
+            "srun: error: Only allocated 2 nodes asked for 4",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Minimum node count > allocated node count (4 > 2)",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: fatal: --relative and --nodes option incompatible with count of allocated nodes (1+2>2)",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: SLURM_JOB_NUM_NODES environment variable conflicts with allocated node count (4 != 2).",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: You asked for 8 tasks but hostlist specified 2 nodes",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Requested node n07 is also in the excluded list.",
+            "slurm 22.05, source",
+        ),
+    ),
+    "srun-multi-prog": (
+        (
+            "srun: error: Line 3 of configuration file multi.conf, program ./a.sh not executable",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Configuration file multi.conf invalid, no record for task id 3",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Duplicate record for task 3",
+            "slurm 22.05, source",
+        ),
+    ),
+    "slurm-het-job": (
+        (
+            "srun: error: Job steps that span multiple components of a heterogeneous job are not currently supported",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Attempt to run a job step with het group value of 1, but the job allocation has maximum value of 0",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Requested het-group offset exceeds highest hetjob index (2 > 1)",
+            "slurm 22.05, source",
+        ),
+        (
+            "srun: error: --mpi is only supported in the first heterogeneous component",
+            "slurm 22.05, source",
+        ),
+    ),
+    "slingshot-resources": (
+        (
+            "slurmstepd: error: Slingshot service allocation failed on cxi0\nslurmstepd: error: Only 12 transmit command queues available on cxi0 (requested 32)",
+            "slurm, source",
+        ),
+        (
+            "slurmstepd: error: No list entry pools available on cxi1",
+            "slurm, source",
+        ),
+        (
+            "slurmstepd: error: Could not open CXI device[1] dev_id=1 (cxi1): -13",
+            "slurm, source",
         ),
     ),
 }
