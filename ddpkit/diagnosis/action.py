@@ -92,6 +92,7 @@ RETRY: Mapping[str, str] = {
     "pod-sandbox": "the network of the pod failed on its node",
     "k8s-gang": "not all pods of the job found room",
     "cloud-no-capacity": "the cloud had no free machines",
+    "cloud-machine-lost": "the cloud ended the machine",
     "shared-cache": "ranks used one cache at the same time",
     "checkpoint-directory-race": "ranks renamed one checkpoint at the same time",
     "compile-cache-shared": "ranks compiled into one cache at the same time",

@@ -321,6 +321,7 @@ ENTRIES = (
             r"queue resource (?P<reason>quota insufficient)",
             r"couldn't assign flavors to pod set (?:[\w-]+): (?P<reason>.*)",
             r"cannot find enough sibling pods, (?P<reason>.*)",
+            r"pod group is not ready, (?P<reason>\d+ Pending.*?)[,']*$",
         ),
         explains=("k8s-unschedulable",),
         cause="the pods of this job start together or not at all (Volcano, Kueue, coscheduling), and now they cannot: {reason}",
@@ -580,5 +581,30 @@ ENTRIES = (
         fix="of InsufficientInstanceCapacity: another type of machine or zone, or a capacity reservation. Otherwise correct what the "
         "message names. Then: scontrol update nodename={node} state=power_down",
         link="https://docs.aws.amazon.com/parallelcluster/latest/ug/troubleshooting-v3-scaling-issues.html",
+    ),
+    Entry(
+        id="k8s-immutable",
+        title='The Job "train" is invalid: spec.template: Invalid value: ...: field is immutable',
+        patterns=(r"\"?(?P<name>[\w.-]+)\"? is invalid: (?P<field>[\w.]+): Invalid value: .*field is immutable",),
+        cause="an object {name} of an earlier run exists, and Kubernetes does not change {field} of it. The new job was not made",
+        probe="kubectl get jobs,pytorchjobs,jobsets | grep {name}",
+        fix="kubectl delete job {name}, or the kind that it has, then apply again. Or use a new name for each run: metadata.generateName with "
+        "kubectl create",
+        link="https://github.com/kubernetes/kubernetes/issues/89657",
+    ),
+    Entry(
+        id="cloud-machine-lost",
+        title="Host EC2 (instance i-0123) terminated; InternalServerError: We encountered an internal error",
+        patterns=(
+            r"Host EC2 (?:\(instance (?P<node>i-\w+)\) )?[Tt]erminated",
+            r"InternalServerError: We encountered an internal error",
+        ),
+        explains=("launcher-summary", "terminated", "own-exception"),
+        cause="the cloud ended the machine of the job[, {node}], or its service failed. Spot machines are taken back when others pay for "
+        "them. The script is not to blame",
+        probe="the console of the cloud: the history of spot requests, and the events of the job",
+        fix="start again from the last checkpoint, with retries (AWS Batch: retryStrategy). For long runs: on-demand machines. If it "
+        "recurs at one place, look at memory and disk there",
+        link="https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html",
     ),
 )

@@ -336,6 +336,8 @@ ENTRIES = (
             r"initializing source docker://(?P<image>\S+): ",
             r"\[ERROR\]:? No such file or directory: (?P<image>[./]\S+)",
             r"\bCannotPullContainerError\b",
+            r"no basic auth credentials",
+            r"denied: Your authorization token has expired",
         ),
         cause="the container image was not found under this name, needs a login, or this host cannot reach the "
         "registry",

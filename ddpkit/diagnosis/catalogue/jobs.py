@@ -85,6 +85,7 @@ ENTRIES = (
             r"\bNODE_FAIL +\d+:\d+$",
             r"launch failed on \S+: Couldn't forward RPC .* to child (?P<host>[\w.-]+)",
             r"ping failed on \S+: No reply from (?P<host>[\w.-]+) after",
+            r"job killed: node \d+ \((?P<host>[\w.-]+)\) requested job terminate",
         ),
         cause="{host|a node} of the job failed or stopped responding",
         probe="sinfo -R[; scontrol show node {host}]",
@@ -170,5 +171,17 @@ ENTRIES = (
         probe="on the node: ps -eo pid,stat,wchan:30,args | awk '$2 ~ /D/'",
         fix="as administrator: reboot the node, or set a longer UnkillableStepTimeout in slurm.conf",
         link="https://slurm.schedmd.com/slurm.conf.html#OPT_UnkillableStepTimeout",
+    ),
+    Entry(
+        id="lsf-limit",
+        title="TERM_CPULIMIT: job killed after reaching LSF CPU usage limit",
+        patterns=(
+            r"TERM_(?P<limit>CPULIMIT|PROCESSLIMIT|THREADLIMIT|CWD\w*|LOAD|WINDOW|DEADLINE): (?P<reason>job killed.*)",
+        ),
+        cause="LSF ended the job: {reason}",
+        probe="bhist -l JOB; bqueues -l QUEUE",
+        fix="request more, or use another queue: for CPU time bsub -c, for processes -p, for threads -T. Torch starts many threads: set "
+        "OMP_NUM_THREADS and fewer DataLoader workers",
+        link="https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=execution-about-job-termination-reasons",
     ),
 )

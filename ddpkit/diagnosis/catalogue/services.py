@@ -126,6 +126,7 @@ ENTRIES = (
             r"Unable to attach or mount volumes: unmounted volumes=\[(?P<volume>[^\]]+)\]",
             r"cannot find volume \"(?P<volume>[^\"]+)\" to mount into container",
             r"Multi-Attach error for volume \"(?P<volume>[^\"]+)\" (?P<reason>.*)",
+            r"AttachVolume\.\w+ failed for volume \"(?P<volume>[^\"]+)\" : (?P<reason>.*)",
         ),
         cause="Kubernetes cannot mount the volume {volume}, and the pod does not start[: {reason}]",
         probe="kubectl describe pod NAME; kubectl get pvc,pv; on that node: journalctl -u kubelet | grep -i mount",

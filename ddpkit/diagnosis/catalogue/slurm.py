@@ -428,6 +428,7 @@ ENTRIES = (
             r"SLURM does not appear to be installed",
             r"Could not detect \"(?P<program>srun)\", are you indeed on a slurm cluster",
             r"\busable \"(?P<program>srun)\" command in its path",
+            r"Could not detect \"srun\", are you indeed on a slurm cluster",
         ),
         explains=("command-not-found", "file-missing", "own-exception"),
         cause="{program|SLURM's command} is not on this machine. It is no host of a SLURM cluster, or a container without "
@@ -788,6 +789,18 @@ ENTRIES = (
         fix="correct the task that exited with a code. Where all tasks are `Killed`, one may have used too much memory: sacct -j JOB -o "
         "jobid,maxrss,state",
         link="https://slurm.schedmd.com/mpi_guide.html",
+    ),
+    Entry(
+        id="submitit-no-environment",
+        title="RuntimeError: Could not figure out which environment the job is runnning in. Known environments: slurm, local, debug",
+        patterns=(r"Could not figure out which environment the job is run\w* in",),
+        explains=("own-exception",),
+        cause="submitit did not find its variable SUBMITIT_EXECUTOR in this process. SLURM did not pass the environment on "
+        "(--export=NONE), or the script was started without submitit",
+        probe="in the job: env | grep -E 'SUBMITIT|SLURM_EXPORT_ENV|SBATCH_EXPORT'",
+        fix='pass slurm_srun_args=["--export=ALL"] to update_parameters, or unset SBATCH_EXPORT and SLURM_EXPORT_ENV. Within another job, submit '
+        "inside of submitit.helpers.clean_env()",
+        link="https://github.com/facebookresearch/dora/issues/58",
     ),
     Entry(
         id="srun-nodes-contradict",

@@ -242,6 +242,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "pre-filter pod gang-worker-1 cannot find enough sibling pods, current pods number: 3, minMember of group: 5",
             "scheduler-plugins, unverified",
         ),
+        (
+            "Warning  FailedScheduling  2m  volcano  pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable",
+            "volcano, unverified",
+        ),
     ),
     "pod-sandbox": (
         (
@@ -486,6 +490,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmctld: node gpu-dy-1 not resumed by ResumeTimeout(1800), setting DOWN and POWERED_DOWN",
             "Slurm, slurmctld, source",
+        ),
+    ),
+    "k8s-immutable": (
+        (
+            'Job.batch "api-migration-job-zdq5ov6o" is invalid: spec.template: Invalid value: [job spec]: field is immutable',
+            "https://github.com/pulumi/pulumi-kubernetes/issues/330",
+        ),
+        (
+            'The Job "test-job" is invalid: spec.template: Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:""}}: field is immutable',
+            "https://github.com/kubernetes/kubernetes/issues/89657",
+        ),
+    ),
+    "cloud-machine-lost": (
+        (
+            '"StatusReason": "Host EC2 (instance i-08784105ffff56b4f) terminated."',
+            "https://github.com/ministryofjustice/modernisation-platform-environments/pull/17291",
+        ),
+        (
+            "Error for Transform job forecasting-deepar-2020-07-28: Failed. Reason: InternalServerError: We encountered an internal error.  Please try again.",
+            "https://github.com/aws/sagemaker-python-sdk/issues/1758",
         ),
     ),
 }

@@ -139,6 +139,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "CannotPullContainerError: Error response from daemon: manifest for trainer:1 not found",
             "Amazon ECS, documented",
         ),
+        (
+            'Error response from daemon: Head "https://1234.dkr.ecr.us-east-1.amazonaws.com/v2/train/manifests/latest": no basic auth credentials',
+            "docker, unverified",
+        ),
+        (
+            "denied: Your authorization token has expired. Reauthenticate and try again.",
+            "ECR, unverified",
+        ),
     ),
     "image-unreadable": (
         (

@@ -121,6 +121,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "requeue job JobId=4711_11(4738) due to failure of node node3",
             "Slurm, slurmctld, source",
         ),
+        (
+            "=>> PBS: job killed: node 3 (n03) requested job terminate, 'EOF' (code 1099) - received SISTER_EOF attempting to communicate with sister MOM's",
+            "Torque, unverified",
+        ),
     ),
     "slurm-requeued": (
         (
@@ -237,6 +241,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: First task exited 30s ago",
             "https://github.com/NatLabRockies/torc/pull/318",
+        ),
+    ),
+    "lsf-limit": (
+        (
+            "TERM_CPULIMIT: job killed after reaching LSF CPU usage limit.",
+            "LSF, documented",
+        ),
+        (
+            "TERM_PROCESSLIMIT: job killed after reaching LSF process limit.",
+            "LSF, documented",
         ),
     ),
 }

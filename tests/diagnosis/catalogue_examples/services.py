@@ -292,6 +292,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'Warning  FailedAttachVolume  9s  attachdetach-controller  Multi-Attach error for volume "pvc-1b2c" Volume is already used by pod(s) trainer-0',
             "kubernetes, unverified",
         ),
+        (
+            'Warning  FailedAttachVolume  AttachVolume.Attach failed for volume "pvc-1" : rpc error: code = Internal desc = Could not attach volume',
+            "Kubernetes, unverified",
+        ),
     ),
     "wandb-unreachable": (
         (

@@ -509,6 +509,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'The SLURM process starter for OpenMPI was unable to locate a\nusable "srun" command in its path. Please check your path\nand try again.',
             "https://github.com/sylabs/singularity/issues/1695",
         ),
+        (
+            'RuntimeError: Could not detect "srun", are you indeed on a slurm cluster?',
+            "https://github.com/facebookresearch/phyre-fwd/issues/3",
+        ),
     ),
     "slurm-count-compressed": (
         (
@@ -936,6 +940,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: Could not open CXI device[1] dev_id=1 (cxi1): -13",
             "slurm, source",
+        ),
+    ),
+    "submitit-no-environment": (
+        (
+            "RuntimeError: Could not figure out which environment the job is runnning in. Known environments: slurm, local, debug.",
+            "https://github.com/facebookresearch/dora/issues/58",
         ),
     ),
 }
