@@ -175,9 +175,10 @@ def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
 
 
 def _is_one_alone(works: Sequence[_Work]) -> bool:
-    """Whether one rank of four or more differs in size. Ranks of several groups would be even."""
-    sizes = sorted(Counter({each.rank: each.size for each in works}.values()).values())
-    return len(sizes) == 2 and sizes[0] == 1 and sizes[1] >= 3
+    """Whether one rank of four or more differs in size, or the only two. Ranks of several groups would be even."""
+    size_of = {each.rank: each.size for each in works}
+    sizes = sorted(Counter(size_of.values()).values())
+    return len(sizes) == 2 and sizes[0] == 1 and (sizes[1] >= 3 or set(size_of) == {0, 1})
 
 
 def name_ranks(ranks: Sequence[int]) -> str:

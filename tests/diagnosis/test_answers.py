@@ -208,11 +208,13 @@ def test_ranks_that_wait_in_different_collectives() -> None:
     assert first is not None
     assert (first.id, first.kind) == ("collectives-out-of-step", "cause")
     assert "of group 0: rank 0 in ALLREDUCE of 64 elements, rank 1 in ALLREDUCE of 65 elements" in first.cause
+    first = of(waiting(0, "ALLREDUCE", size=64) + waiting(1, "ALLREDUCE", size=65)).first  # no other rank prints
+    assert first is not None and first.id == "collectives-out-of-step"
 
 
 def test_lines_that_show_no_different_collectives() -> None:
     for text in (
-        waiting(0, "ALLREDUCE", size=64) + waiting(1, "ALLREDUCE", size=65),  # of two groups, perhaps
+        waiting(0, "ALLREDUCE", size=64) + waiting(2, "ALLREDUCE", size=65),  # of two groups, perhaps
         waiting(0, "ALLREDUCE", number=7) + waiting(1, "BROADCAST", number=8),
         waiting(0, "SEND") + waiting(1, "RECV"),
         waiting(0, "ALLREDUCE") + waiting(0, "BROADCAST") + waiting(1, "BROADCAST"),

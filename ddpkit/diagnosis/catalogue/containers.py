@@ -41,8 +41,8 @@ ENTRIES = (
         cause="{program} is not installed on the node. The container runtime calls it outside of the image, before the "
         "container starts",
         probe="on that node, outside of the container: command -v {program}",
-        fix="as administrator, install it on every node. For the programs of NVIDIA: apt-get install nvidia-container-toolkit, "
-        "then restart docker. For a job without GPUs: NVIDIA_VISIBLE_DEVICES=void",
+        fix="as administrator, install it on every node. For nvidia-container-cli: apt-get install libnvidia-container-tools. For "
+        "docker: nvidia-container-toolkit, then restart docker. For a job without GPUs: NVIDIA_VISIBLE_DEVICES=void",
         link="https://github.com/NVIDIA/pyxis/issues/101",
     ),
     Entry(

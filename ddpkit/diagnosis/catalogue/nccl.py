@@ -103,14 +103,15 @@ ENTRIES = (
         title="collective mismatch error, local size ... remote size ...",
         patterns=(
             r"caused by a collective mismatch around rank (?P<rank>\d+)",
+            r"collective mismatch error,? local size (?P<size>\d+) remote (?:size )?(?P<other>\d+)(?:.* seq (?P<head>\w+)/(?P<tail>\w+))?",
             r"collective mismatch error",
             r"Mismatched collective detected, please check your collective calls at and around rank (?P<rank>\d+)",
         ),
-        cause="two ranks called different collectives, or the same collective with different sizes. Their code, data "
-        "or variables differ",
+        cause="two ranks called different collectives, or the same collective with different sizes[: this one sends {size} bytes, and the "
+        "other expects {other}][, in their calls {head} and {tail} (hexadecimal)]. Their code, data or variables differ",
         probe="on each node: sha256sum train.py; env | grep NCCL_",
         fix="use the same script, arguments and NCCL_ variables on every node. TORCH_DISTRIBUTED_DEBUG=DETAIL reports "
-        "the call",
+        "the call. Before NCCL 2.7.8, sends and receives caused it without a mistake: update NCCL",
         link="https://github.com/NVIDIA/nccl/issues/969",
     ),
     Entry(

@@ -123,10 +123,10 @@ ENTRIES = (
             r"Call to connect (?:timeout|failed) : (?P<reason>.*)",
         ),
         explains=("nccl-warning", "nccl-error"),
-        cause="this node cannot connect to a dynamic port of NCCL or gloo[ on {peer}]. A firewall rejects the "
-        "connection, the address has no route, or the process there has ended",
+        cause="this node cannot connect to a dynamic port of NCCL or gloo[ on {peer}]. Where it is refused, the process there has "
+        "ended, often with the first failure. Otherwise a firewall rejects it, or the address has no route",
         probe="on {peer|the other node}: sudo nft list ruleset (or: sudo ufw status; sudo firewall-cmd --list-all)",
-        fix="open all ports between the nodes: `sudo ufw allow from SUBNET` on each. If the interface is wrong, export "
+        fix="read the end of the log of {peer|the other node} first. For a firewall, open all ports between the nodes: `sudo ufw allow from SUBNET` on each. If the interface is wrong, export "
         "NCCL_SOCKET_IFNAME",
         link="https://github.com/NVIDIA/nccl-tests/issues/162",
     ),

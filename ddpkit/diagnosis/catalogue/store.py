@@ -190,4 +190,21 @@ ENTRIES = (
         "(init_process_group(timeout=...)), or do that work before the run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
     ),
+    Entry(
+        id="init-file-stale",
+        title="init_method file://..., then NCCL: Connect to 10.0.0.7<51234> failed : Connection refused",
+        patterns=(
+            r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)> failed ?: Connection refused",
+            r"[Cc]onnect(?: to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)>)? returned Connection refused",
+        ),
+        needs=r"\b(?:dist|init)\w*['\"]?\s*[:=]\s*['\"]?file://",
+        context=r"\b(?:dist|init)\w*['\"]?\s*[:=]\s*['\"]?file://(?P<path>/[^\s'\",]+)",
+        explains=("firewall-reject", "nccl-warning", "nccl-error"),
+        cause="the ranks meet in a file[, {path}], and NCCL's address in it, {peer|of rank 0}, does not answer. The file is of an earlier run "
+        "or attempt, whose rank 0 has ended. Or rank 0 of this run has ended",
+        probe="ls -l {path|FILE}; and the end of rank 0's log",
+        fix="delete the file before each start, also when SLURM starts the job again, or put the job's number into its name. Better: "
+        "init_method='env://'",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
+    ),
 )

@@ -102,4 +102,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 1.13, source",
         ),
     ),
+    "init-file-stale": (
+        (
+            "dist_init_method: file:///checkpoint/ann/.dist_init_a1b2\nnode1:123:180 [0] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.7<51234> failed : Connection refused",
+            "NCCL 2.18 and torch, unverified",
+        ),
+        (
+            "{'dist_init_method': 'file:///scratch/sync_file', 'world_size': 16}\nnode1:123:180 [0] include/socket.h:403 NCCL WARN Connect to 10.0.0.7<51234> failed : Connection refused\nnode1:123:180 [0] NCCL INFO Call to connect returned Connection refused, retrying",
+            "NCCL 2.8, unverified",
+        ),
+    ),
 }
