@@ -63,6 +63,8 @@ _THROWN = "terminate called after throwing"  # the exception itself is another l
 # After the one, SLURM starts the job again; the other shows that the new start failed.
 _RESTARTS = frozenset(("slurm-preempted", "slurm-requeued"))
 _AFTER_RESTART = frozenset(("store-shared",))
+# SLURM ended the job, perhaps because it hung.
+_STOPPED = frozenset(("slurm-cancelled", "slurm-time-limit"))
 # SLURM ended the whole job: no rank is to blame.
 _OF_WHOLE_JOB = frozenset(("slurm-time-limit", "slurm-preempted", "slurm-requeued"))
 # torch repeats these attempts until its timeout: their warnings are normal while other nodes start.
@@ -117,7 +119,7 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
         _look_at_versions(result, logs)
         _look_at_waiting(result, logs)
     result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
-    if result.first is None:
+    if result.first is None or result.first.id in _STOPPED:
         _look_at_members(result, logs)
     if result.first is None or result.first.kind == "hint":
         _look_at_health(result, matches, logs)
@@ -335,18 +337,20 @@ def _pod_of(line: str) -> str:
 
 def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     """Where the logs end while ranks wait for others that never came: name those. Or else show slow look-ups."""
-    lines = [log.lines for log in logs.values()]
-    missing = missing_members(lines)
-    slow = slow_look_ups(lines) if missing is None else None
+    end = result.first
+    lines = [log.lines if end is None else log.lines[: end.number - 1] for log in logs.values()]
+    missing = missing_members(lines) if end is None or len(lines) == 1 else None
+    slow = slow_look_ups(lines) if missing is None and end is None else None
     if slow is not None:
         missing = slow[0], "slow-name-look-ups", slow[1]
     if missing is None:
         return
     index, entry, values = missing
     name = list(logs)[-1]
+    result.consequences = [*([end] if end else []), *result.consequences]
     result.first = LogMatch(
         entry=BY_ID[entry],
-        kind="hint",  # the log may have been read while the others were still starting
+        kind="generic" if end else "hint",  # the log may have been read while the others were still starting
         file=name,
         number=index + 1,
         end=index + 1,

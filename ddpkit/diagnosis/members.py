@@ -10,6 +10,7 @@ _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+
 # torchrun's agents log this at the level INFO.
 _AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
 _LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
+MOST_LISTED = 8  # ranks
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
 
 
@@ -36,8 +37,13 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
         return None
     if min(seen.values()) > 1:
         return last, "ranks-twice", {"late": ", ".join(map(str, sorted(seen))), "number": str(wanted)}
-    late = ", ".join(map(str, missing))
-    return last, "ranks-missing", {"joined": str(len(seen)), "wanted": str(wanted), "late": late}
+    return last, "ranks-missing", {"joined": str(len(seen)), "wanted": str(wanted), "late": _listed(missing)}
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Return `1, 2, 3`, and of many the first ones."""
+    more = f", ... and {ranks[-1]}" if len(ranks) > MOST_LISTED else ""
+    return ", ".join(map(str, ranks[: MOST_LISTED - 1] if more else ranks)) + more
 
 
 def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:

@@ -209,7 +209,8 @@ def test_ranks_that_wait_in_different_collectives() -> None:
     assert (first.id, first.kind) == ("collectives-out-of-step", "cause")
     assert "of group 0: rank 0 in ALLREDUCE of 64 elements, rank 1 in ALLREDUCE of 65 elements" in first.cause
     first = of(waiting(0, "ALLREDUCE", size=64) + waiting(1, "ALLREDUCE", size=65)).first  # no other rank prints
-    assert first is not None and first.id == "collectives-out-of-step"
+    assert first is not None
+    assert first.id == "collectives-out-of-step"
 
 
 def test_lines_that_show_no_different_collectives() -> None:

@@ -763,6 +763,7 @@ ENTRIES = (
             r"Essential container in task exited",
             r"TrainingFailedError: The Ray Train run failed",
             r"Training failed due to worker errors:",
+            r"Error executing job with overrides: \[",
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
@@ -1154,12 +1155,16 @@ ENTRIES = (
             r"(?P<program>squashfuse\w*|fuse2fs|fuse-overlayfs|gocryptfs) exited\b.*?: (?P<reason>fuse: device not found|fusermount.*)",
             r"(?P<program>squashfuse\w*|fuse2fs|fuse-overlayfs|gocryptfs) failed to mount \S+ in (?P<wait>\d+m?s)",
             r"\blibfuse3\.so[^:\s]*: (?P<reason>version \S+ not found)",
+            r"\bfusermount3?: (?P<reason>mount failed: .*)",
+            r"\bmount: (?P<reason>drop permissions failed)",
+            r"\[ERROR\]:? Failed to mount: (?P<image>\S+)",
         ),
+        context=r"\b(?:fusermount3?|mount): (?P<reason>(?:mount|drop permissions) failed.*)",
         explains=("container-start-failed", "glibc-too-old"),
-        cause="Apptainer without setuid mounts the image by a FUSE program[, {program}], and that failed[: {reason}][: it was not ready after {wait}]. The host or "
+        cause="Apptainer without setuid, and enroot for an image file[ ({image})], mount it by a FUSE program[, {program}], and that failed[: {reason}][: it was not ready after {wait}]. The host or "
         "outer container has no usable /dev/fuse or libfuse, or the image's file system was too slow",
         probe="on that host: ls -l /dev/fuse; lsmod | grep fuse; fusermount3 -V; time head -c 100M IMAGE >/dev/null",
-        fix="start an unpacked image: `apptainer build --sandbox /tmp/$USER/image IMAGE`, or apptainer exec --unsquash. A slow file system: "
+        fix="start an unpacked image: `apptainer build --sandbox /tmp/$USER/image IMAGE`, apptainer exec --unsquash, or `enroot create IMAGE`. A slow file system: "
         "copy the image to a local disk. As administrator: modprobe fuse, or install apptainer-suid; in docker: --device /dev/fuse",
         link="https://github.com/apptainer/apptainer/issues/949",
     ),
@@ -1364,10 +1369,11 @@ ENTRIES = (
         patterns=(
             r"(?P<program>enroot-aufs2ovlfs): failed to create (?:opaque )?ovlfs whiteout: (?P<path>\S+?)(?:: (?P<reason>.*))?$",
             r"(?P<program>enroot-(?:aufs2ovlfs|mksquashovlfs)): failed to set (?P<what>capabilities): (?P<reason>.*)",
+            r"Could not create destination file: (?P<reason>.*)",
         ),
         explains=("image-import-failed", "container-start-failed"),
-        cause="enroot could not unpack the image's layers[: {reason}]. {program} lacks its file capabilities on this node, or its "
-        "temporary directory is on NFS, Lustre or in another container",
+        cause="enroot could not unpack the image's layers[: {reason}]. {program|A program of enroot} lacks its file capabilities on this node, or its "
+        "temporary or output directory is on NFS, Lustre or in another container",
         probe="on that node: getcap $(command -v enroot-aufs2ovlfs enroot-mksquashovlfs); df -T ${ENROOT_TEMP_PATH:-/tmp}",
         fix="export ENROOT_TEMP_PATH=/tmp, or another local disk of the node. As administrator: install the package enroot+caps again. Or "
         "import elsewhere, and pass the .sqsh file",

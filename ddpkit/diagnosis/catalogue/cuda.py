@@ -546,7 +546,10 @@ ENTRIES = (
     Entry(
         id="mpi-without-cuda",
         title="CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
-        patterns=(r"CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",),
+        patterns=(
+            r"CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
+            r"MPI process group does not support multi-GPU collectives",
+        ),
         cause="torch's backend `mpi` got a tensor of the GPU, and this MPI cannot send from memory of a GPU",
         probe="ompi_info --parsable --all | grep mpi_built_with_cuda_support",
         fix="use the backend nccl, also on AMD GPUs: init_process_group('nccl'). MPI may still start the ranks. Otherwise send "

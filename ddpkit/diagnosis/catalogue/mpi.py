@@ -504,4 +504,20 @@ ENTRIES = (
         'again with MPICC="cc -shared"',
         link="https://github.com/APPFL/APPFL/issues/258",
     ),
+    Entry(
+        id="jsrun-refused",
+        title="jsrun: Error initializing RM connection. Exiting; Requested job constraints cannot be met",
+        patterns=(
+            r"(?P<reason>Error initializing RM connection)\. Exiting",
+            r"Error: (?P<reason>Requested job constraints cannot be met)",
+            r"Error: (?P<reason>It is only possible to use js commands within a job allocation)",
+        ),
+        explains=("own-exception",),
+        cause="jsrun started nothing: {reason}. It runs outside of an LSF job, other steps of the job hold the resource sets, or the "
+        "request does not fit the nodes",
+        probe="echo $LSB_JOBID; jslist -c; bjobs -l $LSB_JOBID",
+        fix="call jsrun in a job of bsub, on its batch node. Let -n resource sets with their -a, -c and -g fit the nodes (Summit: 42 cores, 6 "
+        "GPUs each), and wait for other steps to end",
+        link="https://docs.olcf.ornl.gov/systems/summit_user_guide.html",
+    ),
 )

@@ -803,6 +803,17 @@ ENTRIES = (
         link="https://github.com/facebookresearch/dora/issues/58",
     ),
     Entry(
+        id="submitit-no-shared-folder",
+        title="RuntimeError: No shared folder available",
+        patterns=(r"RuntimeError: No shared folder available",),
+        explains=("own-exception",),
+        cause="run_with_submitit.py writes into /checkpoint, a directory of the cluster for which the project was written. It does not "
+        "exist here",
+        probe="grep -n -A8 'def get_shared_folder' run_with_submitit.py; df -h $HOME",
+        fix="let get_shared_folder() return a directory on a file system that all nodes share, or pass --job_dir",
+        link="https://github.com/facebookincubator/submitit/issues/1595",
+    ),
+    Entry(
         id="srun-nodes-contradict",
         title="srun: error: Only allocated 2 nodes asked for 4; Minimum node count > allocated node count",
         patterns=(

@@ -478,6 +478,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Exception: process 0 terminated with exit code 1",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/151",
         ),
+        (
+            "[2025-10-31 05:07:11,062][__main__][ERROR] - Error executing job with overrides: ['machine=hpc_train', 'dataset.num_workers=12']",
+            "https://github.com/facebookresearch/map-anything/issues/89",
+        ),
     ),
     "ray-old-handle": (
         (
@@ -1320,6 +1324,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   container creation failed: image driver mount failure: image driver squashfuse_ll instance exited with error: squashfuse_ll\nexited: /sw/squashfuse/0.5.1/bin/squashfuse_ll: /lib64/libfuse3.so.3: version `FUSE_3.12' not found",
             "https://github.com/apptainer/apptainer/issues/2477",
         ),
+        (
+            "[WARN] fusermount: mount failed: Operation not permitted\n[ERROR] Failed to mount: ubuntu.sqsh",
+            "https://github.com/NVIDIA/enroot/issues/11",
+        ),
+        (
+            "mount: drop permissions failed.",
+            "https://github.com/NVIDIA/enroot/issues/261",
+        ),
+        (
+            "[WARN] Squashfs image uses lzo compression, this version supports only xz, zlib, lz4, zstd.\n[ERROR] Failed to mount: /mnt/alpine.sqsh",
+            "https://github.com/NVIDIA/enroot/issues/141",
+        ),
     ),
     "container-device-missing": (
         (
@@ -1495,6 +1511,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "enroot-aufs2ovlfs: failed to set capabilities: Operation not permitted",
             "https://github.com/NVIDIA/enroot/issues/141",
+        ),
+        (
+            "[INFO] Creating squashfs filesystem...\n\nCould not create destination file: No such file or directory",
+            "https://github.com/NVIDIA/enroot/issues/10",
         ),
     ),
 }

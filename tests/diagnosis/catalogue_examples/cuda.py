@@ -609,6 +609,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",
             "https://github.com/ROCm/pytorch/issues/453",
         ),
+        (
+            "RuntimeError: MPI process group does not support multi-GPU collectives",
+            "https://github.com/kubeflow/pytorch-operator/issues/203",
+        ),
     ),
     "gpu-launch-timeout": (
         (

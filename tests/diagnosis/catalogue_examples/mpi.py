@@ -464,4 +464,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/APPFL/APPFL/issues/258",
         ),
     ),
+    "jsrun-refused": (
+        (
+            "Error: error in ptssup_mkcltsock_afunix()\n07-07-2021 19:38:56:375 60873 main: Error initializing RM connection. Exiting.",
+            "https://github.com/radical-cybertools/radical.pilot/issues/2419",
+        ),
+        (
+            "Error: Requested job constraints cannot be met (See /tmp/jsm.batch2.15609/3526915/saved_resources-11_partially_filled for location of partially fullfilled allocation)",
+            "https://github.com/radical-cybertools/radical.pilot/issues/2673",
+        ),
+        (
+            "Error: It is only possible to use js commands within a job allocation unless CSM is running",
+            "jsrun, unverified",
+        ),
+    ),
 }

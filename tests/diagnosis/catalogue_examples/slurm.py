@@ -948,4 +948,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/facebookresearch/dora/issues/58",
         ),
     ),
+    "submitit-no-shared-folder": (
+        (
+            '  File "run_with_submitit.py", line 40, in get_shared_folder\n    raise RuntimeError("No shared folder available")\nRuntimeError: No shared folder available',
+            "https://github.com/facebookincubator/submitit/issues/1595",
+        ),
+    ),
 }
