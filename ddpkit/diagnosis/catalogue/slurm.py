@@ -804,7 +804,7 @@ ENTRIES = (
     ),
     Entry(
         id="submitit-no-shared-folder",
-        title="RuntimeError: No shared folder available",
+        title="RuntimeError in get_shared_folder of run_with_submitit.py",
         patterns=(r"RuntimeError: No shared folder available",),
         explains=("own-exception",),
         cause="run_with_submitit.py writes into /checkpoint, a directory of the cluster for which the project was written. It does not "
@@ -844,7 +844,7 @@ ENTRIES = (
         cause="srun --multi-prog cannot use its file[ {path}]: {reason}. Each line is TASKS PROGRAM ARGUMENTS, and each task needs "
         "exactly one line",
         probe="cat -A {path|FILE}; echo $SLURM_NTASKS",
-        fix="one line for each range, `0 ./first` and `1-7 ./second`, for as many tasks as -n says, with a program that is executable on the "
+        fix="one line for each range, `0 ./first` and `1-7 ./second`, for as many tasks as -n sets, with a program that is executable on the "
         "nodes",
         link="https://slurm.schedmd.com/srun.html#SECTION_MULTIPLE-PROGRAM-CONFIGURATION",
     ),
