@@ -444,6 +444,22 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/1573",
     ),
     Entry(
+        id="cxi-resources",
+        title="LE resources not recovered during flow control; MPICH suspects a hang due to completion queue exhaustion",
+        patterns=(
+            r"(?P<reason>LE (?:resources not recovered|exhaustion)) during flow control",
+            r"Flow control triggered due to (?P<reason>failure to append LE)",
+            r"suspects a hang due to (?P<reason>completion queue exhaustion)",
+        ),
+        explains=("mpi-error", "nccl-error"),
+        cause="the Slingshot card has no more room for messages that wait for this rank ({reason}). Many ranks sent to it "
+        "before it asked for their messages",
+        probe="env | grep FI_CXI; at which step, and with how many ranks for each card",
+        fix="export FI_CXI_RX_MATCH_MODE=software FI_CXI_DEFAULT_CQ_SIZE=131072 for all ranks: libfabric then keeps the list in "
+        "main memory",
+        link="https://ofiwg.github.io/libfabric/main/man/fi_cxi.7.html",
+    ),
+    Entry(
         id="nccl-warning",
         title="NCCL WARN ...",
         kind="hint",

@@ -897,4 +897,22 @@ ENTRIES = (
         "GPU older than Volta cannot use this release",
         link="https://github.com/nerfstudio-project/gsplat/issues/226",
     ),
+    Entry(
+        id="python-home",
+        title="Fatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem encoding",
+        patterns=(
+            r"Fatal Python error: init_fs_encoding: failed",
+            r"Fatal Python error: initfsencoding: unable",
+            r"Fatal Python error: Py_Initialize: unable to load",
+            r"No module named ['\"]encodings['\"]",
+        ),
+        context=r"PYTHONHOME = '(?P<home>[^']+)'",
+        explains=("module-missing", "aborted"),
+        cause="Python does not find its own standard library[ in PYTHONHOME={home}]. PYTHONHOME belongs to another Python, for "
+        "example from `module load`, or the environment's directory is not on this host",
+        probe="on that host: env | grep PYTHON; head -1 $(which torchrun); readlink -f $(which python); then ls that path",
+        fix="unset PYTHONHOME PYTHONPATH before the launch (module purge, and for srun --export). Otherwise put the environment and "
+        "the Python under it on a shared disk",
+        link="https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHOME",
+    ),
 )

@@ -475,4 +475,18 @@ ENTRIES = (
         fix="exclude the node, and report these lines to the administrators",
         link="https://docs.kernel.org/admin-guide/RAS/main.html",
     ),
+    Entry(
+        id="numactl-range",
+        title="libnuma: Warning: cpu argument 8-15,40-47 is out of range; <8-15,40-47> is invalid",
+        patterns=(
+            r"libnuma: (?:Warning: )?(?P<unit>cpu|node) argument (?P<list>\S+) (?:is )?out of range",
+            r"numa_sched_setaffinity\w*\(\) failed: Invalid argument",
+        ),
+        cause="numactl must bind this rank to {unit|cpu} {list|numbers} that the process may not use. SLURM, a container or "
+        "isolcpus gives it fewer cores, or the numbers belong to another kind of machine",
+        probe="where the rank starts: numactl -H; taskset -cp $$; cat /sys/devices/system/node/possible",
+        fix="give the job all cores (sbatch --exclusive; srun --cpu-bind=none --cpus-per-task=N), take the numbers from "
+        "numactl -H on that node, or start without numactl",
+        link="https://man7.org/linux/man-pages/man8/numactl.8.html",
+    ),
 )

@@ -80,6 +80,7 @@ ENTRIES = (
             r"\b(?P<host>[\w.-]+): (?P<reason>its name (?:\S+ )?does not resolve) here",
             r"\b(?P<host>[\w.-]+): (?P<reason>its name does not resolve) on this machine",
             r"(?P<reason>no answer) from (?P<host>\S+) port \d+",
+            r"gethostbyname\(\"(?P<host>[^\"]+)\"\) (?P<reason>failed)",
         ),
         explains=("deepspeed-ssh",),
         cause="ssh cannot connect to {host}: {reason}",
@@ -87,6 +88,19 @@ ENTRIES = (
         fix="for a name that does not resolve: write its address in the host file, or add the name to /etc/hosts on all nodes. "
         "Otherwise start sshd on {host|the host}[ at port {port}], or open that port",
         link="https://man.openbsd.org/ssh",
+    ),
+    Entry(
+        id="ssh-booting",
+        title="System is booting up. Unprivileged users are not permitted to log in yet",
+        patterns=(
+            r"Unprivileged users are not permitted to log in(?: yet)?",
+            r"System is booting up\. See pam_nologin",
+        ),
+        explains=("ssh-lost",),
+        cause="the host starts or stops, and until then only root can log in",
+        probe="on the host, as root: systemctl is-system-running; cat /run/nologin",
+        fix="wait for the host, then launch again. If it stays so, a service hangs at the start: systemctl list-jobs",
+        link="https://man7.org/linux/man-pages/man8/pam_nologin.8.html",
     ),
     Entry(
         id="ssh-max-startups",

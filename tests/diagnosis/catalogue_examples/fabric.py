@@ -390,4 +390,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/deepseek-ai/DeepEP/issues/150",
         ),
     ),
+    "cxi-resources": (
+        (
+            "libfabric:47445:1656625588:cxi:core:cxip_ux_onload_cb():2444<warn> RXC (0xe910:7:0): Flow control triggered due to failure to append LE. Software endpoint mode required.",
+            "https://github.com/E3SM-Project/E3SM/issues/5057",
+        ),
+        (
+            "PE 0: MPICH WARNING: OFI is failing to make progress on posting a receive. MPICH suspects a hang due to completion queue exhaustion. Setting environment variable FI_CXI_DEFAULT_CQ_SIZE to a higher number might circumvent this scenario. OFI retry continuing...",
+            "https://github.com/ofiwg/libfabric/issues/9286",
+        ),
+        (
+            "libfabric:177010:1728372637::cxi:core:cxip_ux_onload_cb():2659<warn> nid001056: RXC (0x3892:79) PtlTE 375:[Fatal] LE resources not recovered during flow control. FI_CXI_RX_MATCH_MODE=[hybrid|software] is required",
+            "libfabric, prov/cxi/src/cxip_msg.c, source",
+        ),
+    ),
 }

@@ -107,6 +107,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "  what():  Resource temporarily unavailable",
             "libstdc++, run",
         ),
+        (
+            "OMP: Error #34: System unable to allocate necessary resources for OMP thread:\nOMP: System error #11: Resource temporarily unavailable",
+            "https://github.com/pgiri/dispy/issues/160",
+        ),
     ),
     "file-missing": (
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),
@@ -182,6 +186,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "PermissionError: [WinError 32] The process cannot access the file because it is being used by another process: 'C:\\\\data\\\\cache.bin'",
             "Python 3.11, documented",
+        ),
+        (
+            "mkdir: cannot create directory '/zzumag03': Permission denied",
+            "https://github.com/VirtualFlow/VFVS/issues/12",
         ),
     ),
     "file-exists-race": (

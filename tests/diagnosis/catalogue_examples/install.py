@@ -877,4 +877,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/nerfstudio-project/gsplat/issues/226",
         ),
     ),
+    "python-home": (
+        (
+            "  PYTHONHOME = '/apps/python/3.7'\nFatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem encoding\nPython runtime state: core initialized\nModuleNotFoundError: No module named 'encodings'",
+            "https://github.com/guigolab/ggsashimi/issues/49",
+        ),
+        (
+            "Fatal Python error: Py_Initialize: unable to load the file system codec",
+            "https://github.com/ContinuumIO/anaconda-issues/issues/1798",
+        ),
+        (
+            "Fatal Python error: initfsencoding: unable to load the file system codec",
+            "https://github.com/inviwo/inviwo/issues/1178",
+        ),
+    ),
 }

@@ -501,4 +501,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Linux, source",
         ),
     ),
+    "numactl-range": (
+        (
+            "libnuma: Warning: cpu argument 8-15,40-47 is out of range\n<8-15,40-47> is invalid",
+            "https://github.com/mlcommons/training_results_v0.7/issues/6",
+        ),
+        (
+            "libnuma: Warning: node argument 8 is out of range",
+            "https://github.com/intel/xFasterTransformer/issues/57",
+        ),
+        (
+            "libnuma: node argument 1 is out of range",
+            "https://github.com/baidu-research/DeepBench/issues/100",
+        ),
+        (
+            "numa_sched_setaffinity_v2_int() failed: Invalid argument",
+            "https://github.com/numactl/numactl/issues/127",
+        ),
+    ),
 }

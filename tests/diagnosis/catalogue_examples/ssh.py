@@ -35,6 +35,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "  node3: no answer from node3 port 22 in 5 s: the host is off, or a firewall drops packets",
             "ddpkit 0.2, run",
         ),
+        (
+            'pdsh@node1: gethostbyname("node2") failed',
+            "pdsh 2.34, src/pdsh/dsh.c, source",
+        ),
     ),
     "ssh-max-startups": (
         ("kex_exchange_identification: Connection closed by remote host", "OpenSSH 9.2, run"),
@@ -242,6 +246,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Cannot bind any address.",
             "OpenSSH 9.2, source",
+        ),
+    ),
+    "ssh-booting": (
+        (
+            "System is booting up. Unprivileged users are not permitted to log in yet. Please come back later. For technical details, see pam_nologin(8).",
+            "https://github.com/osism/testbed/pull/2470",
+        ),
+        (
+            "System is booting up. See pam_nologin(8)",
+            "https://github.com/cockpit-project/cockpit/issues/4943",
         ),
     ),
 }
