@@ -128,6 +128,22 @@ ENTRIES = (
         link="https://github.com/NVIDIA/enroot/issues/232",
     ),
     Entry(
+        id="apptainer-nvccli",
+        title='path to "nvidia-container-cli" not set in singularity.conf; capability change failed',
+        patterns=(
+            r"path to \"(?P<reason>nvidia-container-cli)\" not set in",
+            r"exec: \"(?P<reason>\S*nvidia-container-cli)\": stat \S+: no such file",
+            r"nvidia-container-cli: permission error: (?P<reason>capability change failed)",
+        ),
+        explains=("container-start-failed", "container-program-missing", "container-gpu-refused", "docker-no-gpu"),
+        cause="Apptainer or Singularity had to set up the GPUs by NVIDIA's tool (--nvccli, or its configuration), and that "
+        "tool is missing on this node, or failed ({reason})",
+        probe="on that node: ls -l $(which nvidia-container-cli); grep -i nvidia /etc/*/singularity.conf /etc/*/apptainer.conf",
+        fix="use --nv without --nvccli, and unset APPTAINER_NVCCLI SINGULARITY_NVCCLI. As administrator: use nvidia-container-cli = no, "
+        "or install libnvidia-container-tools and set its path there",
+        link="https://apptainer.org/docs/user/main/gpu.html",
+    ),
+    Entry(
         id="docker-no-gpu",
         title="could not select device driver with capabilities: [[gpu]]",
         patterns=(
@@ -614,11 +630,12 @@ ENTRIES = (
             r"Your job has requested more processes than the ppr",
             r"has requested a conflicting number of processes",
             r"All nodes which are allocated for this job are already filled",
+            r"A sequential map was requested, but not enough node entries",
         ),
         cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
         fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe. With "
-        "-npernode or --map-by ppr:N:node, N times the hosts must be at least -np",
+        "-npernode or --map-by ppr:N:node, N times the hosts must be at least -np. With --map-by seq, the hostfile has one line for each rank",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
     ),
     Entry(
@@ -1159,7 +1176,7 @@ ENTRIES = (
             r"\bmount: (?P<reason>drop permissions failed)",
             r"\[ERROR\]:? Failed to mount: (?P<image>\S+)",
         ),
-        context=r"\b(?:fusermount3?|mount): (?P<reason>(?:mount|drop permissions) failed.*)",
+        context=r"\b(?:fusermount3?|mount): (?P<reason>(?:mount|drop permissions) failed.*?)\.?$",
         explains=("container-start-failed", "glibc-too-old"),
         cause="Apptainer without setuid, and enroot for an image file[ ({image})], mount it by a FUSE program[, {program}], and that failed[: {reason}][: it was not ready after {wait}]. The host or "
         "outer container has no usable /dev/fuse or libfuse, or the image's file system was too slow",

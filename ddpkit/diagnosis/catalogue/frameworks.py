@@ -437,6 +437,21 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/2612",
     ),
     Entry(
+        id="deepspeed-hostname",
+        title="hostname: invalid option -- 'I'; Command '['hostname -I']' returned non-zero exit status",
+        patterns=(
+            r"hostname: (?:invalid|illegal|unrecognized) option -- '?I",
+            r"Command '\[(?:'hostname', '-I'|'hostname -I')\]' (?:returned non-zero|died with)",
+        ),
+        explains=("own-exception", "segfault"),
+        cause="no launcher set RANK and MASTER_ADDR, so DeepSpeed asked MPI, and then ran `hostname -I` for this host's address. This "
+        "`hostname` has no -I (inetutils, macOS), or failed",
+        probe="hostname -I; env | grep -E '^(RANK|WORLD_SIZE|MASTER_)'",
+        fix="start the script with torchrun, deepspeed or ddpkit launch, also with one GPU. Or update DeepSpeed, or export "
+        "MASTER_ADDR, MASTER_PORT, RANK, LOCAL_RANK and WORLD_SIZE",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/826",
+    ),
+    Entry(
         id="launcher-needed",
         title="Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training; should be run via a distributed launcher",
         patterns=(

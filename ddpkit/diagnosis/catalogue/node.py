@@ -489,4 +489,18 @@ ENTRIES = (
         "numactl -H on that node, or start without numactl",
         link="https://man7.org/linux/man-pages/man8/numactl.8.html",
     ),
+    Entry(
+        id="openmp-affinity",
+        title="OMP: Error #13: Assertion failure at kmp_affinity.cpp; OMP: Error #100: Fatal system error detected",
+        patterns=(
+            r"OMP: Error #\d+: Assertion failure at kmp_affinity",
+            r"OMP: Error #\d+: Fatal system error detected",
+        ),
+        explains=("aborted",),
+        cause="the OpenMP library of Intel or LLVM could not bind its threads to cores. A container or the job gives this rank other "
+        "cores than the library expects",
+        probe="where the rank starts: taskset -cp $$; env | grep -E 'KMP_|OMP_'; nproc",
+        fix="export KMP_AFFINITY=disabled for all ranks, and unset OMP_PROC_BIND OMP_PLACES. Or give the container whole cores",
+        link="https://github.com/declare-lab/flan-alpaca/issues/16",
+    ),
 )

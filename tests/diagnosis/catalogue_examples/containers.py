@@ -256,6 +256,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "All nodes which are allocated for this job are already filled.",
             "Open MPI 4.1.8, source",
         ),
+        (
+            "A sequential map was requested, but not enough node entries\nwere given to support the requested number of processes:",
+            "https://github.com/horovod/horovod/issues/1042",
+        ),
     ),
     "mpi-daemon": (
         ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
@@ -877,10 +881,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'FATA[0000] exec: "nvidia-container-cli": executable file not found in $PATH',
             "nerdctl 1.7, documented",
-        ),
-        (
-            'FATAL:   container creation failed: exec: "/usr/bin/nvidia-container-cli": stat /usr/bin/nvidia-container-cli: no such file or directory',
-            "https://github.com/gglyptodon/helixer-docker/issues/5",
         ),
         (
             'docker: Error response from daemon: OCI runtime create failed: unable to retrieve OCI runtime error (exec: "nvidia-container-runtime": executable file not found in $PATH: : unknown.',
@@ -1515,6 +1515,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[INFO] Creating squashfs filesystem...\n\nCould not create destination file: No such file or directory",
             "https://github.com/NVIDIA/enroot/issues/10",
+        ),
+    ),
+    "apptainer-nvccli": (
+        (
+            'FATAL:   container creation failed: path to "nvidia-container-cli" not set in singularity.conf',
+            "https://github.com/ComparativeGenomicsToolkit/cactus/issues/1618",
+        ),
+        (
+            'FATAL:   container creation failed: exec: "/usr/bin/nvidia-container-cli": stat /usr/bin/nvidia-container-cli: no such file or directory',
+            "https://github.com/gglyptodon/helixer-docker/issues/5",
+        ),
+        (
+            "FATAL:   container creation failed: nvidia-container-cli failed with exit status 1: nvidia-container-cli: permission error: capability change failed: operation not permitted",
+            "https://github.com/sylabs/singularity/issues/641",
         ),
     ),
 }

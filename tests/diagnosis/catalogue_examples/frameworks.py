@@ -1052,4 +1052,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/ultralytics/ultralytics/issues/8331",
         ),
     ),
+    "deepspeed-hostname": (
+        (
+            "hostname: invalid option -- 'I'",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6497",
+        ),
+        (
+            "hostname: illegal option -- I",
+            "https://github.com/OptimalScale/LMFlow/issues/64",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['hostname -I']' returned non-zero exit status 64.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/826",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['hostname -I']' died with <Signals.SIGSEGV: 11>.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/2837",
+        ),
+    ),
 }

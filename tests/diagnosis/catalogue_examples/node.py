@@ -519,4 +519,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/numactl/numactl/issues/127",
         ),
     ),
+    "openmp-affinity": (
+        (
+            "OMP: Error #13: Assertion failure at kmp_affinity.cpp(4314).",
+            "https://github.com/lipku/LiveTalking/issues/70",
+        ),
+        (
+            "OMP: Error #100: Fatal system error detected.\nOMP: System error #22: Invalid argument",
+            "https://github.com/declare-lab/flan-alpaca/issues/16",
+        ),
+    ),
 }
