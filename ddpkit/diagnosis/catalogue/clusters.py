@@ -121,6 +121,8 @@ ENTRIES = (
             r"Raylet failed\. Shutting down",
             r"node manager has mistakenly been marked (?:as )?dead",
             r"Worker exit detail: Owner's node has crashed",
+            r"Some Ray subprocesses exited unexpectedly",
+            r"Ray processes died unexpectedly",
         ),
         explains=("ray-actor-died",),
         cause="Ray lost a node[, {host}]. Its raylet was killed (full memory, a preempted machine, a time limit), or did not "

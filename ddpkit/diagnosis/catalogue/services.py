@@ -82,7 +82,8 @@ ENTRIES = (
         patterns=(
             r"requested number of devices unavailable for (?P<resource>\S+)\. Requested: (?P<wanted>\d+), Available: (?P<free>\d+)",
             r"Node didn't have enough resource: (?P<resource>\w[\w.-]*/[\w.-]+), requested: (?P<wanted>\d+), used: \d+, capacity: \d+",
-            r"Pod Allocate failed due to (?P<resource>(?!requested number|no healthy).*), which is unexpected",
+            r"\bAllocate failed due to (?P<resource>(?!requested number|no healthy).*), which is unexpected",
+            r"endpoint not found in cache for a registered resource: (?P<resource>\S+)",
             r"no healthy devices present; cannot allocate unhealthy devices (?P<resource>[\w./-]+)",
         ),
         cause="the scheduler sent the pod to a node that does not have its GPUs any more: {resource}[, {wanted} requested, "

@@ -183,7 +183,7 @@ ENTRIES = (
         id="slurm-spool-script",
         title="/var/spool/slurmd/job123/...: No such file or directory, often inside of a container",
         patterns=(
-            r"^(?!.*socket directory ).*?(?P<path>/\S*spool/slurm\S*?)\W?: (?:\[Errno 2\] )?No such file or directory",
+            r"^(?!.*(?:socket directory |state file )).*?(?P<path>/\S*spool/slurm\S*?)\W?: (?:\[Errno 2\] )?No such file or directory",
             r"No such file or directory: '(?P<path>/\S*spool/slurm[^']*)'",
             r"can't open file '?(?P<path>/\S*spool/slurm[^':]*)'?: \[Errno 2\]",
         ),
@@ -587,6 +587,16 @@ ENTRIES = (
         fix="install SLURM built with libdbus-1-dev and libbpf (for version 2). In a container: IgnoreSystemd=yes in cgroup.conf, with "
         "--privileged. Without control groups: ProctrackType=proctrack/linuxproc, TaskPlugin=task/affinity, CgroupPlugin=disabled",
         link="https://slurm.schedmd.com/cgroup_v2.html",
+    ),
+    Entry(
+        id="slurmctld-state",
+        title="error: Could not open node state file /var/spool/slurm/node_state",
+        kind="hint",
+        patterns=(r"Could not open (?:node|job|trigger|reservation|partition) state file (?P<path>/[^\s:]+)",),
+        cause="slurmctld found no saved state, {path}. At its first start this is normal. Later, it forgets the jobs that run",
+        probe="scontrol show config | grep StateSaveLocation; ls -l {path}",
+        fix="as administrator: put StateSaveLocation on a disk that stays and that SlurmUser owns",
+        link="https://slurm.schedmd.com/slurm.conf.html#OPT_StateSaveLocation",
     ),
     Entry(
         id="slurmd-config",

@@ -108,6 +108,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "The actor died unexpectedly before finishing this task. SYSTEM_ERROR Worker exit detail: Owner's node has crashed.",
             "https://github.com/hiyouga/EasyR1/issues/324",
         ),
+        (
+            "Some Ray subprocesses exited unexpectedly:\n  dashboard [exit code=-11]",
+            "https://github.com/ray-project/ray/issues/45041",
+        ),
+        (
+            "2020-01-23 19:31:13,975 ERROR scripts.py:410 -- Ray processes died unexpectedly:",
+            "https://github.com/ray-project/ray/issues/6902",
+        ),
     ),
     "ray-gpus-missing": (
         (

@@ -254,6 +254,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "  message: Pod Allocate failed due to pod d65f09ad-cca3-4631-a0a3-d5ba850f8a69 container wait-gcs-ready unable to find GPU device allocation by scheduler, which is unexpected",
             "https://github.com/ray-project/kuberay/issues/1414",
         ),
+        (
+            "  Warning  UnexpectedAdmissionError  73s               kubelet        Allocate failed due to rpc error: code = Unavailable desc = transport is closing, which is unexpected",
+            "https://github.com/Project-HAMi/HAMi/issues/39",
+        ),
+        (
+            "container start failed: CreateContainerConfigError: endpoint not found in cache for a registered resource: nvidia.com/gpu",
+            "https://github.com/NVIDIA/k8s-device-plugin/issues/119",
+        ),
     ),
     "k8s-quota": (
         (

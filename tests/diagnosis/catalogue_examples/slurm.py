@@ -954,4 +954,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/facebookincubator/submitit/issues/1595",
         ),
     ),
+    "slurmctld-state": (
+        (
+            "[2018-01-08T07:25:06.072] error: Could not open node state file /var/spool/slurm/node_state: No such file or directory",
+            "https://github.com/elasticluster/elasticluster/pull/504",
+        ),
+    ),
 }
