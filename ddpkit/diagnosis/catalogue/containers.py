@@ -600,6 +600,28 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/wiki/Usage",
     ),
     Entry(
+        id="podman-storage-refused",
+        title="crun: open `/home/me/.local/share/containers/storage/overlay/123/merged`: Permission denied",
+        patterns=(r"crun: (?:open|make) `(?P<path>[^`]+/overlay/[^`]+)`.*: Permission denied",),
+        explains=("container-start-failed",),
+        cause="podman without root could not use its own storage, {path}. A directory above it does not let other user ids pass, or "
+        "it is on NFS, Lustre or another disk that rootless podman cannot use",
+        probe="podman info | grep -A3 -iE 'graphRoot|graphDriver'; namei -l {path}; df -T ~/.local/share/containers",
+        fix="put the storage on a local disk: podman --root /tmp/$USER/storage --runroot /tmp/$USER/run. Or chmod o+x the directories "
+        "that namei shows closed. After a change of /etc/subuid: podman system migrate",
+        link="https://github.com/containers/podman/blob/main/rootless.md",
+    ),
+    Entry(
+        id="podman-kernel-too-old",
+        title="crun: fsopen_mount `tmpfs`: Function not implemented: OCI runtime error",
+        patterns=(r"crun: fsopen_mount `\w+`: Function not implemented",),
+        explains=("container-start-failed", "own-exception"),
+        cause="podman's runtime crun uses a call that this kernel does not have, or that an outer container forbids",
+        probe="uname -r; crun --version; podman info | grep -A3 ociRuntime",
+        fix="use the other runtime: podman --runtime runc run ... (runc must be installed), or an older crun or newer kernel",
+        link="https://github.com/mmartial/ComfyUI-Nvidia-Docker/issues/86",
+    ),
+    Entry(
         id="container-start-failed",
         title="pyxis: couldn't start container; apptainer: container creation failed",
         kind="generic",

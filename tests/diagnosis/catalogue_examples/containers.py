@@ -1531,4 +1531,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/sylabs/singularity/issues/641",
         ),
     ),
+    "podman-kernel-too-old": (
+        (
+            "Error: preparing container 3e41d4b87bd1ad81c324ba154bdbfcca370e0fb84af8c6252aa0ae9a735df588 for attach: crun: fsopen_mount `tmpfs`: Function not implemented: OCI runtime error",
+            "https://github.com/mmartial/ComfyUI-Nvidia-Docker/issues/86",
+        ),
+        (
+            "Error: OCI runtime error: crun: fsopen_mount `tmpfs`: Function not implemented",
+            "https://github.com/mmartial/ComfyUI-Nvidia-Docker/issues/86",
+        ),
+    ),
+    "podman-storage-refused": (
+        (
+            "Error: crun: open `/home/u1/.local/share/containers/storage/overlay/41bfd118199856f58b90b8a47f7e69b3821dd492e1379782cc0218004d1cce23/merged`: Permission denied: OCI permission denied",
+            "https://github.com/podman-container-tools/podman/issues/25080",
+        ),
+        (
+            "Error: crun: make `/home/jonathan/.local/share/containers/storage/overlay/efb7154534ee93a2f2cbe90342b436f3d80ec0fa8d117af67c3aed5b9ac291f3/merged` private: Permission denied: OCI permission denied",
+            "https://github.com/podman-container-tools/podman/issues/23356",
+        ),
+    ),
 }
