@@ -264,12 +264,12 @@ def _show(result: LogAnalysis, run: Run | None, hang: HangDump | None, many: boo
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
     if run is not None and run.state == "stopped" and first is not None and first.kind in ("consequence", "death"):
         # Its ranks report the signal of their launcher, and torchrun a failed rank.
-        _show_hang(hang, run) if hang else _show_nothing(result, many)
+        _show_hang(hang, run) if hang else _show_nothing(result, many, run)
         return
     if first is None and run is not None and hang is not None:
         _show_hang(hang, run)
     elif first is None or (first.kind == "hint" and run is not None and run.state == "done"):
-        _show_nothing(result, many)
+        _show_nothing(result, many, run)
         if first is not None:
             result.hints.insert(0, first)
     else:
@@ -306,11 +306,13 @@ def _show_hang(hang: HangDump, run: Run) -> None:
     look.show(Panel("WARN" if look.rich_out() else "", f"hang: {cause.words}", facts))
 
 
-def _show_nothing(result: LogAnalysis, many: bool) -> None:
+def _show_nothing(result: LogAnalysis, many: bool, run: Run | None) -> None:
     from ddpkit.launchers.shell import count
 
     if result.first_alarm is None or result.first is not None:
-        print(f"no failure in this log ({count(result.lines, 'line')})")
+        known = run is not None or result.healthy or result.first is not None
+        cut = "" if known else ", and no training step: it may be cut"
+        print(f"no failure in this log ({count(result.lines, 'line')}){cut}")
         return
     name, number, text = result.first_alarm
     print(f"not known: {count(result.lines, 'line')} without a known failure or a Python error")

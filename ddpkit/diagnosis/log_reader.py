@@ -93,6 +93,7 @@ _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[
     "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "nccl-error": lambda values, lines, index: last_error(lines, index),
     "gpu-xid": lambda values, lines, index: meaning_of_xid(values.get("xid", "154")),
+    "packages-differ": lambda values, lines, index: tracebacks.packages_above(lines, index),
 }
 
 
@@ -101,6 +102,7 @@ _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
+_TASK_ENDS = re.compile(r"srun: error: (?P<host>\S+): tasks? (?P<tasks>[\d,-]+): Exited with exit code")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # Frames of FSDP, torch.distributed.checkpoint and ZeRO-3 that gather a model, and those that load one.
@@ -303,10 +305,13 @@ class LogReader:
         return bool(host and address) and self._holds(own)
 
     def _by_frames(self, match: Match, trace: Traceback) -> Match:
-        """Return the entry of a full GPU while a state dict was gathered, or of host memory, where frames show that."""
-        if match.entry.id != "cuda-out-of-memory":
+        """Return the entry that the frames show: a state dict was gathered, host memory is full, torchrun ran twice."""
+        if match.entry.id not in ("cuda-out-of-memory", "port-in-use"):
             return match
         frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
+        if match.entry.id == "port-in-use":
+            twice = any("/elastic/rendezvous/" in frame for frame in frames) and self._ends_on_one_host
+            return Match(entry=BY_ID["two-agents"], values=match.values) if twice else match
         if any(map(_PINNING.search, frames)):
             return Match(entry=BY_ID["pinned-memory"], values=match.values)
         gathered = any(map(_GATHERING.search, frames)) and not any(map(_LOADING.search, frames))
@@ -317,6 +322,12 @@ class LogReader:
         frames = (self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index]))
         in_compiler = raised.place != raised.last and any(map(_COMPILER.search, frames))
         return Match(entry=BY_ID["compile-failed"], values={"reason": raised.words}) if in_compiler else None
+
+    @cached_property
+    def _ends_on_one_host(self) -> bool:
+        """Whether srun reports the end of a task other than the first, and all such tasks were on one host."""
+        ends = [end for line in self.lines if (end := _TASK_ENDS.search(line))]
+        return len({end["host"] for end in ends}) == 1 and any(end["tasks"] != "0" for end in ends)
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""

@@ -5,12 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from ddpkit.diagnosis.line_prefixes import speaker_of_line
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
 # torchrun's agents log this at the level INFO.
 _AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
 _LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
 MOST_LISTED = 8  # ranks
+# Each of several processes says this: no launcher told them of the others.
+_ALONE = re.compile(
+    r"(?i)\b(?:rank|process)(?:[ _]?id)?[\"']?[ :=#]*0[ ,]*(?:/|of|out of) *1\b(?![./]\d)"
+    r"|\brank[\"']?[ :=]+0\b[^\n]{0,20}\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b"
+    r"|\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b[^\n]{0,20}\brank[\"']?[ :=]+0\b"
+)
+# Lines of SLURM below the last line of a rank: they end the job, and no rank went on.
+_JOB_ENDS = re.compile(r"^(?:srun|slurmstepd(?:-\S+)?|scancel): |\bCANCELLED AT\b")
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
 
 
@@ -20,6 +31,9 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     The log of a node has only members of that node. If it continues after them, the others joined.
     """
     logs = list(logs)
+    alone = _alone(logs[-1]) if logs else None
+    if alone is not None:
+        return alone
     waiting = _waiting(logs[0]) if len(logs) == 1 else None
     if waiting is not None:
         return waiting
@@ -27,7 +41,7 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     wanted = last = 0
     for lines in logs:
         members = [(index, match) for index, line in enumerate(lines) if (match := _MEMBER.search(line))]
-        if not members or any(line.strip() for line in lines[members[-1][0] + 1 :]):
+        if not members or any(line.strip() and not _JOB_ENDS.search(line) for line in lines[members[-1][0] + 1 :]):
             return None
         last = members[-1][0]
         seen.update(int(match["rank"]) for _, match in members)
@@ -44,6 +58,15 @@ def _listed(ranks: Sequence[int]) -> str:
     """Return `1, 2, 3`, and of many the first ones."""
     more = f", ... and {ranks[-1]}" if len(ranks) > MOST_LISTED else ""
     return ", ".join(map(str, ranks[: MOST_LISTED - 1] if more else ranks)) + more
+
+
+def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the same where several processes each take themselves for the only one."""
+    alone = [(index, line) for index, line in enumerate(lines) if _ALONE.search(line)]
+    labels = {(speaker.rank, speaker.host) for _, line in alone if (speaker := speaker_of_line(line)).known}
+    twins = sum(late[0] == early[0] + 1 for early, late in pairwise(alone))
+    number = len(labels) if len(labels) > 1 else twins + 1
+    return (alone[-1][0], "ranks-alone", {"number": str(number)}) if number > 1 else None
 
 
 def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:

@@ -70,7 +70,7 @@ _NO_ERROR = re.compile(
     r"(?i)\b(?:no|0|zero|without(?: an?| any)?|not an?|never|ignor\w+|harmless|non-fatal) (?:\w+ )?(?:errors?|exceptions?|failures?|fatal)\b"
     r"|\b(?:has|have|had|is|are|was|were|did) not (?:been )?(?:timed out|failed|killed|aborted|evicted)\b"
     r"|\berrors?\b['\"]?[ :=]+(?:rate|0\b|none\b|null\b|\d*\.\d)|\b(?:failed|errors?)[ :=]+0\b|error[_ -]?(?:bars?|rate|handling|correction|log|file)\b"
-    r"|\bfailed samples 0|error_file|can (?:be )?(?:safely )?ignore|this is expected|retry|elastic/errors\.html|last error:? ?(?:0|none)"
+    r"|\bfailed samples 0|error_file|submit your error trace|can (?:be )?(?:safely )?ignore|this is expected|retry|elastic/errors\.html|last error:? ?(?:0|none)"
 )
 _MILD = re.compile(
     r"^(?:\[?[WID](?:\d{3,4} \d\d:|[ ]\S+:\d+\]| \d+ \d+\])|\W*(?:WARNING|WARN|INFO|DEBUG)\b|.{0,80}?\b\w*Warning: |\S+:\d+:\d+ \[\d+\] NCCL INFO)"
@@ -220,7 +220,7 @@ class Course:
         return self._ended >= number or len(self._steps) - bisect_left(self._steps, number) >= 3
 
     def is_healthy(self) -> bool:
-        return self._ended >= len(self.lines) - 30 or len(self._steps) >= 3
+        return self._ended >= max(0, len(self.lines) - 30) or len(self._steps) >= 3
 
 
 _END_WORDS = (

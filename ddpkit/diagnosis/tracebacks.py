@@ -48,6 +48,7 @@ _LOGGED = re.compile(r"\W{0,2}(?:INFO|DEBUG|WARNING)\b|\[?\d{4}-\d\d-\d\d[T ]\d\
 MAX_LINES = 1500  # lines of one rank that a traceback may have
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
 MAX_CUT_LINES = 200  # lines above an exception without a header that are searched for its frames
+PACKAGE_LINES = 80  # lines above an error that are searched for the packages of its frames
 MAX_MESSAGE_LINES = 12  # lines of an exception's message that are looked at
 
 
@@ -245,7 +246,7 @@ def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]
     own = [frame for frame in frames if not _LIBRARY.search(frame[0])]
     packaged = [frame for frame in frames if _PACKAGE.search(frame[0])]  # above those of Python's own library
     return RaisedException(
-        kind=error["kind"],
+        kind=error["kind"] + (f"({error['inner']})" if error["inner"] else ""),
         text=error["text"] or "",
         number=index,
         place=own[-1] if own else None,
@@ -287,7 +288,7 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
             blanks += 1
             if blanks > 2:
                 break
-        elif trace.raised[-1].kind.endswith("RayTaskError") and _error(text, adjacent=False):
+        elif "RayTaskError" in trace.raised[-1].kind and _error(text, adjacent=False):
             return "nested", at
         elif (
             HEADER in text or message_lines >= MAX_MESSAGE_LINES or _error(text, adjacent=False) or _LOGGED.match(text)
@@ -376,3 +377,16 @@ def read_syntax_error(lines: Sequence[str], index: int) -> Traceback | None:
             trace.own.update(range(above, index))
             return trace
     return None
+
+
+def packages_above(lines: Sequence[str], index: int) -> dict[str, str]:
+    """Return the two packages of the frames above an error, the caller first; empty where they are of one package."""
+    packages: list[str] = []
+    for line in reversed(lines[max(0, index - PACKAGE_LINES) : index]):
+        package = _PACKAGE.search(line)
+        name = (package["package"] or package["name"]) if package else ""
+        if name not in ("", "torch", "ray", *packages):
+            packages.insert(0, name)
+        if HEADER in line or len(packages) > 1:
+            break
+    return {"packages": " ".join(packages), "either": "|".join(packages)} if len(packages) > 1 else {}

@@ -512,8 +512,9 @@ def test_standard_input_and_what_is_not_known() -> None:
 
 def test_a_log_without_a_failure(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """A run that went well was called `not known`, and its lines were counted one too many."""
-    assert piped("hello\nworld\n").stdout == "no failure in this log (2 lines)\n"
-    assert piped("hello\nworld").stdout == "no failure in this log (2 lines)\n"
+    assert piped("hello\nworld\n").stdout == "no failure in this log (2 lines), and no training step: it may be cut\n"
+    assert piped("hello\nworld").stdout == "no failure in this log (2 lines), and no training step: it may be cut\n"
+    assert piped("step 1\nstep 2\nstep 3\n").stdout == "no failure in this log (3 lines)\n"
     assert json.loads(piped("hello\n", "--json").stdout)["lines"] == 1
     (tmp_path / "ok.py").write_text("print('all good')\n")
     assert ddpkit("launch", "-n", "2", "--", "ok.py").returncode == 0
@@ -571,6 +572,7 @@ def test_a_run_is_named_by_its_id(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert "rank 0 on " in done.stdout.splitlines()[0]
 
 
+CANCELLED = "slurmstepd: error: *** JOB 123 ON n01 CANCELLED AT 2024-01-01T00:00:00 ***\n"
 MEMBERS = "".join(f"initializing ddp: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/8\n" for rank in range(4))
 
 
@@ -592,6 +594,53 @@ def test_members_that_never_came_are_named() -> None:
     # The log of one node, which goes on below its members.
     assert of(MEMBERS + "distributed_backend=nccl\n").first is None
     assert of(MEMBERS.replace("/8", "/4")).first is None
+    # The job was cancelled while the first rank waited.
+    first = MEMBERS.partition("\n")[0].replace("/8", "/96") + "\n"
+    ended = of(first + "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n" + CANCELLED)
+    assert ended.first is not None
+    assert ended.first.cause.startswith(
+        "1 of 96 ranks joined. The others, 1, 2, 3, 4, 5, 6, 7, ... and 95, did not start"
+    )
+    assert ended.consequences[0].id == "slurm-cancelled"
+    trained = of(first + "epoch 1\n" + CANCELLED).first
+    assert trained is not None
+    assert trained.id == "slurm-cancelled"
+
+
+def test_processes_that_each_are_the_only_one_are_shown() -> None:
+    for text in (
+        "Hello world from master running process 0 of 1\nHello world from node001 running process 0 of 1\n",
+        "[1,0]<stdout>:rank: 0, world_size: 1\nloading\n[1,1]<stdout>:rank: 0, world_size: 1\n",
+    ):
+        result = of(text)
+        assert result.first is not None
+        assert result.first.kind == "hint"
+        assert result.first.cause.startswith("2 processes each take themselves for rank 0 of 1")
+    assert of("rank 0 of 1\nstep 1\nrank 0 of 1\n").first is None
+    assert of("rank 0 of 16\nrank 1 of 16\n").first is None
+
+
+TWO_LAUNCHERS = """\
+Traceback (most recent call last):
+  File "/opt/torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py", line 54, in next_rendezvous
+    self._store = TCPStore(  # type: ignore[call-arg]
+RuntimeError: The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).
+"""
+
+
+def test_torchrun_in_each_task_of_a_node_is_named() -> None:
+    """srun's report of a task other than the first, on one host, shows that torchrun ran in each."""
+    for end, known in (
+        ("srun: error: n01: task 1: Exited with exit code 1\n", "two-agents"),
+        ("srun: error: n01: task 0: Exited with exit code 1\n", "port-in-use"),
+        (
+            "srun: error: n01: task 1: Exited with exit code 1\nsrun: error: n02: task 2: Exited with exit code 1\n",
+            "port-in-use",
+        ),
+    ):
+        result = of(TWO_LAUNCHERS + end)
+        assert result.first is not None
+        assert result.first.id == known
 
 
 FULL = """\

@@ -598,4 +598,34 @@ ENTRIES = (
         "NEURON_RT_VISIBLE_CORES of another job. In a container: --device=/dev/neuron0 and so on",
         link="https://github.com/aws-neuron/aws-neuron-sdk/issues/851",
     ),
+    Entry(
+        id="neuron-runtime",
+        doubtful=True,
+        title="Neuron runtime cannot be initialized; NRT:nrt_init Unable to determine Neuron Driver version",
+        patterns=(
+            r"Neuron runtime cannot be initialized",
+            r"\bNRT:nrt_init\s+(?P<reason>Unable to .+|Failed to .+)",
+        ),
+        explains=("own-exception",),
+        cause="the runtime of AWS Neuron got no NeuronCores[: {reason}]. Another process holds them, the container has no "
+        "/dev/neuron0, or the driver is not installed",
+        probe="neuron-ls; ls /dev/neuron*; lsmod | grep neuron",
+        fix="end old processes (neuron-ls lists them), and let each rank use its own cores: torchrun sets them, or NEURON_RT_VISIBLE_CORES. "
+        "In a container: --device=/dev/neuron0, and so on. Otherwise install aws-neuronx-dkms on the host",
+        link="https://github.com/aws-neuron/aws-neuron-samples/issues/44",
+    ),
+    Entry(
+        id="rocblas-kernels-missing",
+        title="rocBLAS error: Cannot read .../rocblas/library/TensileLibrary.dat: No such file or directory for GPU arch : gfx1103",
+        patterns=(
+            r"rocBLAS error: Cannot read (?P<path>.*?TensileLibrary\.dat)(?:: (?:Illegal seek|No such file or directory))?(?: for GPU arch : (?P<number>\w+))?",
+        ),
+        explains=("aborted", "own-exception"),
+        cause="rocBLAS has no kernels for this GPU[ ({number})] in {path}. This ROCm does not support the GPU, or torch and the "
+        "installed ROCm are of different versions",
+        probe="rocminfo | grep gfx; ls the directory of that file: the names end in the GPUs that it supports",
+        fix="a torch for the installed ROCm, or a newer ROCm that has this GPU. For a GPU of the same family: export "
+        "HSA_OVERRIDE_GFX_VERSION=10.3.0 (or 11.0.0), which AMD does not support",
+        link="https://github.com/ROCm/rocBLAS/issues/1299",
+    ),
 )

@@ -26,7 +26,6 @@ ENTRIES = (
             r"OutOfMemoryError: Allocation on device",
             r"CUDNN_STATUS_ALLOC_FAILED",
             r"No executable batch size found, reached zero",
-            r"CUDA Error: out of memory at ",
             r"handle_\d INTERNAL ASSERT FAILED at \S*driver_api\.cpp",
         ),
         cause="the GPU's memory is full. The model, batch or sequence is too large, or another process uses a part of "
@@ -148,7 +147,6 @@ ENTRIES = (
             r"Value '(?P<capability>sm_\w+)' is not defined for option 'gpu-name'",
             r"PTX \.version \S+ does not support \.target (?P<capability>sm_\w+)",
             r"nvrtc: error: invalid value for --gpu-architecture",
-            r"rocBLAS error: Cannot read \S*TensileLibrary\S* .*?(?:for GPU arch : (?P<capability>gfx\w+)|$)",
         ),
         explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "compile-failed"),
         cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "
@@ -174,6 +172,7 @@ ENTRIES = (
             r"Attempting to deserialize object on a CUDA device but torch\.cuda\.is_available\(\) is False",
             r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
             r"No supported gpu backend found",
+            r"NVML Shared Library Not Found",
             r"No HIP GPUs are available",
             r"no ROCm-capable device is detected",
             r"(?:CUDA|Cuda|cuda) is missing",
@@ -311,6 +310,7 @@ ENTRIES = (
             r"Could not load library libcudnn\w*\.so",
             r"cuDNN version incompatibility",
             r"\[cudnn_frontend\] Error: ",
+            r"in function .*: cuDNN Error: (?P<status>.+?)\.* For more information, enable cuDNN error logging",
         ),
         cause="cuDNN failed. The GPU's memory is nearly full, an earlier GPU error occurred, or a libcudnn other than "
         "torch's is loaded. Or this cuDNN does not support the GPU: it is too old or too new for it",
@@ -326,6 +326,7 @@ ENTRIES = (
             r"cusolver error: (?P<status>CUSOLVER_STATUS_\w+)",
             r"\bCUBLAS_STATUS_(?P<status>NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED|ARCH_MISMATCH|MAPPING_ERROR)\b when calling",
             r"\bcublasLt ran into an error",
+            r"\bcublas runtime error : (?P<status>.+?) at ",
             r"in function \w*cublas\w*: (?:cuBLAS|CUBLAS) Error: (?P<status>[\w ]+)",
             r"Unable to find suitable cuBLAS GEMM algorithm",
         ),
@@ -591,13 +592,14 @@ ENTRIES = (
         patterns=(
             r"\bfp8e4nv (?:data type is )?not supported\b",
             r"\brequired for FP8 execution\b",
+            r"FP8 block scaled GEMM requires (?:Hopper|compute capability)",
             r"torch\._scaled_mm is only supported on CUDA devices with compute capability",
         ),
         cause="fp8 is requested, and this GPU or this cuBLAS does not have it. fp8 needs compute capability 8.9 or more: "
         "an Ada or a Hopper GPU",
         probe="nvidia-smi --query-gpu=name,compute_cap --format=csv; python -c 'import torch; print(torch.version.cuda)'",
         fix="use bf16 in place of fp8 on this GPU (Megatron: without --fp8-format; accelerate: mixed_precision bf16; "
-        "weights in bf16). On Ada, use CUDA 12.1 or newer",
+        "weights in bf16). On Ada, use CUDA 12.1 or newer. For block scaling (DeepSeek's recipe): a torch for CUDA 12.9 or newer",
         link="https://github.com/triton-lang/triton/issues/4319",
     ),
     Entry(

@@ -27,13 +27,15 @@ ENTRIES = (
             r"Expected to have finished reduction in the prior iteration",
             r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
             r"It looks like your LightningModule has parameters that were not used in producing the loss",
+            r"your module has parameters that(?: were not used in producing loss)?",
+            r"rank \d+ - Invalid to reduce Param \d+ with None gradient",
         ),
         context=r"Parameter(?:s| indices| names) which did not receive grad for rank (?P<rank>\d+): ?(?P<reason>[\w.]+(?:,? [\w.]+)?)",
-        cause="some parameters of the model[ (such as {reason})] did not contribute to the loss on a rank. DDP waits for their "
-        "gradients",
+        cause="some parameters of the model[ (such as {reason})] did not contribute to the loss on a rank. DDP (or ZeRO stage 2) "
+        "waits for their gradients",
         probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL, which reports the parameters",
         fix="freeze unused layers (requires_grad_(False)), or use DistributedDataParallel(..., "
-        "find_unused_parameters=True)",
+        "find_unused_parameters=True). DeepSpeed: zero_optimization.ignore_unused_parameters true",
         link="https://github.com/pytorch/pytorch/issues/57473",
     ),
     Entry(
@@ -67,7 +69,7 @@ ENTRIES = (
         title="DDP expects same model across all ranks",
         patterns=(
             r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>[1-9]\d*)",
-            r"params\[\d+\] in this process with sizes .* appears not to match (?:sizes|strides) of the same param in process",
+            r"(?:params|replicas\[\d+\])\[\d+\] in this process with sizes .* appears not to match (?:sizes|strides) of the same param in process",
             r"rebuilt parameter indices size is not same as original model parameters size",
             r"bucket_count == per_bucket_sizes\.size\(\) INTERNAL ASSERT FAILED",
         ),
@@ -164,7 +166,6 @@ ENTRIES = (
             r"world_size \((?P<world>\d+)\) is not equal to (?P<layout>tensor_model_parallel_size .*\S)",
             r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
             r"[Ww]orld[_ ]size \(?(?P<world>\d+)\)? must be divisible by",
-            r"Invalid rank \d+, rank should be in the interval \[0, -?\d+\]",
             r"\(global_num_gpus / pp_size\) / mp_size (?P<layout>\[.*\]) must be a whole number",
             r"in Lightning, but the product \((?P<layout>\d+ \* \d+)\) does not match the world size \((?P<world>\d+)\)",
             r"Error: (?P<layout>\w+ \(\d+\)) must divide distributed world size \((?P<world>\d+)\)",
@@ -280,6 +281,7 @@ ENTRIES = (
             r"variables needed for gradient computation has been modified by an inplace operation",
             r"leaf Variable that requires grad is being used in an in-place operation",
             r"is a view and is being modified inplace",
+            r"is a view and its base or another view of its base has been modified inplace",
         ),
         cause="a tensor was modified in place, and backward needs it as it was. Under DDP, a second forward pass also "
         "broadcasts buffers (BatchNorm) again",
@@ -313,7 +315,7 @@ ENTRIES = (
         title="device_ids and output_device arguments only work with single-device/multiple-device GPU modules, but got module parameters {device(type='cpu')}",
         patterns=(
             r"DistributedDataParallel's input module must be on the same type of devices.*locate in (?P<devices>\{.*\})",
-            r"\boutput_device arguments only work with single-device/multiple-device GPU modules.*module parameters (?P<devices>\{.*\}|on device \S+)",
+            r"\boutput_device arguments only work with single-device(?:/multiple-device)? (?:GPU|CUDA) modules.*module parameters (?P<devices>\{.*\}|on device \S+)",
             r"SyncBatchNorm expected input tensor to be on GPU",
         ),
         cause="the model is not on the rank's own GPU when DDP or FSDP wraps it[: its parameters are {devices}]",
@@ -349,6 +351,18 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
     ),
     Entry(
+        id="model-not-wrapped",
+        title="AttributeError: 'FastSpeech2' object has no attribute 'module'",
+        patterns=(r"'(?P<model>\w+)' object has no attribute 'module'(?!\w)",),
+        explains=("packages-differ",),
+        cause="the script uses model.module, which only a wrapped model has, and this {model} is not wrapped. The script was started "
+        "with one process or GPU, without its launcher, or it unwraps the model twice",
+        probe="print(type(model)); echo $WORLD_SIZE $LOCAL_RANK; the command line of the start",
+        fix="start it as its authors do (torchrun --nproc-per-node N). For one GPU, `getattr(model, 'module', model)` in place of "
+        "model.module works with both",
+        link="https://github.com/bowenc0221/panoptic-deeplab/issues/7",
+    ),
+    Entry(
         id="sharded-parameter-used",
         title="'weight' must be 2-D; The tensor has a non-zero number of elements, but its data is not allocated yet",
         patterns=(
@@ -363,6 +377,8 @@ ENTRIES = (
             r"Cannot writeback when the (?:parameter|gradient) shape changes",
             r"RuntimeError: weight should have at least three dimensions",
             r"RuntimeError: mat2 must be a matrix, got 1-D tensor",
+            r"The size of tensor a \(0\) must match the size of tensor b \(\d{3,}\)",
+            r"assert param\.ds_status == ZeroParamStatus\.AVAILABLE, param\.ds_summary\(\)\s*AssertionError",
         ),
         cause="a parameter is used while it is empty: FSDP or ZeRO-3 has split it over the ranks. Its module is called "
         "outside of the wrapped model's forward, its weight is read directly, or two modules share it",
@@ -371,6 +387,22 @@ ENTRIES = (
         "FSDP.summon_full_params(model), or deepspeed.zero.GatheredParameters(params). Put modules with shared weights into "
         "one FSDP unit",
         link="https://docs.pytorch.org/docs/stable/fsdp.html",
+    ),
+    Entry(
+        id="fsdp-view-modified",
+        doubtful=True,
+        title="Output 0 of ViewBackward0 is a view and its base or another view of its base has been modified inplace",
+        patterns=(
+            r"Output \d+ of ViewBackward0 is a view and its base or another view of its base has been modified inplace",
+        ),
+        needs=r"(?i)fully_sharded_data_parallel|\bfsdp",
+        explains=("inplace-modified",),
+        cause="the parameters of FSDP 1 are views of one flat tensor, which FSDP writes anew for each forward. A module used one that "
+        "belongs to the unit of another module: a shared embedding, or a unit that was cut between the two",
+        probe="print(model) shows the units as FullyShardedDataParallel; the last frame of the script names the module",
+        fix="auto_wrap_policy=transformer_auto_wrap_policy with the class of the blocks (accelerate: TRANSFORMER_BASED_WRAP), so that "
+        "modules with shared parameters stay in the outermost unit",
+        link="https://github.com/pytorch/pytorch/issues/79605",
     ),
     Entry(
         id="checkpoint-recompute-differs",
@@ -474,6 +506,7 @@ ENTRIES = (
         title="Expected all tensors to be on the same device",
         patterns=(
             r"Expected all tensors to be on the same device",
+            r"RuntimeError: all tensors must be on devices\[0\]",
             r"Input type \(torch\.cuda\.\w+\) and (?:weight|bias) type \(torch\.[A-Z]\w+\) should be the same",
             r"Input type \((?:torch\.)?[A-Z]\w+\) and (?:weight|bias) type \(torch\.cuda\.\w+\) should be the same",
             r"indices should be either on .* or on the same device as the indexed tensor",
@@ -498,6 +531,31 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html",
     ),
     Entry(
+        id="data-parallel-cpu",
+        title="AssertionError: Gather function not implemented for CPU tensors",
+        patterns=(r"Gather function not implemented for CPU tensors",),
+        cause="DataParallel collects what forward() returns, and a tensor of it is on the CPU. forward() makes it without device=, or calls "
+        "cpu()",
+        probe="print the device of each value that forward() returns; grep -n 'torch.tensor(\\|torch.zeros(\\|\\.cpu()' in the model",
+        fix="give new tensors the device of an input (device=x.device), and call cpu() outside of forward(). Or torchrun with "
+        "DistributedDataParallel, which collects nothing",
+        link="https://github.com/amdegroot/ssd.pytorch/issues/570",
+    ),
+    Entry(
+        id="data-parallel-gather",
+        title="Input tensor at index 3 has invalid shape [14, 14], but expected [14, 17]; Gather got an input of invalid size",
+        patterns=(
+            r"Input tensor at index (?P<index>\d+) has invalid shape (?P<shape>\[[\d, ]*\]), but expected (?P<expected>\[[\d, ]*\])",
+            r"(?i)\bgather got an input of invalid size: got (?P<shape>.+?), but expected (?P<expected>\[[\d, ]*\]|[\dx]+)",
+        ),
+        cause="DataParallel collects the outputs of its GPUs, and they differ in more than the first dimension: {shape} and {expected}. "
+        "The last batch was too small to be split evenly, each GPU padded its part alone, or the batch is not the first dimension",
+        probe="print the shapes that forward() returns, on each GPU; the length of the last batch",
+        fix="torchrun with DistributedDataParallel in place of DataParallel. Otherwise drop_last=True in the DataLoader, pad to the "
+        "length of the whole batch (pad_packed_sequence: total_length=), and return only a loss (use_cache=False)",
+        link="https://docs.pytorch.org/docs/stable/notes/faq.html#pack-rnn-unpack-with-data-parallelism",
+    ),
+    Entry(
         id="shapes-differ",
         title="mat1 and mat2 shapes cannot be multiplied; size of tensor a must match",
         patterns=(
@@ -511,7 +569,6 @@ ENTRIES = (
             r"shape '\[.*\]' is invalid for input of size",
             r"shape mismatch: value tensor of shape",
             r"weight of size .* to have \d+ channels, but got \d+ channels instead",
-            r"Gather got an input of invalid size",
             r"invalid gradient at index \d+ - got \[",
             r"running_mean should contain \d+ elements not \d+",
             r"The shape of the mask \[.*\] at index \d+ does not match the shape of the indexed tensor",
@@ -758,10 +815,11 @@ ENTRIES = (
             r"storage has wrong size: expected -?\d+ got \d+",
             r"Error while deserializing header: (?P<error>\w+)",
             r"UnpicklingError: (?:pickle data was truncated|invalid load key)",
+            r"mmap can only be used with files saved with `torch\.save\((?P<path>/\S+?)?,? ?_use_new_zipfile_serialization",
             r"Unable to load weights from (?:pytorch )?checkpoint file for '[^']+' at '(?P<path>[^']+)'",
         ),
         cause="the checkpoint file[ {path}] is incomplete. A run ended while it wrote the file, the disk was full, several "
-        "ranks wrote it, or it is a git-lfs pointer",
+        "ranks wrote it, another rank is still writing it, or it is a git-lfs pointer",
         probe="ls -l FILE; head -c 200 FILE",
         fix="use the checkpoint before it. Write to a temporary name on rank 0 only, then rename the file. For a "
         "pointer: git lfs pull",
@@ -1253,6 +1311,8 @@ ENTRIES = (
         patterns=(
             r"Input tensor data type is not supported for NCCL process group: (?P<reason>\w+)",
             r"(?:RuntimeError|ValueError): (?:Backend|ProcessGroup) ?(?P<backend>\w*) does not support (?P<reason>\w+)",
+            r"Unconvertible NCCL type (?P<reason>\w+)",
+            r"RuntimeError: Invalid scalar type$",
             r"all_reduce does not support (?P<reason>\S+) on complex tensors",
             r"(?P<backend>ProcessGroupGloo)::\w+: unsupported device type (?P<reason>\w+)",
             r"\bmonitored_barrier is only implemented for (?P<reason>GLOO) backend",
@@ -1260,7 +1320,7 @@ ENTRIES = (
         ),
         cause="the backend of this group[, {backend},] does not offer this collective for this type of tensor[ ({reason})]",
         probe="print(tensor.dtype, tensor.device, dist.get_backend(group)) before the call in the traceback",
-        fix="convert the tensor first: bool to uint8, int16 and uint16 to int32, complex with torch.view_as_real. Otherwise use "
+        fix="convert the tensor first: bool to uint8, int16 and uint16 to int32, bfloat16 on gloo or an old torch to float32, complex with torch.view_as_real. Otherwise use "
         "a group of another backend: dist.new_group(backend='gloo') for CPU tensors, nccl for GPUs",
         link="https://docs.pytorch.org/docs/stable/distributed.html#backends",
     ),
@@ -1561,5 +1621,27 @@ ENTRIES = (
         fix="start it with torchrun, also for one GPU: torchrun --nproc-per-node=1 train.py. Otherwise use BatchNorm: norm_cfg type "
         "'BN' (OpenMMLab), MODEL.*.NORM BN (detectron2), or mmcv.cnn.utils.revert_sync_batchnorm",
         link="https://github.com/facebookresearch/detectron2/issues/3972",
+    ),
+    Entry(
+        id="sampler-ranks",
+        title="ValueError: Invalid rank 8, rank should be in the interval [0, 7]",
+        patterns=(r"Invalid rank (?P<rank>\d+), rank should be in the interval \[0, (?P<last>-?\d+)\]",),
+        cause="a DistributedSampler was made for the ranks 0 to {last}, and this process is rank {rank}. Its num_replicas is the number of "
+        "GPUs of one node, of another group, or was read before the process group existed",
+        probe="echo $WORLD_SIZE; grep -rnE 'DistributedSampler|num_replicas|num_nodes' of the script",
+        fix="leave out num_replicas and rank: the sampler then asks torch.distributed, after init_process_group. Lightning: "
+        "Trainer(num_nodes=NODES), or use_distributed_sampler=False with a sampler of your own",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/17436",
+    ),
+    Entry(
+        id="tensor-without-storage",
+        title="RuntimeError: Attempted to access the data pointer on an invalid python storage",
+        patterns=(r"Attempted to access the data pointer on an invalid python storage",),
+        cause="the program asks a tensor for its memory while it saves the model, and the tensor has none of its own. It is a DTensor (FSDP2, "
+        "tensor parallel), an FP8 or quantised one, or on a TPU",
+        probe="print({type(x) for x in model.state_dict().values()})",
+        fix="gather the weights first: get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)), or "
+        "x.full_tensor(). Save shards with torch.distributed.checkpoint. Otherwise newer transformers, accelerate and safetensors",
+        link="https://github.com/huggingface/transformers/issues/27578",
     ),
 )

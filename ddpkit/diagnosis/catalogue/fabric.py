@@ -487,4 +487,16 @@ ENTRIES = (
         "(nvshmem-info -a), and open the ports between the nodes",
         link="https://github.com/deepseek-ai/DeepEP/issues/150",
     ),
+    Entry(
+        id="cxi-map",
+        doubtful=True,
+        title="cxil_map: write error",
+        patterns=(r"\bcxil_map: write error\b",),
+        cause="libfabric could not register memory with the card of HPE Slingshot. With GPU memory, gdrcopy has such a fault; otherwise "
+        "the node has no resources left for it",
+        probe="grep -n 'cxil_map' of all ranks: one node, or all; fi_info -p cxi",
+        fix="export FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD=0, which leaves gdrcopy out and makes small messages slower. If one node alone "
+        "has it, exclude the node (srun --exclude=NODE) and report it",
+        link="https://github.com/eth-cscs/cscs-docs/pull/161",
+    ),
 )

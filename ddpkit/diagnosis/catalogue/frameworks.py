@@ -75,6 +75,12 @@ ENTRIES = (
             r"'ds_numel': .*\} already in registry",
             r"disagreement between rank\d+ and rank\d+: rank0",
             r"AssertionError: \{'id': .*'status': 'AVAILABLE'.*'active_sub_modules': \{\d",
+            r"AssertionError: \{'id': .*'status': 'INFLIGHT'",
+            r"(?:param )?\{'id': .*'status': .*\} (?:still in flight|Cannot partition a param in flight)",
+            r"expect(?:ed)? param.* \{'id': .*'status': .*\} to (?:not )?be available",
+            r"attempted to add non-inflight parameter to registry",
+            r"expect param\.ds_status == ZeroParamStatus\.NOT_AVAILABLE",
+            r"Detected a disagreement on list contents between rank\d+ and rank\d+",
         ),
         cause="ZeRO-3 fetches parameters in the order of the first step, and this step used other ones or another order. Usual: "
         "batches with and without images, experts, layers that are skipped, or code that calls a part of the model",
@@ -169,10 +175,11 @@ ENTRIES = (
             r"(?P<path>\S*\.tensor\.swp): buffer nbytes != file bytes (?P<wanted>\d+) != (?P<used>\d+)",
             r"Assertion `static_cast<long long int>\(buffer\.nbytes\(\)\) == num_file_bytes' failed",
             r"Assertion `n_completes >= min_completes' failed",
+            r"deepspeed_aio: +(?P<call>open|fstat)\b.* failed on (?P<path>\S+) error = (?P<code>\d+)",
         ),
         explains=("aborted", "terminated"),
         cause="a swap file of ZeRO's offload to NVMe could not be written or read[: {path} has {used} bytes in place of "
-        "{wanted}]. The disk is full or slow, the path is no local file system, or sizes are not aligned",
+        "{wanted}][: {call} of {path}, errno {code}]. The disk is full or slow, the path is no local file system, or sizes are not aligned",
         probe="df -h and mount of nvme_path; cat /proc/sys/fs/aio-max-nr /proc/sys/fs/aio-nr",
         fix="set nvme_path to an empty directory on a local disk with room for parameters and optimizer states. Delete old "
         "files zero_stage_3 there. Raise fs.aio-max-nr, and use a newer DeepSpeed",
@@ -271,6 +278,32 @@ ENTRIES = (
         fix="start as many ranks, with the ZeRO stage of that run. Save to a shared file system. For the weights alone: "
         "load_checkpoint(..., load_optimizer_states=False, load_module_only=True)",
         link="https://github.com/HuangLK/transpeeder/issues/28",
+    ),
+    Entry(
+        id="sglang-load-unfinished",
+        kind="generic",
+        title="TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading",
+        patterns=(
+            r"rank (?P<rank>\d+) could finish the model loading, but there are other ranks that didn't finish loading",
+        ),
+        explains=("aborted", "terminated", "own-exception"),
+        cause="SGLang's rank {rank} has loaded its part of the model and waited for the others. One of them failed, or reads the files "
+        "more slowly than this one",
+        probe="grep -n 'Scheduler hit an exception\\|OutOfMemory\\|Killed' in the logs of all nodes; iostat -x 5 while it loads",
+        fix="read the first failure of the ranks without this message. Without such a failure, the disk is slow: copy the model to "
+        "a local disk or /dev/shm of each node",
+        link="https://github.com/sgl-project/sglang/issues/5457",
+    ),
+    Entry(
+        id="converted-model-elsewhere",
+        title="Pretrained run config not found at .../iter_0000000/run_config.yaml on rank=8",
+        patterns=(r"Pretrained run config not found at (?P<path>\S+) on rank=(?P<rank>\d+)",),
+        cause="rank 0 of NeMo RL converts the model for Megatron once, and rank {rank} does not see the result ({path}). The directory is "
+        "on a disk of rank 0's node, or in its container",
+        probe="on each node: ls {path}; echo $NRL_MEGATRON_CHECKPOINT_DIR $HF_HOME",
+        fix="export NRL_MEGATRON_CHECKPOINT_DIR (or HF_HOME) with a directory on a shared file system, in the containers of all nodes, "
+        "before Ray starts",
+        link="https://github.com/NVIDIA-NeMo/RL/issues/1770",
     ),
     Entry(
         id="model-offloaded",
@@ -531,11 +564,14 @@ ENTRIES = (
     Entry(
         id="vllm-server-missing",
         title="The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds",
-        patterns=(r"The vLLM server can't be reached at (?P<url>\S+) after",),
+        patterns=(
+            r"The vLLM server can't be reached at (?P<url>\S+) after",
+            r"Servers? not reachable after [\d.]+s?: \[?'?(?P<url>http[^'\],\s]+)",
+        ),
         cause="the trainer reaches no vLLM server at {url}: it is not started, still loads its model, or is on another host",
         probe="curl -sS {url}/health",
-        fix="start `trl vllm-serve --model NAME` first, on GPUs that the training does not use, and pass vllm_server_host of that "
-        "host. Or use vllm_mode='colocate'",
+        fix="start `trl vllm-serve --model NAME` (ms-swift: `swift rollout`) first, on GPUs that the training does not use, and "
+        "pass vllm_server_host of that host. Or use vllm_mode='colocate'",
         link="https://huggingface.co/docs/trl/vllm_integration",
     ),
     Entry(
@@ -910,13 +946,14 @@ ENTRIES = (
         title="Expandable segments are not compatible with memory pool; CUDA Error: invalid argument at cumem_allocator.cpp",
         patterns=(
             r"Expandable segments are not compatible with memory pool",
-            r"CUDA Error: (?P<reason>(?!out of memory).+) at \S*cumem_allocator\.cpp:\d+",
+            r"CUDA Error: (?P<reason>.+) at \S*cumem_allocator\.cpp:\d+",
         ),
         explains=("vllm-engine-failed",),
         cause="vLLM's sleep mode maps GPU memory itself, and could not[: {reason}]. It does not work with expandable_segments in "
-        "PYTORCH_CUDA_ALLOC_CONF, nor on a GPU that is full",
+        "PYTORCH_CUDA_ALLOC_CONF, nor on a GPU that is full: the trainer keeps its part of the memory while vLLM wakes up",
         probe="echo $PYTORCH_CUDA_ALLOC_CONF; nvidia-smi",
-        fix="remove expandable_segments from PYTORCH_CUDA_ALLOC_CONF. Otherwise a lower gpu_memory_utilization, a newer vLLM, or no "
+        fix="remove expandable_segments from PYTORCH_CUDA_ALLOC_CONF. On a full GPU: a lower gpu_memory_utilization, a larger tensor "
+        "parallel size, and offload of the trainer's parameters and optimizer. Otherwise a newer vLLM, or no "
         "sleep mode (TRL: vllm_enable_sleep_mode=False; verl: rollout.free_cache_engine=False)",
         link="https://github.com/pytorch/pytorch/issues/147851",
     ),
@@ -1067,8 +1104,11 @@ ENTRIES = (
     Entry(
         id="parallel-groups-twice",
         title="AssertionError: tensor model parallel group is already initialized",
-        patterns=(r"AssertionError: (?P<name>[\w +-]*parallel) group is already initialized",),
-        cause="the groups of parallel ranks ({name}) were made twice in one process. Usual: a second model or engine in it, a cell "
+        patterns=(
+            r"AssertionError: (?P<name>[\w +-]*parallel) group is already initialized",
+            r"AssertionError: (?P<name>args|timers|tokenizer|num microbatches calculator) is already initialized",
+        ),
+        cause="the groups of parallel ranks, or Megatron's global objects, were made twice in one process ({name}). Usual: a second model or engine in it, a cell "
         "of a notebook that ran twice, or a second initialize_model_parallel",
         probe="grep -rnE 'initialize_model_parallel|deepspeed.initialize|zero.Init|LLM\\(' of the script",
         fix="make one model or engine in a process, and restart the kernel of a notebook. Call initialize_model_parallel "
@@ -1127,6 +1167,7 @@ ENTRIES = (
         patterns=(
             r"(?i)(?<![\w.])loss['\"]?(?:[:=]|\s)\s*'?nan\b",
             r"'loss': '?0(?:\.0)?'?, 'grad_norm': '?nan\b",
+            r"\bloss scale: 1\.0 \| grad norm: -?(?:nan|inf)\b",
         ),
         cause="the loss of the training is NaN, and the run continues: the model learns nothing from there on. The learning rate is too "
         "large, fp16 overflows, or a sample is invalid (an empty box, a label out of range)",
@@ -1152,7 +1193,10 @@ ENTRIES = (
     Entry(
         id="loss-names-differ",
         title="AssertionError: loss log variables are different across GPUs!",
-        patterns=(r"loss log variables are different across GPUs",),
+        patterns=(
+            r"loss log variables are different across GPUs",
+            r"All dicts must have the same number of keys",
+        ),
         context=r"(?:^|\s)rank (?P<rank>\d+) len\(log_vars\): \d+ keys: (?P<name>\S+)",
         cause="the ranks return different losses for one step. A head leaves out a loss if its batch has no objects or no valid samples",
         probe="the lines `rank N len(log_vars)` below: which key is missing on which rank",

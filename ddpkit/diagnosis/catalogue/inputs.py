@@ -547,4 +547,41 @@ ENTRIES = (
         "start again. Keep cache_limit well above the size of some shards for each rank",
         link="https://github.com/mosaicml/streaming/issues/400",
     ),
+    Entry(
+        id="tokenizer-file-broken",
+        title="RuntimeError: Internal: could not parse ModelProto from .../tokenizer.model",
+        patterns=(
+            r"Internal: could not parse ModelProto from (?P<path>\S+)",
+            r"Internal: .*\[model_proto->ParseFromArray\(",
+        ),
+        cause="sentencepiece cannot read {path|the tokenizer.model}: it is a git-lfs pointer or cut off, as git-lfs was not installed at the "
+        "clone, or it has another format. That of Llama 3 is no sentencepiece file",
+        probe="ls -l {path|tokenizer.model}; head -c 100 {path|tokenizer.model}",
+        fix="if it is small and begins with `version https://git-lfs`: git lfs install && git lfs pull, or huggingface-cli download "
+        "NAME. For Llama 3 and other models with tokenizer.json: AutoTokenizer in place of LlamaTokenizer, and a newer transformers",
+        link="https://github.com/google/sentencepiece/issues/1054",
+    ),
+    Entry(
+        id="json-not-serializable",
+        title="TypeError: Object of type Tensor is not JSON serializable",
+        patterns=(r"TypeError: Object of type '?(?P<type>\w+)'? is not JSON serializable",),
+        cause="a value of the type {type} was to be written as JSON, in metrics, the Trainer's state or a configuration. "
+        "transformers 4.38 kept gradient norms of DeepSpeed as tensors",
+        probe="pip list | grep -iE 'transformers|accelerate|deepspeed'; the frames above: save_to_json, to_json_string or a tracker",
+        fix="pip install -U transformers accelerate, for a Tensor in save_to_json. Values of your own: float(x), x.item(), x.tolist() or "
+        "str(x), in compute_metrics, log() and the configuration. The checkpoint that was being saved is not complete",
+        link="https://github.com/huggingface/transformers/issues/30038",
+    ),
+    Entry(
+        id="dataset-without-numbers",
+        title="KeyError: 2817, in torch/utils/data/_utils/fetch.py",
+        patterns=(r"KeyError: (?P<key>\d+)$",),
+        needs=r"torch[/\\]utils[/\\]data[/\\]_utils[/\\]fetch\.py",
+        cause="a DataLoader asked the data set for item {key}, and it has no such key. It is a dict or a DatasetDict, or pandas, whose "
+        "rows kept the labels they had before a split or a filter",
+        probe="print(type(dataset), len(dataset)); the last frame of the traceback",
+        fix="pass one split (dataset['train']). For pandas: df.reset_index(drop=True), .iloc[i] in __getitem__, or "
+        "Dataset.from_pandas(df, preserve_index=False)",
+        link="https://github.com/huggingface/transformers/issues/9636",
+    ),
 )

@@ -33,26 +33,29 @@ ENTRIES = (
         id="packages-differ",
         title="TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
         patterns=(
-            r"TypeError: (?P<call>(?:(?:SFT|DPO|ORPO|KTO|CPO|PPO|GRPO|Reward|Seq2Seq)?Trainer|(?:Seq2Seq)?TrainingArguments|(?:SFT|DPO|PPO|GRPO|Reward)Config|Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
+            r"TypeError: (?P<call>(?:(?:SFT|DPO|ORPO|KTO|CPO|PPO|GRPO|Reward|Seq2Seq)?Trainer|(?:Seq2Seq)?TrainingArguments|(?:SFT|DPO|PPO|GRPO|Reward)Config|Accelerator|AcceleratorState|EngineArgs|AsyncEngineArgs|ServerArgs|SamplingParams|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
             r"DeepSpeedPlugin|DeepSpeedEngine|GradScaler|Adafactor|PeftConfig|LoraConfig)\.__init__\(\)) got an unexpected "
             r"keyword argument '(?P<argument>\w+)'",
-            r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite|forward_prefetch|use_orig_params|limit_all_gathers|use_flash_attention_2|attn_implementation|load_in_[48]bit)'",
+            r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite|forward_prefetch|use_orig_params|limit_all_gathers|padding_mask|cache_position|position_embeddings|past_key_values?|second_per_grid_ts|(?:num_)?logits_to_keep|use_flash_attention_2|attn_implementation|load_in_[48]bit)'",
             r"AttributeError: (?:type object )?'(?P<call>LLMEngine|AsyncLLMEngine|ActorHandle|Trainer|Accelerator|TrainingArguments|DynamicCache|GenerationConfig|PretrainedConfig)'(?: object)? has no attribute '(?P<argument>\w+)'",
             r"TypeError: (?:class `)?(?P<call>\w+)`?(?: in \S+)?: __init__\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>HfTrainerDeepSpeedConfig|HfDeepSpeedConfig)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: property '(?P<argument>\w+)' of '(?P<call>\w*Tokenizer\w*)' object has no setter",
             r"TypeError: (?P<call>\w+\._pad\(\)) got an unexpected keyword argument '(?P<argument>padding_side)'",
-            r"TypeError: (?P<call>\w+For(?:CausalLM|ConditionalGeneration|MaskedLM|\w+Classification)\.__init__\(\)) got an unexpected keyword argument '(?P<argument>\w+)'",
+            r"TypeError: (?P<call>\w+For(?:CausalLM|ConditionalGeneration|MaskedLM|\w+Classification)\.(?:__init__|forward)\(\)) got an unexpected keyword argument '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>\w*(?:GRPO|PPO|DPO|KTO|SFT|RLOO|Reward|Seq2Seq)\w*Trainer)' object has no attribute '(?P<argument>\w+)'",
+            r"AttributeError: '(?P<call>\w*(?:GRPO|PPO|DPO|KTO|SFT|RLOO|Reward)Config)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>\w*(?:vLLM|SGLang|Rollout)\w*)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>AdamW?\w*|SGD|Adafactor)' object has no attribute '(?P<argument>train|eval|optim_bits)'",
             r"AttributeError: '(?P<call>(?:MM|Lightning)DistributedDataParallel)' object has no attribute '(?P<argument>_\w+)'",
+            r"AttributeError: '?(?P<call>\w*(?:Tokenizer\w*|TokenizersBackend))'?(?: object)? has no attribute '?(?P<argument>\w+)",
+            r"AttributeError: '(?P<call>(?:Llama|Qwen|Mistral|Mixtral|Gemma|Phi|GPT|OPT|Bloom|Falcon|Baichuan|ChatGLM|InternLM|InternVL|Deepseek|DeepSeek|T5|Bert|Roberta|XLM|MPT|MiniCPM|Llava|Whisper|CLIP|Siglip|Mllama|Glm|Ovis|Janus|Idefics)\w*)' object has no attribute '(?P<argument>\w+)'",
         ),
         cause="two packages do not fit, or the script and a package. {call} is used with {argument}, which its installed "
         "version does not have",
-        probe="pip list | grep -iE 'torch|transformers|accelerate|deepspeed|peft|trl'; pip check",
+        probe="pip list | grep -iE 'torch|transformers|accelerate|deepspeed|peft|trl[|{either}]'; pip check",
         fix="update the calling package, or install the other one in the version from its requirements: pip install -U "
-        "transformers accelerate. A method of your own that a library calls needs the argument, or **kwargs. "
+        "{packages|transformers accelerate}. A method of your own that a library calls needs the argument, or **kwargs. "
         "A model with code of its own: its newest files, or the transformers_version in its config.json. A class in a "
         "configuration of mmengine: remove that key",
         link="https://github.com/huggingface/transformers/issues/34699",

@@ -520,4 +520,16 @@ ENTRIES = (
         "GPUs each), and wait for other steps to end",
         link="https://docs.olcf.ornl.gov/systems/summit_user_guide.html",
     ),
+    Entry(
+        id="ranks-alone",
+        kind="hint",
+        title="rank 0 of 1, printed by each process",
+        cause="{number|several} processes each take themselves for rank 0 of 1, so each is a run of its own. The script does not read the "
+        "launcher's variables (mpirun and srun set neither RANK nor WORLD_SIZE), or its MPI is not that of the launcher",
+        probe="mpirun -n 2 env | grep -E '^(OMPI_COMM_WORLD|PMI|SLURM_(PROCID|NTASKS)|RANK|WORLD_SIZE)'; python -c 'from mpi4py import "
+        "MPI; print(MPI.Get_library_version())'",
+        fix="read OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Intel MPI, MPICH: PMI_RANK, PMI_SIZE; srun: SLURM_PROCID, "
+        "SLURM_NTASKS), as ddpkit.distributed.torch.init() does. Or start with torchrun or ddpkit launch. For mpi4py: the mpirun of its own MPI",
+        link="https://github.com/mpi4py/mpi4py/issues/428",
+    ),
 )

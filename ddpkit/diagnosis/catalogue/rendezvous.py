@@ -287,10 +287,7 @@ ENTRIES = (
     Entry(
         id="no-libuv-in-torch",
         title="use_libuv was requested but PyTorch was built without libuv support",
-        patterns=(
-            r"\buse_libuv was requested but PyTorch was built without libuv support",
-            r"\buse_libuv was requested but PyTorch was build without libuv support",
-        ),
+        patterns=(r"\buse_libuv was requested but PyTorch was buil[dt] without libuv support",),
         explains=("no-node-is-host", "master-unreachable"),
         cause="the store of the ranks uses libuv by default, and this torch was built without it. Builds for Windows are",
         probe="python -c 'import torch; print(torch.__version__)'",
@@ -370,12 +367,12 @@ ENTRIES = (
     ),
     Entry(
         id="two-agents",
+        # Of a port in use, the frames of its traceback and srun's tasks decide, too: see ddpkit.diagnosis.log_reader.
         title="failed to listen on any local network address, then RendezvousClosedError",
         needs=r"\bRendezvousClosedError\b",
         patterns=(r"server socket has failed to listen on any local network address",),
         explains=("rendezvous-closed", "port-in-use"),
-        cause="two torchrun agents ran on one node: the second found the port in use. The rendezvous was full, or closed, "
-        "when it joined",
+        cause="two torchrun agents ran on one node: the second found the port in use, or a rendezvous that was full or closed",
         probe="ps -ww -C torchrun,python -o pid,ppid,args on each node",
         fix="start one torchrun per node: srun --ntasks-per-node=1 torchrun --nproc-per-node=GPUS. End agents of earlier "
         "runs",
@@ -486,7 +483,7 @@ ENTRIES = (
             r"maximum number of (?:rendezvous )?nodes \((?P<option>max_nodes)\) must be greater than or equal",
             r"(?P<option>min_nodes) must be > 0 and <= max_nodes",
             r"port is missing in endpoint: (?P<value>\S+)\. Try to specify --master-port",
-            r"Port is absent in endpoint: (?P<value>\S+)\. Try launching with --master-port",
+            r"Port is absent in endpoint: (?P<value>\S+)\. Try launching with --master[-_]port",
             r"\bport must have value from 0 to 65535 but was (?P<value>\d+)",
         ),
         cause="torchrun does not accept the value of an option[: {option}][: {value}]. Often a variable of the job script is "

@@ -192,4 +192,30 @@ ENTRIES = (
         fix="call barrier() without device_ids where the backend is {backend}: under Windows, on CPUs, or with a CPU build of torch",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.barrier",
     ),
+    Entry(
+        id="library-assertion",
+        kind="generic",
+        title="python3: .../permute.cu:412: void permute_launcher(PermuteArgs): Assertion `args.output_tokens_ptr != nullptr' failed.",
+        patterns=(r"\bpython[\d.]*: (?P<path>\S+?):\d+: .*Assertion [`'](?P<condition>.+)' failed",),
+        explains=("aborted", "terminated"),
+        cause="compiled code ({path}) found that a condition does not hold, and ended the process: {condition}",
+        probe="the name of the library in the path: pip list | grep -i NAME; the last lines of the other ranks",
+        fix="search the issues of that library for the condition. Use the version that the framework requires, or switch off the option "
+        "that needs the library",
+        link="https://man7.org/linux/man-pages/man3/assert.3.html",
+    ),
+    Entry(
+        id="signal-in-thread",
+        title="ValueError: signal only works in main thread of the main interpreter",
+        patterns=(
+            r"signal only works in main thread",
+            r"Can't set signal handler for SIG\w+ while SIG\w+ is being deferred within a DeferSigint context",
+        ),
+        cause="a library sets a signal handler, which only a process's main thread may do. Ray Train, Ray Tune, Ray Serve, a sweep of "
+        "wandb and some notebooks run the training function in another thread",
+        probe="the last frames before signal.signal() name the library: Lightning (under SLURM), composer, Megatron or SGLang",
+        fix="a newer version of that library, or its option for this. Lightning in a SLURM job, under Ray or wandb: "
+        "Trainer(plugins=[LightningEnvironment()]). For a sweep: `wandb agent` in the shell, with a script of its own",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/3651",
+    ),
 )

@@ -162,9 +162,9 @@ ENTRIES = (
         id="download-refused",
         doubtful=True,
         title="urllib.error.HTTPError: HTTP Error 403: Forbidden",
-        patterns=(r"\bHTTPError: HTTP Error (?P<code>40[1347])\b",),
+        patterns=(r"\bHTTPError: HTTP Error (?P<code>40[1347]|429|50[0234])\b",),
         cause="a server refused a download (HTTP {code}): the file has moved, needs a login, or the server blocks this "
-        "network or program",
+        "network or program. From 429 on, the server is down or has too many requests, for example one from each rank",
         probe="on that host: curl -sSIL URL, with the URL of the traceback",
         fix="download the data once, to a directory that all ranks read, or use another mirror. Let one rank of a node "
         "download, and the others wait",
@@ -174,7 +174,10 @@ ENTRIES = (
         id="download-unreachable",
         doubtful=True,
         title='Downloading: "https://download.pytorch.org/..."; URLError: urlopen error [Errno -2] Name or service not known',
-        patterns=(r"urlopen error (?:\[Errno (?:-2|-3|101|110|111|113)\]|timed out)",),
+        patterns=(
+            r"urlopen error (?:\[Errno (?:-2|-3|101|110|111|113)\]|timed out)",
+            r"RuntimeError: Error downloading (?P<file>\S+)$",
+        ),
         context=r"Downloading:? \"?https?://(?P<host>[\w.-]+)",
         cause="this host cannot reach {host|the server} for a download. Compute nodes often have no internet access",
         probe="on that node: curl -sSI https://{host|NAME}; env | grep -i proxy",
@@ -504,5 +507,19 @@ ENTRIES = (
         fix="read the exception before it, or repeat with HYDRA_FULL_ERROR=1. Correct _target_ and the keys beside it, and start in "
         "the project's root, or export PYTHONPATH=$PWD",
         link="https://hydra.cc/docs/advanced/instantiate_objects/overview/",
+    ),
+    Entry(
+        id="proxy-scheme",
+        title="ValueError: Unknown scheme for proxy URL; Missing dependencies for SOCKS support",
+        patterns=(
+            r"Unknown scheme for proxy URL (?:URL\()?'?(?P<url>[^')\s]*)",
+            r"Using SOCKS proxy, but the 'socksio' package is not installed",
+            r"Missing dependencies for SOCKS support",
+        ),
+        cause="a variable of the environment (ALL_PROXY, HTTPS_PROXY) names a SOCKS proxy[, {url}], and the HTTP library cannot use it",
+        probe="env | grep -i proxy",
+        fix="unset ALL_PROXY all_proxy, where HTTPS_PROXY names an http:// proxy. Otherwise write socks5:// in place of socks://, and: pip "
+        "install 'httpx[socks]' 'requests[socks]'",
+        link="https://www.python-httpx.org/advanced/proxies/",
     ),
 )

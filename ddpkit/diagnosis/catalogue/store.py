@@ -15,7 +15,6 @@ ENTRIES = (
             r"TCPStore.*(?:Broken pipe|Connection reset)",
             r"\bRuntimeError: Broken pipe$",
             r"DistNetworkError: failed to recv, got 0 bytes",
-            r"Stop_waiting response is expected",
         ),
         cause="the process that held the store has ended: rank 0, its launcher, or the torchrun that hosts the rendezvous",
         probe="the last lines of rank 0",
@@ -160,10 +159,13 @@ ENTRIES = (
         id="store-connect-reset",
         title="torch.distributed.DistNetworkError: Connection reset by peer, as init_process_group creates its TCPStore",
         kind="generic",
-        needs=r"\bTCPStore\(",
-        patterns=(r"(?:DistNetworkError|RuntimeError): Connection reset by peer$",),
+        needs=r"\bTCPStore\(|Stop_waiting response|, in init_process_group\b",
+        patterns=(
+            r"(?:DistNetworkError|RuntimeError): Connection reset by peer$",
+            r"Stop_waiting response is expected",
+        ),
         explains=("peer-died",),
-        cause="the store of rank 0 accepted this rank's connection and closed it, before training began. Rank 0 has ended, "
+        cause="the store of rank 0 accepted this rank's connection and closed it or answered wrongly, before training began. Rank 0 has ended, "
         "another program has that port, or the ranks run different versions of torch. With a thousand ranks and more, "
         "too many connect at once",
         probe="on rank 0's host: ss -ltnp 'sport = :29500'; sysctl net.core.somaxconn; on each node: python -c 'import torch; "

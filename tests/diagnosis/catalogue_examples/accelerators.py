@@ -624,18 +624,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "tpu-pod-incomplete": (
         (
+            "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: Failed to get global TPU topology.",
+            "https://github.com/google/gemma_pytorch/issues/25",
+        ),
+        (
             "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: Invalid --2a886c8_slice_builder_worker_addresses specified. Expected 4 worker addresses, got 1.",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/20244",
         ),
+    ),
+    "neuron-runtime": (
         (
-            "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: Failed to get global TPU topology.",
-            "https://github.com/google/gemma_pytorch/issues/25",
+            "RuntimeError: Neuron runtime cannot be initialized; cannot determine the number of available NeuronCores",
+            "https://github.com/aws-neuron/aws-neuron-samples/issues/44",
+        ),
+        (
+            "2022-Mar-29 07:07:29.0082    11:11    ERROR   NRT:nrt_init                                Unable to determine Neuron Driver version. Please check aws-neuron-dkms package is installed.",
+            "https://github.com/aws-solutions-library-samples/guidance-for-machine-learning-inference-on-aws/issues/2",
         ),
     ),
     "neuron-device-busy": (
         (
             "2024-May-21 16:08:34.244955 58100:58100 ERROR  TDRV:tdrv_init_mla_phase1                    Could not open the nd3",
             "https://github.com/aws-neuron/aws-neuron-sdk/issues/851",
+        ),
+    ),
+    "rocblas-kernels-missing": (
+        (
+            "rocBLAS error: Cannot read /opt/rocm-5.4.0/lib/rocblas/library/TensileLibrary.dat: Illegal seek",
+            "https://github.com/ROCm/rocBLAS/issues/1339",
+        ),
+        (
+            "rocBLAS error: Cannot read C:\\Program Files\\AMD\\ROCm\\6.1\\bin\\/rocblas/library/TensileLibrary.dat: No such file or directory for GPU arch : gfx1103",
+            "https://github.com/brknsoul/ROCmLibs/issues/4",
         ),
     ),
 }

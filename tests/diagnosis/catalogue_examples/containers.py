@@ -486,6 +486,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[2025-10-31 05:07:11,062][__main__][ERROR] - Error executing job with overrides: ['machine=hpc_train', 'dataset.num_workers=12']",
             "https://github.com/facebookresearch/map-anything/issues/89",
         ),
+        (
+            "Error: failed to run torchrun --nproc_per_node=4 --nnodes=1 --node_rank=0 --rdzv_backend=c10d --rdzv_endpoint=127.0.0.1:29500 --rdzv_id=colossalai-default-job train.py --config config.py -s on 127.0.0.1",
+            "https://github.com/hpcaitech/ColossalAI/issues/2441",
+        ),
+        (
+            "RuntimeError: Step 1 exited with non-zero status 249",
+            "https://github.com/deepspeedai/DeepSpeedExamples/issues/614",
+        ),
     ),
     "ray-old-handle": (
         (

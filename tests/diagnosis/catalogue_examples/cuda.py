@@ -59,10 +59,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "accelerate 1.15, source",
         ),
         (
-            "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
-            "EasyR1, documented",
-        ),
-        (
             'RuntimeError: handle_0 INTERNAL ASSERT FAILED at "../c10/cuda/driver_api.cpp":15, please report a bug to PyTorch.',
             "https://github.com/pytorch/pytorch/issues/115618",
         ),
@@ -141,10 +137,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
             "https://github.com/StelaBou/HyperReenact/issues/7",
-        ),
-        (
-            "rocBLAS error: Cannot read /media/HDD/venv-linux/lib/python3.12/site-packages/torch/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU arch : gfx900",
-            "https://github.com/pytorch/pytorch/issues/179865",
         ),
     ),
     "no-cuda-gpus": (
@@ -242,6 +234,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "  what():  HIP error: hipErrorNoDevice",
             "https://github.com/harryjo97/GDSS/issues/6",
+        ),
+        (
+            "pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found",
+            "https://github.com/securefederatedai/openfederatedlearning/issues/299",
         ),
     ),
     "cuda-compat-refused": (
@@ -352,6 +348,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph.",
             "torch, unverified",
         ),
+        (
+            "RuntimeError: /workspace/ft-llm/TransformerEngine/transformer_engine/common/fused_attn/fused_attn_fp8.cu:2066 in function operator(): cuDNN Error: Tensor 'sdpa_fp8::Amax_O' strides not set.. For more information, enable cuDNN error logging by setting CUDNN_LOGERR_DBG=1 and CUDNN_LOGDEST_DBG=stderr in the environment",
+            "https://github.com/mlcommons/training_results_v4.0/issues/6",
+        ),
     ),
     "cublas-error": (
         (
@@ -385,6 +385,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: /TransformerEngine/transformer_engine/common/gemm/cublaslt_gemm.cu:340 in function cublas_gemm: Assertion failed: status != CUBLAS_STATUS_NOT_SUPPORTED. Unable to find suitable cuBLAS GEMM algorithm",
             "Transformer Engine, unverified",
+        ),
+        (
+            "RuntimeError: cublas runtime error : the GPU program failed to execute at /pytorch/aten/src/THC/THCBlas.cu:258",
+            "https://github.com/daqingliu/NMTree/issues/6",
         ),
     ),
     "cuda-after-fork": (
@@ -650,6 +654,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: torch._scaled_mm is only supported on CUDA devices with compute capability >= 9.0 or 8.9, or ROCm MI300+",
             "torch 2.14.1, source",
+        ),
+        (
+            "AssertionError: FP8 block scaled GEMM requires Hopper and CUDA >= 12.9.",
+            "https://github.com/NVIDIA-NeMo/RL/pull/971",
         ),
     ),
     "attention-kernel": (

@@ -41,6 +41,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Parameters which did not receive grad for rank 0: model.encoder.layers.22.final_layer_norm.bias, model.encoder.layers.22.final_layer_norm.weight, model.encoder",
             "https://github.com/speechbrain/speechbrain/issues/2340",
         ),
+        (
+            "AssertionError: This assert indicates that your module has parameters that were not used in producing loss.",
+            "deepspeed 0.10.3, source",
+        ),
+        (
+            "AssertionError: rank 3 - Invalid to reduce Param 12 with None gradient",
+            "deepspeed 0.10.3, source",
+        ),
     ),
     "ddp-marked-twice": (
         (
@@ -72,6 +80,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'RuntimeError: bucket_count == per_bucket_sizes.size() INTERNAL ASSERT FAILED at "../torch/csrc/distributed/c10d/reducer.cpp":963, please report a bug to PyTorch',
             "https://github.com/pytorch/pytorch/issues/76043",
+        ),
+        (
+            "RuntimeError: replicas[0][0] in this process with sizes [200, 128] appears not to match sizes of the same param in process 0.",
+            "https://github.com/OpenDriveLab/UniAD/issues/189",
         ),
     ),
     "collectives-mismatch": (
@@ -202,10 +214,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         (
-            "ValueError: Invalid rank 3, rank should be in the interval [0, 1]",
-            "torch 2.13, source",
-        ),
-        (
             "AssertionError: NeoXArgs.calculate_derived() (global_num_gpus / pp_size) / mp_size [(4 / 4) / 2] must be a whole number",
             "https://github.com/EleutherAI/gpt-neox/issues/757",
         ),
@@ -232,10 +240,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "9306dc444753:248281:248306 [1] misc/argcheck.cc:39 NCCL WARN Recv : invalid root 0 (root should be in the 0..0 range)",
             "https://github.com/NVIDIA/nccl/issues/963",
-        ),
-        (
-            "ValueError: Invalid rank 0, rank should be in the interval [0, -1]",
-            "https://github.com/pytorch/pytorch/issues/196090",
         ),
     ),
     "mesh-dimension-unknown": (
@@ -310,6 +314,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'Traceback (most recent call last):\n  File "/opt/conda/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3421, in broadcast_object_list\n    object_tensor = torch.empty(\nRuntimeError: Trying to create tensor with negative dimension -7668064398132592638: [-7668064398132592638]',
             "https://github.com/Lightning-AI/pytorch-lightning/issues/20597",
         ),
+        (
+            "  File \"/opt/conda/lib/python3.10/site-packages/torch/distributed/distributed_c10d.py\", line 1970, in _tensor_to_object\nreturn _unpickler(io.BytesIO(buf)).load()\n_pickle.UnpicklingError: invalid load key, '\\x00'.",
+            "https://github.com/pytorch/pytorch/issues/109675",
+        ),
     ),
     "fsdp-mixed-dtypes": (
         (
@@ -365,6 +373,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Output 0 of BackwardHookFunction is a view and is being modified inplace. This view was created inside a custom Function (or because an input was returned as-is)",
             "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: Output 0 of ViewBackward0 is a view and its base or another view of its base has been modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+            "https://github.com/duxiaodan/intrinsic-lora/issues/1",
         ),
     ),
     "backward-twice": (
@@ -449,6 +461,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: all tensors must be on devices[0]",
+            "https://github.com/pytorch/pytorch/issues/5899",
+        ),
     ),
     "shapes-differ": (
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
@@ -485,10 +501,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Given groups=1, weight of size [64, 3, 7, 7], expected input[8, 1, 224, 224] to have 3 channels, but got 1 channels instead",
             "torch 2.13, run",
-        ),
-        (
-            "RuntimeError: Gather got an input of invalid size: got [1, 230], but expected [1, 231]",
-            "https://github.com/pytorch/pytorch/issues/44141",
         ),
         (
             "RuntimeError: Function MulBackward0 returned an invalid gradient at index 0 - got [8, 5] but expected shape compatible with [8, 4]",
@@ -722,6 +734,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OSError: Unable to load weights from pytorch checkpoint file for '/models/q/pytorch_model.bin' at '/models/q/pytorch_model.bin'. If you tried to load a PyTorch model from a TF 2.0 checkpoint, please set from_tf=True.",
             "transformers 4.46, unverified",
         ),
+        (
+            "RuntimeError: mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True), please torch.save your checkpoint with this option in order to use mmap.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: mmap can only be used with files saved with `torch.save(/data/pytorch_model.bin, _use_new_zipfile_serialization=True), please torch.save your checkpoint with this option in order to use mmap.",
+            "torch 2.13, source",
+        ),
     ),
     "checkpoint-world-size": (
         (
@@ -897,6 +917,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: mat2 must be a matrix, got 1-D tensor",
             "https://github.com/pytorch/tutorials/issues/2610",
+        ),
+        (
+            "RuntimeError: The size of tensor a (0) must match the size of tensor b (4096) at non-singleton dimension 1",
+            "https://github.com/hiyouga/LlamaFactory/issues/2081",
+        ),
+        (
+            "assert param.ds_status == ZeroParamStatus.AVAILABLE, param.ds_summary()AssertionError",
+            "https://github.com/QwenLM/Qwen-VL/issues/103",
         ),
     ),
     "checkpoint-recompute-differs": (
@@ -1498,6 +1526,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Cannot use ReduceOp.PREMUL_SUM with Gloo",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: Unconvertible NCCL type BFloat16",
+            "https://github.com/NVIDIA/nccl/issues/677",
+        ),
+        (
+            "RuntimeError: Invalid scalar type",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/5485",
+        ),
     ),
     "collective-arguments": (
         (
@@ -1713,6 +1749,66 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: SyncBatchNorm is only supported within torch.nn.parallel.DistributedDataParallel",
             "https://github.com/CoinCheung/BiSeNet/issues/70",
+        ),
+    ),
+    "sampler-ranks": (
+        (
+            "ValueError: Invalid rank 0, rank should be in the interval [0, -1]",
+            "https://github.com/pytorch/pytorch/issues/196090",
+        ),
+        (
+            "ValueError: Invalid rank 8, rank should be in the interval [0, 7]",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/17436",
+        ),
+        (
+            "ValueError: Invalid rank 3, rank should be in the interval [0, 1]",
+            "torch 2.13, source",
+        ),
+    ),
+    "tensor-without-storage": (
+        (
+            "RuntimeError: Attempted to access the data pointer on an invalid python storage.",
+            "https://github.com/huggingface/transformers/issues/27578",
+        ),
+    ),
+    "fsdp-view-modified": (
+        (
+            "FSDP ViewBackward0 RuntimeError\nRuntimeError: Output 0 of ViewBackward0 is a view and its base or another view of its base has been modified inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+            "https://github.com/huggingface/accelerate/issues/1700",
+        ),
+    ),
+    "data-parallel-gather": (
+        (
+            "RuntimeError: Gather got an input of invalid size: got [1, 230], but expected [1, 231]",
+            "https://github.com/pytorch/pytorch/issues/44141",
+        ),
+        (
+            "RuntimeError: Input tensor at index 3 has invalid shape [14, 14], but expected [14, 17]",
+            "https://github.com/voidism/DiffCSE/issues/6",
+        ),
+        (
+            "ValueError: gather got an input of invalid size: got 10x110x29, but expected 10x226x29",
+            "https://github.com/SeanNaren/deepspeech.pytorch/issues/325",
+        ),
+    ),
+    "data-parallel-cpu": (
+        (
+            "AssertionError: Gather function not implemented for CPU tensors",
+            "https://github.com/amdegroot/ssd.pytorch/issues/570",
+        ),
+    ),
+    "model-not-wrapped": (
+        (
+            "AttributeError: 'PanopticDeepLab' object has no attribute 'module'",
+            "https://github.com/bowenc0221/panoptic-deeplab/issues/7",
+        ),
+        (
+            "torch.nn.modules.module.ModuleAttributeError: 'FastSpeech2' object has no attribute 'module'",
+            "https://github.com/ming024/FastSpeech2/issues/124",
+        ),
+        (
+            "AttributeError: 'SiT' object has no attribute 'module'. Did you mean: 'modules'?",
+            "https://github.com/vvvvvjdy/SRA/issues/1",
         ),
     ),
 }

@@ -404,4 +404,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "libfabric, prov/cxi/src/cxip_msg.c, source",
         ),
     ),
+    "cxi-map": (
+        (
+            "cxil_map: write error",
+            "https://github.com/eth-cscs/cscs-docs/pull/161",
+        ),
+    ),
 }

@@ -73,6 +73,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: {'id': 0, 'status': 'AVAILABLE', 'numel': 25755648, 'ds_numel': 25755648, 'shape': (50304, 512), 'ds_shape': (50304, 512), 'requires_grad': True, 'grad_shape': None, 'persist': False, 'active_sub_modules': {182}, 'ds_tensor.shape': torch.Size([3219456])}",
             "https://github.com/huggingface/trl/pull/1617",
         ),
+        (
+            "AssertionError: {'id': 786, 'status': 'INFLIGHT', 'numel': 38603520, 'ds_numel': 38603520, 'shape': (50265, 768), 'ds_shape': (50265, 768), 'requires_grad': False, 'grad_shape': None, 'persist': False, 'active_sub_modules': {3}}",
+            "https://github.com/deepspeedai/DeepSpeed/issues/3068",
+        ),
+        (
+            "RuntimeError: param {'id': 5, 'status': 'INFLIGHT', 'numel': 0, 'ds_numel': 4096} still in flight",
+            "deepspeed 0.10.3, source",
+        ),
+        (
+            "RuntimeError: expected param {'id': 5, 'status': 'INFLIGHT', 'numel': 0, 'ds_numel': 4096} to be available",
+            "deepspeed 0.10.3, source",
+        ),
+        (
+            "RuntimeError: attempted to add non-inflight parameter to registry {'id': 5, 'status': 'AVAILABLE', 'numel': 4096}",
+            "deepspeed 0.10.3, source",
+        ),
+        (
+            "RuntimeError: expect param.ds_status == ZeroParamStatus.NOT_AVAILABLE, got{'id': 5, 'status': 'AVAILABLE', 'numel': 4096}",
+            "deepspeed 0.10.3, source",
+        ),
+        (
+            "RuntimeError: Detected a disagreement on list contents between rank0 and rank3: ",
+            "deepspeed 0.19.8, source",
+        ),
     ),
     "zero3-low-memory-load": (
         (
@@ -134,6 +158,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "python: /opt/conda/lib/python3.10/site-packages/deepspeed/ops/csrc/aio/common/deepspeed_aio_common.cpp:125: int _do_io_complete(long long int, long long int, std::unique_ptr<aio_context>&, std::vector<std::chrono::duration<double> >&): Assertion `n_completes >= min_completes' failed.",
             "https://github.com/deepspeedai/DeepSpeed/issues/4888",
+        ),
+        (
+            "deepspeed_aio:   fstat for read failed on /lscratch/26730337/offload/param/zero_stage_3/bfloat16params/rank0/291_param.tensor.swp error = 2",
+            "https://github.com/deepspeedai/DeepSpeed/issues/5538",
         ),
     ),
     "nvme-offload-buffer": (
@@ -407,6 +435,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds. Make sure the server is running by running `vllm serve`.",
             "TRL 1.13.0, source",
+        ),
+        (
+            "requests.exceptions.ConnectionError: Servers not reachable after 10.0s: ['http://127.0.0.1:8062']",
+            "https://github.com/modelscope/ms-swift/issues/5911",
         ),
     ),
     "wandb-run-missing": (
@@ -815,6 +847,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "CUDA Error: invalid argument at cumem_allocator.cpp:119",
             "https://github.com/modelscope/ms-swift/issues/9144",
         ),
+        (
+            "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
+            "https://github.com/TideDra/lmm-r1/issues/43",
+        ),
     ),
     "vllm-parallel-sizes": (
         (
@@ -910,6 +946,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: ZeRO parameter intra parallel group is already initialized",
             "https://github.com/deepspeedai/DeepSpeed/issues/4901",
         ),
+        (
+            "AssertionError: args is already initialized",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/3064",
+        ),
     ),
     "megatron-scheduler-differs": (
         (
@@ -966,6 +1006,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4.549912997495027e-06, 'epoch': 0.66}",
             "https://github.com/hiyouga/LlamaFactory/issues/5627",
         ),
+        (
+            " iteration     5426/  250000 | consumed samples:        43408 | learning rate: 2.999E-04 | global batch size:     8 | loss scale: 1.0 | grad norm: nan | number of skipped iterations:   0 | number of nan iterations:   0 |",
+            "https://github.com/bigscience-workshop/Megatron-DeepSpeed/issues/396",
+        ),
     ),
     "yapf-version": (
         (
@@ -981,6 +1025,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: loss log variables are different across GPUs!",
             "https://github.com/open-mmlab/mmdetection/issues/8687",
+        ),
+        (
+            "ValueError: All dicts must have the same number of keys",
+            "https://github.com/open-mmlab/mmdetection/issues/2303",
         ),
     ),
     "megatron-state-missing": (
@@ -1068,6 +1116,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "subprocess.CalledProcessError: Command '['hostname -I']' died with <Signals.SIGSEGV: 11>.",
             "https://github.com/deepspeedai/DeepSpeed/issues/2837",
+        ),
+    ),
+    "converted-model-elsewhere": (
+        (
+            "FileNotFoundError: Pretrained run config not found at /root/.cache/huggingface/nemo_rl/model__fsx_models_qwen3-4b/iter_0000000/run_config.yaml on rank=8. This usually means that the one-time HF->mcore conversion on rank=0 saved to a directory not being mounted on this node. Please check",
+            "https://github.com/NVIDIA-NeMo/RL/issues/1770",
+        ),
+    ),
+    "sglang-load-unfinished": (
+        (
+            "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading. It is likely due to unexpected failures (e.g., OOM) or a slow node.",
+            "https://github.com/sgl-project/sglang/issues/4503",
         ),
     ),
 }

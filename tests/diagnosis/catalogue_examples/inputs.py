@@ -697,4 +697,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/mosaicml/streaming/issues/400",
         ),
     ),
+    "tokenizer-file-broken": (
+        (
+            "RuntimeError: Internal: could not parse ModelProto from /root/autodl-tmp/chatglm3-6b/tokenizer.model",
+            "https://github.com/hiyouga/LlamaFactory/issues/3229",
+        ),
+        (
+            "RuntimeError: Internal: [model_proto->ParseFromArray(serialized.data(), serialized.size())] ",
+            "https://github.com/Vision-CAIR/MiniGPT-4/issues/96",
+        ),
+    ),
+    "json-not-serializable": (
+        (
+            "TypeError: Object of type Tensor is not JSON serializable",
+            "https://github.com/tatsu-lab/stanford_alpaca/issues/314",
+        ),
+        (
+            "TypeError: Object of type 'int64' is not JSON serializable",
+            "https://github.com/huggingface/transformers/issues/10299",
+        ),
+    ),
+    "dataset-without-numbers": (
+        (
+            '  File "/opt/lib/python3.10/site-packages/torch/utils/data/_utils/fetch.py", line 49, in fetch\nKeyError: 2817',
+            "https://github.com/huggingface/peft/issues/1729",
+        ),
+    ),
 }

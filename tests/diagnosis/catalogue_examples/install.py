@@ -68,6 +68,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: 'MMDistributedDataParallel' object has no attribute '_use_replicated_tensor_module'",
             "https://github.com/yunxiangfu2001/SegMAN/issues/11",
         ),
+        (
+            "AttributeError: 'Qwen2_5_VLConfig' object has no attribute 'image_token_id'",
+            "https://github.com/QwenLM/Qwen3-VL/issues/705",
+        ),
+        (
+            "AttributeError: 'LlamaTokenizerFast' object has no attribute 'apply_chat_template'",
+            "https://github.com/huggingface/transformers/issues/27078",
+        ),
+        (
+            "AttributeError: Qwen2Tokenizer has no attribute all_special_tokens_extended. Did you mean: 'num_special_tokens_to_add'?",
+            "https://github.com/QwenLM/Qwen3-VL/issues/2058",
+        ),
+        (
+            "TypeError: EngineArgs.__init__() got an unexpected keyword argument 'worker_extension_cls'",
+            "https://github.com/huggingface/trl/issues/3304",
+        ),
+        (
+            "AttributeError: 'GRPOConfig' object has no attribute 'num_iterations'. Did you mean: 'num_generations'?",
+            "https://github.com/dhcode-cpp/X-R1/issues/72",
+        ),
+        (
+            "TypeError: qwen_2_mixed_modality_forward() got an unexpected keyword argument 'second_per_grid_ts'",
+            "https://github.com/2U1/Qwen-VL-Series-Finetune/issues/142",
+        ),
     ),
     "library-missing": (
         (

@@ -189,4 +189,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/huawei-noah/Efficient-Computing/issues/90",
         ),
     ),
+    "library-assertion": (
+        (
+            "python3: /opt/DeepEP/csrc/hybrid_ep/extension/permute.cu:412: void permute_launcher(PermuteArgs) [with DType = short unsigned int; ProbType = float; ScalarType = float]: Assertion `args.output_tokens_ptr != nullptr' failed.",
+            "https://github.com/NVIDIA-NeMo/Megatron-Bridge/issues/3599",
+        ),
+    ),
+    "signal-in-thread": (
+        (
+            "ValueError: signal only works in main thread",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/3651",
+        ),
+        (
+            "ValueError: signal only works in main thread of the main interpreter",
+            "https://github.com/sgl-project/sglang/issues/2536",
+        ),
+        (
+            "ValueError: Can't set signal handler for SIGINT while SIGINT is being deferred within a DeferSigint context.",
+            "https://github.com/ray-project/ray/issues/42893",
+        ),
+    ),
 }

@@ -5,7 +5,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("In 'hydra/config': Could not find 'hydra/launcher/submitit_local'", "hydra 1.3, source"),
         ("Could not load 'hydra/launcher/joblib'", "hydra 1.0, source"),
     ),
-    "download-refused": (("urllib.error.HTTPError: HTTP Error 403: Forbidden", "Python 3.11, source"),),
+    "download-refused": (
+        ("urllib.error.HTTPError: HTTP Error 403: Forbidden", "Python 3.11, source"),
+        (
+            "urllib.error.HTTPError: HTTP Error 503: Service Unavailable",
+            "https://github.com/pytorch/vision/issues/1938",
+        ),
+    ),
     "hub-unreachable": (
         (
             "Checkout your internet connection or see how to run the library in offline mode at 'https://huggingface.co/docs/transformers/installation#offline-mode'.",
@@ -158,6 +164,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "urllib.error.URLError: <urlopen error timed out>",
             "Python 3.11, source",
+        ),
+        (
+            "RuntimeError: Error downloading train-images-idx3-ubyte.gz",
+            "https://github.com/pytorch/pytorch/issues/67667",
         ),
     ),
     "pod-evicted-disk": (
@@ -536,6 +546,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "TypeError: Error instantiating 'lib.dataset.cape.CAPEDataProcessor' : __init__() missing 2 required positional arguments: 'opt' and 'total_points'",
             "https://github.com/xuchen-ethz/snarf/issues/5",
+        ),
+    ),
+    "proxy-scheme": (
+        (
+            "ValueError: Unknown scheme for proxy URL URL('socks://127.0.0.1:7890/')",
+            "httpx 0.28, source",
+        ),
+        (
+            "ImportError: Using SOCKS proxy, but the 'socksio' package is not installed. Make sure to install httpx using `pip install httpx[socks]`.",
+            "httpx 0.28, source",
+        ),
+        (
+            "requests.exceptions.InvalidSchema: Missing dependencies for SOCKS support.",
+            "requests 2.34, source",
         ),
     ),
 }

@@ -20,10 +20,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
             "https://github.com/pytorch/pytorch/pull/130056",
         ),
-        (
-            "RuntimeError: Stop_waiting response is expected",
-            "torch 2.13, source",
-        ),
     ),
     "bad-init-method": (
         (
@@ -83,6 +79,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "    return TCPStore(\ntorch.distributed.DistNetworkError: Connection reset by peer",
             "https://github.com/pytorch/pytorch/issues/118666",
+        ),
+        (
+            "RuntimeError: Stop_waiting response is expected",
+            "https://github.com/hpcaitech/ColossalAI/issues/5890",
+        ),
+        (
+            '  File "/opt/conda/lib/python3.6/site-packages/torch/distributed/distributed_c10d.py", line 360, in init_process_group\n    timeout=timeout)\nRuntimeError: Connection reset by peer',
+            "https://github.com/kubeflow/trainer/issues/2008",
         ),
     ),
     "store-wait": (

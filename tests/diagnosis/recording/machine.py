@@ -918,7 +918,7 @@ def _(scene: Scene) -> str:
 @case(
     "rendezvous/double-launch",
     "srun starts two torchruns of one node each on one host",
-    "port-in-use",
+    "two-agents or port-in-use",
     partly="store-wait",
 )
 def _(scene: Scene) -> str:
