@@ -123,12 +123,9 @@ def test_a_busy_machine_has_longer_steps(tmp_path: Path) -> None:
     (tmp_path / "schedstat").write_text("9000000000 27000000000 1")
     busy = "import functools\nscript.cpu_contention = functools.partial(script.cpu_contention, 'schedstat')\n"
     late = "script.time_all_reduce = lambda *_: __import__('time').sleep(60)\n"
-    seconds = []
-    for text in ("", busy):
-        ended = ranks(1, [0], f"os.chdir({str(tmp_path)!r})\n{text}{late}{END}", "--timeout", "0.5")[0]
-        assert ended[0] == 122, ended[1]
-        seconds += [float(number) for number in re.findall(r"no answer after ([\d.]+) s", ended[1])]
-    assert seconds[1] >= 2 > seconds[0]
+    code, said = ranks(1, [0], f"os.chdir({str(tmp_path)!r})\n{busy}{late}{END}", "--timeout", "0.5")[0]
+    assert code == 122, said
+    assert "no answer after 2 s of a small all_reduce" in said
 
 
 def said(reports: list[script.RankReport]) -> list[str]:
