@@ -23,8 +23,9 @@ demo: $(VENV)/.demo
 # All tests.
 # The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
 # Seven at a time, each with a lab of its own: most of them wait for something. The longest files come first (conftest.py).
+# One process compiles the tests meanwhile, which each of the seven would do.
 test: $(VENV)/.dev $(VENV)/.torch
-	$(BIN)/python tests/lab/cluster.py install
+	$(BIN)/pytest --collect-only --quiet > /dev/null & $(BIN)/python tests/lab/cluster.py install && wait
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough"
 
 # What failed last, once more, and nothing else beside it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 import rooms
 
 FILES = {name.replace(".", "/"): path for name, path in rooms.sources().items()}
-MODULES = rooms.modules(rooms.sources())
 
 # The rooms of the package. Each imports only from rooms below it; CONTRIBUTING.md says what each is for.
 ORDER = (
@@ -37,6 +37,11 @@ ORDER = (
 )
 
 
+@functools.cache
+def modules() -> dict[str, set[str]]:
+    return rooms.modules(rooms.sources())
+
+
 def imported(path: Path) -> set[str]:
     """Full names of all modules that a file imports, wherever in it."""
     return set(rooms.imported(path))
@@ -44,7 +49,7 @@ def imported(path: Path) -> set[str]:
 
 def test_imports_point_down() -> None:
     upward = {}
-    for name, names in MODULES.items():
+    for name, names in modules().items():
         room = name.partition(".")[0]
         assert room in ORDER, f"{room}: a new room needs a place in the order"
         upward[name] = {each.partition(".")[0] for each in names} - {room, *ORDER[ORDER.index(room) + 1 :]}
@@ -52,13 +57,13 @@ def test_imports_point_down() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    assert rooms.circles(MODULES) == []
-    assert rooms.circles(rooms.rooms(MODULES)) == []
+    assert rooms.circles(modules()) == []
+    assert rooms.circles(rooms.rooms(modules())) == []
 
 
 def test_the_package_can_be_drawn() -> None:
     """The bounds of what a reader can hold: rooms, floors and arrows as `scripts/rooms.py` counts them."""
-    between = rooms.rooms(MODULES)
+    between = rooms.rooms(modules())
     assert len(between) <= 20
     assert max(rooms.floors(between).values()) + 1 <= 8
     assert sum(map(len, between.values())) <= 70
@@ -66,7 +71,7 @@ def test_the_package_can_be_drawn() -> None:
 
 @pytest.mark.parametrize("room", ["console", "node", "templates", "machine", "files", "text", "errors"])
 def test_lowest_rooms_import_nothing_of_ddpkit(room: str) -> None:
-    assert rooms.rooms(MODULES)[room] == set()
+    assert rooms.rooms(modules())[room] == set()
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("node/")])
