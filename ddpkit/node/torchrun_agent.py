@@ -102,6 +102,7 @@ def end_alone(signals: int, logs: str) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(20_000)  # as in `rank_hook.py`
     for each in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(each, pass_on)
     os.killpg = end_rank  # torchrun ends its ranks with it
