@@ -64,10 +64,11 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
 def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
     """Return who the others waited for, where the launcher has seen it."""
     if failure.awaited:
-        fix = "if it is only slow, pass a longer timeout to init_process_group"
+        longer = "it is only slow, pass a longer timeout to init_process_group"
+        fix = f"if {longer}"
         if failure.dump:
             command = "less" if failure.dump.endswith(".txt") else "ls"
-            fix = f"read where it is: {command} {shlex.quote(failure.dump)}. I{fix[1:]}"
+            fix = f"read where it is: {command} {shlex.quote(failure.dump)}. If {longer}"
         return Diagnosis(cause=failure.awaited, fix=fix, id=entry_id)
     if not failure.early:
         return None
