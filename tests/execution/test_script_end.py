@@ -56,7 +56,7 @@ def train(name):
     dist.destroy_process_group()
 
 
-for name in range(30):
+for name in range(15):
     train(name)
 print("finished", flush=True)
 """

@@ -457,7 +457,7 @@ def test_what_is_harmless_is_not_warned_about(bare: Bare, backend: str) -> None:
     assert found["ok"]
 
 
-@pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+@pytest.mark.parametrize("backend", ["ssh", pytest.param("pdsh", marks=pytest.mark.thorough)])
 def test_several_faults_are_named_in_one_call(bare: Bare, backend: str) -> None:
     clock(bare, "node2", 30)
     bare.firewall("node3", f"{HIGH} drop")
