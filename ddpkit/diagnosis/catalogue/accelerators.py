@@ -628,4 +628,18 @@ ENTRIES = (
         "HSA_OVERRIDE_GFX_VERSION=10.3.0 (or 11.0.0), which AMD does not support",
         link="https://github.com/ROCm/rocBLAS/issues/1299",
     ),
+    Entry(
+        id="amd-visible-devices-both",
+        title="Please don't set ROCR_VISIBLE_DEVICES when HIP/CUDA_VISIBLE_DEVICES is set",
+        patterns=(
+            r"don't set ROCR_VISIBLE_DEVICES when HIP/CUDA_VISIBLE_DEVICES is set",
+            r"use the same HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES, inconsistant values",
+        ),
+        cause="two variables select the AMD GPUs of this process, and verl refuses that. ROCR_VISIBLE_DEVICES, which SLURM sets, "
+        "renumbers the GPUs before HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES (of Ray) selects among them",
+        probe="in the ranks: env | grep VISIBLE_DEVICES",
+        fix="unset ROCR_VISIBLE_DEVICES before `ray start` and in the job script, and keep one of the others, with equal values on "
+        "all nodes",
+        link="https://github.com/Parsl/parsl/issues/3858",
+    ),
 )

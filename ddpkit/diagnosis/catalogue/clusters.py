@@ -141,6 +141,9 @@ ENTRIES = (
             r"Placement group creation timed out",
             r"\bActorUnschedulableError\b",
             r"\bTaskUnschedulableError\b",
+            r"Bundles must be a non-empty list of resource dictionaries",
+            r"no enough nodes for request: searching",
+            r"requesting (?P<wanted>\d+) processes, bundle count cannot satisfy",
         ),
         explains=("ray-actor-died",),
         cause="Ray's cluster has fewer free GPUs or CPUs than the program requests[: {free}, and {wanted} are needed]. A node "
@@ -608,5 +611,20 @@ ENTRIES = (
         fix="start again from the last checkpoint, with retries (AWS Batch: retryStrategy). For long runs: on-demand machines. If it "
         "recurs at one place, look at memory and disk there",
         link="https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html",
+    ),
+    Entry(
+        id="ray-name-taken",
+        title="ValueError: The name gGGsh8_register_center (namespace=None) is already taken",
+        patterns=(
+            r"The name (?P<name>\S+) \(namespace=\S+\) is already taken",
+            r"Failed to create placement group '\w+' because name '(?P<name>[^']+)' already exists",
+            r"Actor with name '(?P<name>[^']+)' already exists",
+        ),
+        cause="Ray's cluster already has an actor or a placement group of the name {name}. A worker that Ray started again makes it "
+        "anew, an earlier run left it, or the program was started on several nodes",
+        probe="ray list actors; ray list placement-groups; the first error of that worker above",
+        fix="if a worker failed before, correct that failure. `ray stop --force` on all nodes before a new run. Start the program "
+        "once, on the head alone (SLURM: srun -N1 -n1), and give parallel runs a namespace each: ray.init(namespace=...)",
+        link="https://github.com/hiyouga/EasyR1/issues/314",
     ),
 )

@@ -186,6 +186,8 @@ ENTRIES = (
             r"Unable to proceed, no GPU resources available",
             r"cannot find any torch accelerator\? You need a GPU",
             r"HIP error: hipErrorNoDevice\b",
+            r"You requested to find \S+ devices but there are no visible CUDA devices",
+            r"GPUs requested but none are available",
         ),
         explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "

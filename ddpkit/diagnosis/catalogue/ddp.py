@@ -120,6 +120,8 @@ ENTRIES = (
             r"Invalid process group specified(?: or has been destroyed)?\.?$",
             r"DeepSpeed backend not set, please initialize it using init_process_group",
             r"Group .* is not registered, please create group with torch\.distributed\.new_group API",
+            r"assert torch\.distributed\.deprecated\._initialized",
+            r"Distributed backend is not initialized\. Please set dist_init_required",
         ),
         cause="a collective was called before init_process_group or after destroy_process_group, or with a group that is not "
         "of this process group",
@@ -173,6 +175,7 @@ ENTRIES = (
             r"(?P<layout>`data_parallel_size=\d+` and `\w+=\d+`) multiplied should equal the world size \((?P<world>\d+)\)",
             r"gloo/context\.cc:\d+\] rank < size\. \d+ vs (?P<world>\d+)",
             r"NCCL WARN \w+ : invalid root (?P<outside>\d+) \(root should be in the 0\.\.\d+ range\)",
+            r"Assertion failed: (?P<layout>mpiSize == tp \* pp)",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
         "rank calls a collective of a group to which it does not belong",

@@ -74,7 +74,6 @@ ENTRIES = (
             r"RuntimeError: still have inflight params",
             r"'ds_numel': .*\} already in registry",
             r"disagreement between rank\d+ and rank\d+: rank0",
-            r"AssertionError: \{'id': .*'status': 'AVAILABLE'.*'active_sub_modules': \{\d",
             r"AssertionError: \{'id': .*'status': 'INFLIGHT'",
             r"(?:param )?\{'id': .*'status': .*\} (?:still in flight|Cannot partition a param in flight)",
             r"expect(?:ed)? param.* \{'id': .*'status': .*\} to (?:not )?be available",
@@ -214,7 +213,6 @@ ENTRIES = (
         patterns=(
             r"cannot specify an? (?P<name>optimizer|scheduler) in the config file and in the code at the same time",
             r"cannot create a `(?P<name>Dummy\w+)` without specifying",
-            r"Found `(?P<name>optimizer)` configured in the DeepSpeed config, but no `scheduler`",
             r"Do not set `(?P<name>\w+)` in the DeepSpeed config",
             r"When using `deepspeed_config_file`, the following accelerate config variables will be ignored: (?P<name>.*)",
             r"AssertionError: (?P<name>(?:bf16|bfloat16) and fp16|fp16 and (?:bf16|bfloat16)) modes cannot be simultaneously enabled",
@@ -236,11 +234,14 @@ ENTRIES = (
             r"Please specify the (?P<name>ZeRO optimization config) in the DeepSpeed config",
             r"Expected a string path to an existing deepspeed config.* Received: (?P<name>\S+)",
             r"DeepSpeed requires (?P<name>--deepspeed_config) to specify",
+            r"Found `optimizer` configured in the DeepSpeed config, but no `(?P<name>scheduler)`",
+            r"dataloaders passed to `accelerate\.prepare\(\)` has `None` as batch size.*`(?P<name>train_micro_batch_size_per_gpu)` in",
         ),
         cause="DeepSpeed's configuration, or a part of it, is missing: {name}. A file with a relative path is searched in the "
         "working directory of each rank",
         probe="on each node: ls -l and cat of the DeepSpeed configuration, started the same way; pwd",
-        fix='pass a full path, and add the missing key: "train_micro_batch_size_per_gpu", or "zero_optimization" with a stage. '
+        fix='pass a full path, and add the missing key: "train_micro_batch_size_per_gpu", "zero_optimization" with a stage, or '
+        '"scheduler" beside "optimizer". '
         "Values of `auto` are filled in by transformers or accelerate only",
         link="https://www.deepspeed.ai/docs/config-json/",
     ),
@@ -451,7 +452,10 @@ ENTRIES = (
     Entry(
         id="megatron-groups-missing",
         title="pipeline_model parallel group is not initialized",
-        patterns=(r"(?P<name>\w[\w -]*) parallel group is not initialized",),
+        patterns=(
+            r"(?P<name>\w[\w -]*) parallel group is not initialized",
+            r"cuda rng state (?P<name>\S+) is not added",
+        ),
         cause="Megatron's parallel groups ({name}) were not made in this process. initialize_model_parallel was not called, or "
         "in another copy of Megatron that is on the path as well",
         probe="python -c 'import megatron; print(megatron.__path__)'; grep -rn initialize_model_parallel of the script",
@@ -737,6 +741,7 @@ ENTRIES = (
             r"value tensor of shape \[(?P<wanted>\d+), (?P<width>\d{3,})\] cannot be broadcast to indexing result of shape \[(?P<used>\d+), (?P=width)\]",
             r"Assertion `totalElements <= srcSize` failed",
             r"value tensor of shape \[3, (?P<wanted>\d+)\] cannot be broadcast to indexing result of shape \[3, (?P<used>\d+)\]",
+            r"is too short and causes image placeholder tokens in `input_ids` to be truncated",
         ),
         explains=("shapes-differ", "device-assert"),
         cause="a sample's text has another number of image places than its images need[: {used}, not {wanted}]. A maximum length "
@@ -892,6 +897,8 @@ ENTRIES = (
             r"Undefined dataset (?P<name>\S+) in dataset_info\.json",
             r"Cannot open (?P<path>\S*dataset_info\.json) due to",
             r"Cannot find valid (?:samples), check `data/README\.md`",
+            r"Cannot find (?:sufficient) samples, consider increasing dataset size",
+            r"The dataset is not applicable in the current training stage",
         ),
         cause="LLaMA-Factory finds no samples[ of {name}][: it cannot open {path}]. dataset_info.json in dataset_dir does not name "
         "the data set, or describes other columns than its file has",
@@ -1139,6 +1146,7 @@ ENTRIES = (
             r"does not implement __len__, .*(?P<what>max_steps) has to be specified",
             r"(?P<what>max_steps) must be set to a positive value if dataloader does not have a length",
             r"multiple optimizers is only supported with (?P<what>manual optimization)",
+            r"`(?:Trainer|Fabric)\((?P<what>devices)=\S*\)` value is not a valid input using",
         ),
         cause="the Trainer needs {what}, and the script does not give it. A method of a similar name, or a data module that was not "
         "passed, is not found",
@@ -1327,5 +1335,59 @@ ENTRIES = (
         fix="move {name} to a module of its own (a .py file), import it in the main script, and export PYTHONPATH=$PWD. Keep "
         "model.train() below `if __name__ == '__main__'`",
         link="https://github.com/ultralytics/ultralytics/issues/8331",
+    ),
+    Entry(
+        id="zero3-in-use",
+        title="assert not param.ds_active_sub_modules; AssertionError: {'id': 0, 'status': 'AVAILABLE', ... 'active_sub_modules': {372}",
+        patterns=(
+            r"AssertionError: \{'id': .*'status': 'AVAILABLE'.*'active_sub_modules': \{\d",
+            r"assert not param\.ds_active_sub_modules",
+        ),
+        explains=("zero3-order",),
+        cause="ZeRO-3 was to divide gathered weights again, and a module still counts as using them: its hook after forward did not "
+        "run. Usual: trl or a script that gathers the model to generate or to save, between forward and backward or without hooks",
+        probe="the traceback: who leaves GatheredParameters; pip list | grep -iE 'deepspeed|trl|transformers|accelerate'",
+        fix="update deepspeed, trl and accelerate together. In TRL, generate with vLLM (use_vllm), or "
+        "ds3_gather_for_generation=False. In own code, gather after optimizer.step() only. Otherwise ZeRO stage 2",
+        link="https://github.com/huggingface/open-r1/issues/544",
+    ),
+    Entry(
+        id="lightning-scheduler-class",
+        title="The provided lr scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API",
+        patterns=(r"provided lr scheduler `(?P<name>\w+)` doesn't follow PyTorch's LRScheduler API",),
+        cause="Lightning does not recognize {name} as a scheduler. torch 2.0 renamed its base class, and Lightning 1.8 and older "
+        "check for the old one. Less often it is a class of its own",
+        probe="pip list | grep -iE '^torch |lightning'",
+        fix="update Lightning to 1.9 or newer, or install torch<2. A class of its own: define lr_scheduler_step(self, scheduler, "
+        "metric) in the LightningModule, with scheduler.step()",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/15912",
+    ),
+    Entry(
+        id="lightning-sampler-injection",
+        title="TypeError: Lightning can't inject a (distributed) sampler into your batch sampler",
+        patterns=(
+            r"Lightning can't inject a \(distributed\) sampler into your batch sampler",
+            r"Trying to inject a modified sampler into the batch sampler",
+            r"Trying to inject (?:custom `Sampler`|parameters|`DistributedSampler`) into the `(?P<name>\w+)` instance",
+        ),
+        cause="with several ranks, Lightning makes the DataLoader anew with a DistributedSampler. It cannot do so with this batch "
+        "sampler or DataLoader class[, {name}], as it does not keep its arguments",
+        probe="grep -nE 'batch_sampler|DataLoader\\(' of the script",
+        fix="Trainer(use_distributed_sampler=False) (before 2.0: replace_sampler_ddp=False), with a sampler that gives each rank its "
+        "own part. Or derive the class from BatchSampler with the same arguments, or from DataLoader with **kwargs",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/19964",
+    ),
+    Entry(
+        id="lightning-step-none",
+        title="Skipping the `training_step` by returning None in distributed training is not supported",
+        patterns=(
+            r"Skipping the `training_step` by returning None in distributed training is not supported",
+            r"Skipping backward by returning `None` from your `training_step` is not supported",
+        ),
+        cause="training_step returned None on this rank, to leave out a batch, and the other ranks wait for its gradients. With several "
+        "ranks Lightning refuses that. A forgotten `return loss` does the same",
+        probe="grep -nA30 'def training_step' of the script: each path without a return",
+        fix="return a loss on every rank: for an empty or bad batch, 0.0 * output.sum(). Or leave out bad samples in the data set",
+        link="https://github.com/Lightning-AI/pytorch-lightning/pull/19918",
     ),
 )

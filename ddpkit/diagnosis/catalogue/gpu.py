@@ -50,6 +50,7 @@ ENTRIES = (
             r"assert [\w.]*(?:gpu|nproc)\w* <= (?:torch\.cuda\.device_count|get_num_devices)\(\)",
             r"assert torch\.cuda\.device_count\(\) >=? [\w.]*(?i:local_rank)",
             r"world size is \d+ but have \d+ available devices",
+            r"You requested to find \S+ devices but this machine only has",
         ),
         cause="the script requests more GPUs than this rank sees, or more ranks were started than there are GPUs",
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
@@ -228,5 +229,17 @@ ENTRIES = (
         fix="request GPUs (SLURM: --gpus-per-node=N; docker: --gpus all). If /dev/nvidia0 exists, read the lines of NVRM in "
         "dmesg, and reboot the node",
         link="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
+    ),
+    Entry(
+        id="gpu-list-index",
+        title="IndexError: list index out of range, at gpus[local_rank]",
+        patterns=(r"IndexError: (?:list|tuple) index out of range",),
+        needs=r"(?i)(?:gpu|device)\w*\[[\w.]*local_?rank",
+        cause="the script takes the GPU of each rank from a list, at the position of the rank, and the list is shorter. It names "
+        "fewer GPUs than ranks were started, or this rank sees fewer",
+        probe="in each rank: echo $LOCAL_RANK $CUDA_VISIBLE_DEVICES; nvidia-smi -L; print the list",
+        fix="start as many ranks as the list has GPUs (--nproc-per-node), or name one GPU for each rank (gpus=[0,1,2,3]). "
+        "Shorter: torch.device('cuda', LOCAL_RANK), without a list",
+        link="https://github.com/kakaxi314/BP-Net/issues/7",
     ),
 )

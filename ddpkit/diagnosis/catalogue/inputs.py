@@ -40,6 +40,7 @@ ENTRIES = (
             r"Trying to restore training state but checkpoint contains only the model",
             r"ValueError: Tried to find (?P<path>\S+) but folder does not exist",
             r"FileNotFoundError: .*Model path (?P<path>\S+) does not exist",
+            r"The path (?P<path>\S+) does not point to a valid checkpoint\. Make sure",
         ),
         cause="the run cannot resume from {path|this checkpoint}: no complete checkpoint is there. The run before ended while it saved, or "
         "only an adapter or the weights were saved",
@@ -583,5 +584,20 @@ ENTRIES = (
         fix="pass one split (dataset['train']). For pandas: df.reset_index(drop=True), .iloc[i] in __getitem__, or "
         "Dataset.from_pandas(df, preserve_index=False)",
         link="https://github.com/huggingface/transformers/issues/9636",
+    ),
+    Entry(
+        id="checkpoint-without-progress",
+        title="KeyError: 'iteration', 'epoch' or 'meta', while a run resumes; Unable to load iteration from checkpoint",
+        patterns=(
+            r"KeyError: '(?P<key>iteration|total_iters|iter|epoch|global_step|meta)'$",
+            r"[Uu]nable to load (?P<key>iteration) from checkpoint",
+        ),
+        needs=r"(?i)(?:checkpoint|ckpt|state|saved|resume)\w*(?:\[['\"]\w+['\"]\])?\[['\"](?P=key)['\"]\]|Unable to load iteration from",
+        cause="the run is to resume, and the file has no `{key}`: it holds weights alone. It is a pretrained or converted model, or the "
+        "program keeps the training state in another file",
+        probe="python -c 'import torch,sys; print(torch.load(sys.argv[1], map_location=\"cpu\").keys())' CHECKPOINT",
+        fix="to begin from these weights, pass them as such: load_from in place of resume (mm*), --finetune (Megatron), "
+        "pretrain_network_g (BasicSR). To resume, pass the file that the training saved (training_states, optimizer and step in it)",
+        link="https://github.com/XPixelGroup/BasicSR/issues/717",
     ),
 )

@@ -198,12 +198,15 @@ ENTRIES = (
         patterns=(
             r"Extension horovod\.(?P<framework>\w+) has not been built",
             r"HorovodVersionMismatchError: Framework (?P<framework>\w+) installed with version",
+            r"Horovod has not been built with (?P<framework>MPI) support",
+            r"Error: (?P<framework>MPI|Gloo) support has not been built",
+            r"Neither (?P<framework>MPI nor Gloo) support has been built",
         ),
         cause="Horovod was installed without its part for {framework}. It was built where {framework} was not yet installed, or "
         "for another version of it",
         probe="horovodrun --check-build; python -c 'import torch; print(torch.__version__)'",
         fix="with torch installed: pip uninstall -y horovod; HOROVOD_WITH_PYTORCH=1 HOROVOD_GPU_OPERATIONS=NCCL pip install "
-        "--no-cache-dir --no-binary=horovod horovod. Read its first compiler error",
+        "--no-cache-dir --no-binary=horovod horovod. Read its first compiler error. For MPI, install it first, and set HOROVOD_WITH_MPI=1; Gloo needs CMake",
         link="https://github.com/horovod/horovod/issues/2589",
     ),
     Entry(
@@ -531,5 +534,30 @@ ENTRIES = (
         fix="read OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Intel MPI, MPICH: PMI_RANK, PMI_SIZE; srun: SLURM_PROCID, "
         "SLURM_NTASKS), as ddpkit.distributed.torch.init() does. Or start with torchrun or ddpkit launch. For mpi4py: the mpirun of its own MPI",
         link="https://github.com/mpi4py/mpi4py/issues/428",
+    ),
+    Entry(
+        id="horovod-not-initialized",
+        title="ValueError: Horovod has not been initialized; use hvd.init()",
+        patterns=(r"Horovod has not been initialized(?: properly| or MPI has not been enabled)?; use hvd\.init\(\)",),
+        cause="hvd.rank(), size() or an operation of Horovod was called in a process without hvd.init(). It comes later in the "
+        "script, or this is another process: a DataLoader worker, or one that the script spawned",
+        probe="grep -n 'hvd\\.' of the script: which call comes first; the frames of the traceback",
+        fix="call hvd.init() first in the script, at the top level and not below `if __name__ == '__main__'`. Pass rank and size "
+        "to other processes as numbers",
+        link="https://horovod.readthedocs.io/en/stable/pytorch.html",
+    ),
+    Entry(
+        id="horovod-step-order",
+        title="AssertionError: Gradients were computed more than backward_passes_per_step times before call to step()",
+        patterns=(
+            r"Gradients were computed more than backward_passes_per_step times before",
+            r"optimizer\.zero_grad\(\) was called after loss\.backward\(\) but before optimizer\.step\(\)",
+        ),
+        cause="Horovod's optimizer averages gradients while backward runs, and expects one step() after it. The script calls backward "
+        "several times for a step, or clears the gradients between backward and step",
+        probe="grep -nE 'backward\\(|zero_grad\\(|\\.step\\(|backward_passes_per_step' of the script",
+        fix="to accumulate over N batches: hvd.DistributedOptimizer(optimizer, backward_passes_per_step=N). Otherwise one backward of the "
+        "sum of losses, then step(), then zero_grad(). To change gradients before: optimizer.synchronize()",
+        link="https://horovod.readthedocs.io/en/stable/pytorch.html",
     ),
 )

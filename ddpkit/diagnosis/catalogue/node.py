@@ -333,7 +333,9 @@ ENTRIES = (
             r"Replicas low on memory: (?P<replica>[\w-]+)",
             r"OutOfMemoryError: Container killed due to memory usage",
             r"\binvoked oom-killer\b",
+            r"error running hook #?\d*: error running hook: exit status 137",
         ),
+        explains=("container-hook-failed", "container-start-failed"),
         cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",
         fix="use fewer DataLoader workers, load less data in each rank, or request more memory (SLURM: --mem; "

@@ -658,4 +658,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/brknsoul/ROCmLibs/issues/4",
         ),
     ),
+    "amd-visible-devices-both": (
+        (
+            "ValueError: Please don't set ROCR_VISIBLE_DEVICES when HIP/CUDA_VISIBLE_DEVICES is set.",
+            "verl 0.9, source",
+        ),
+        (
+            "AssertionError: Please use the same HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES, inconsistant values found: 0,1 and 2,3.",
+            "verl 0.9, source",
+        ),
+    ),
 }

@@ -138,6 +138,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ray.exceptions.TaskUnschedulableError: The task is not schedulable: The task is infeasible.",
             "ray 2.58.0, source",
         ),
+        (
+            "ValueError: Bundles must be a non-empty list of resource dictionaries. Got empty list instead.",
+            "https://github.com/agentscope-ai/Trinity-RFT/issues/235",
+        ),
+        (
+            "AssertionError: no enough nodes for request: searching 2 th node",
+            "verl 0.9, source",
+        ),
+        (
+            "AssertionError: requesting 16 processes, bundle count cannot satisfy",
+            "verl 0.9, source",
+        ),
     ),
     "ray-waits": (
         (
@@ -518,6 +530,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Error for Transform job forecasting-deepar-2020-07-28: Failed. Reason: InternalServerError: We encountered an internal error.  Please try again.",
             "https://github.com/aws/sagemaker-python-sdk/issues/1758",
+        ),
+    ),
+    "ray-name-taken": (
+        (
+            "ValueError: The name ZChSMX_register_center (namespace=None) is already taken. Please use a different name or get the existing actor using ray.get_actor('ZChSMX_register_center', namespace='None')",
+            "https://github.com/hiyouga/EasyR1/issues/314",
+        ),
+        (
+            "System error: Failed to create placement group '2004d9c26c6b57c64b93e35153c7ad000000' because name 'tpu-slice-ray-marin-us-central2-worker-086ef96b-tpu' already exists.",
+            "https://github.com/marin-community/marin/issues/1425",
+        ),
+        (
+            "gcs_actor_manager.cc:161: Failed to register actor: Invalid: Actor with name 'some_name' already exists., job id = 35000000",
+            "https://github.com/ray-project/ray/issues/20611",
         ),
     ),
 }

@@ -260,6 +260,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "A sequential map was requested, but not enough node entries\nwere given to support the requested number of processes:",
             "https://github.com/horovod/horovod/issues/1042",
         ),
+        (
+            "ValueError: Process number should not be larger than total available slots.",
+            "https://github.com/horovod/horovod/issues/2090",
+        ),
+        (
+            "ValueError: Requested more processes (8) than there are available slots (4)",
+            "horovod 0.28, source",
+        ),
+        (
+            "ValueError: Not enough slots on the hosts to fulfill the 8 requested.",
+            "horovod 0.28, source",
+        ),
     ),
     "mpi-daemon": (
         ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),

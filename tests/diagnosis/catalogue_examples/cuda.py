@@ -239,6 +239,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "pynvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found",
             "https://github.com/securefederatedai/openfederatedlearning/issues/299",
         ),
+        (
+            "ValueError: You requested to find 2 devices but there are no visible CUDA devices on this machine.",
+            "lightning 2.5, source",
+        ),
+        (
+            "MisconfigurationException: GPUs requested but none are available.",
+            "lightning 2.5, source",
+        ),
     ),
     "cuda-compat-refused": (
         (

@@ -160,6 +160,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Group <torch.distributed.distributed_c10d.ProcessGroup object at 0x7f1c2c0b5b70> is not registered, please create group with torch.distributed.new_group API",
             "torch 2.13, source",
         ),
+        (
+            "    assert torch.distributed.deprecated._initialized",
+            "https://github.com/facebookresearch/maskrcnn-benchmark/issues/540",
+        ),
+        (
+            "AssertionError: Distributed backend is not initialized. Please set dist_init_required to True or initialize before calling deepspeed.initialize()",
+            "DeepSpeed 0.16, source",
+        ),
     ),
     "process-group-twice": (("ValueError: trying to initialize the default process group twice!", "torch 2.13, run"),),
     "no-backend-for-device": (
@@ -240,6 +248,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "9306dc444753:248281:248306 [1] misc/argcheck.cc:39 NCCL WARN Recv : invalid root 0 (root should be in the 0..0 range)",
             "https://github.com/NVIDIA/nccl/issues/963",
+        ),
+        (
+            "RuntimeError: [TensorRT-LLM][ERROR] Assertion failed: mpiSize == tp * pp (/home/jenkins/agent/workspace/LLM/release-0.8/L0_PostMerge/tensorrt_llm/cpp/tensorrt_llm/runtime/worldConfig.cpp:90)",
+            "https://github.com/Tlntin/Qwen-TensorRT-LLM/issues/123",
         ),
     ),
     "mesh-dimension-unknown": (

@@ -70,10 +70,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/deepspeedai/DeepSpeed/issues/5799",
         ),
         (
-            "AssertionError: {'id': 0, 'status': 'AVAILABLE', 'numel': 25755648, 'ds_numel': 25755648, 'shape': (50304, 512), 'ds_shape': (50304, 512), 'requires_grad': True, 'grad_shape': None, 'persist': False, 'active_sub_modules': {182}, 'ds_tensor.shape': torch.Size([3219456])}",
-            "https://github.com/huggingface/trl/pull/1617",
-        ),
-        (
             "AssertionError: {'id': 786, 'status': 'INFLIGHT', 'numel': 38603520, 'ds_numel': 38603520, 'shape': (50265, 768), 'ds_shape': (50265, 768), 'requires_grad': False, 'grad_shape': None, 'persist': False, 'active_sub_modules': {3}}",
             "https://github.com/deepspeedai/DeepSpeed/issues/3068",
         ),
@@ -190,10 +186,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "accelerate 1.3, source",
         ),
         (
-            "ValueError: Found `optimizer` configured in the DeepSpeed config, but no `scheduler`. Please configure a scheduler in the DeepSpeed config.",
-            "transformers 4.30, source",
-        ),
-        (
             "lightning.fabric.utilities.exceptions.MisconfigurationException: Do not set `gradient_accumulation_steps` in the DeepSpeed config as this will be set with the `accumulate_grad_batches` argument passed via the Lightning Trainer.",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/19891",
         ),
@@ -230,6 +222,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: DeepSpeed requires --deepspeed_config to specify configuration file",
             "DeepSpeed 0.16.4, source",
+        ),
+        (
+            "ValueError: Found `optimizer` configured in the DeepSpeed config, but no `scheduler`. Please configure a scheduler in the DeepSpeed config.",
+            "transformers 4.30, source",
+        ),
+        (
+            "ValueError: At least one of the dataloaders passed to `accelerate.prepare()` has `None` as batch size. Please set an integer value in `train_micro_batch_size_per_gpu` in the deepspeed config file or assign integer value to `AcceleratorState().deepspeed_plugin.deepspeed_config['train_micro_batch_size_per_gpu']`.",
+            "accelerate 1.15, source",
         ),
     ),
     "deepspeed-two-models": (
@@ -354,6 +354,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: pipeline_model parallel group is not initialized",
             "https://github.com/zai-org/CodeGeeX/issues/271",
+        ),
+        (
+            "Exception: cuda rng state model-parallel-rng is not added",
+            "DeepSpeed 0.16, source",
         ),
     ),
     "deepspeed-no-address": (
@@ -643,6 +647,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "masked_scatter_size_check: block: [0,0,0], thread: [0,0,0] Assertion `totalElements <= srcSize` failed.",
             "https://github.com/modelscope/ms-swift/issues/8371",
         ),
+        (
+            "ValueError: The current `max_length` (1024) is too short and causes image placeholder tokens in `input_ids` to be truncated, while the corresponding image features remain",
+            "trl 1.16, source",
+        ),
     ),
     "prompt-too-long": (
         (
@@ -796,6 +804,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
             "LLaMA-Factory, source",
+        ),
+        (
+            "RuntimeError: Cannot find sufficient samples, consider increasing dataset size.",
+            "https://github.com/hiyouga/LlamaFactory/issues/5600",
+        ),
+        (
+            "ValueError: The dataset is not applicable in the current training stage.",
+            "LLaMA-Factory 0.9, source",
         ),
     ),
     "llamafactory-template": (
@@ -990,6 +1006,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: args.max_steps must be set to a positive value if dataloader does not have a length, was -1",
             "transformers 5.24, source",
         ),
+        (
+            "lightning_fabric.utilities.exceptions.MisconfigurationException: `Trainer(devices=[])` value is not a valid input using cuda accelerator.",
+            "https://github.com/acids-ircam/RAVE/issues/169",
+        ),
     ),
     "cleanup-hides-error": (
         (
@@ -1128,6 +1148,46 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading. It is likely due to unexpected failures (e.g., OOM) or a slow node.",
             "https://github.com/sgl-project/sglang/issues/4503",
+        ),
+    ),
+    "zero3-in-use": (
+        (
+            "AssertionError: {'id': 0, 'status': 'AVAILABLE', 'numel': 25755648, 'ds_numel': 25755648, 'shape': (50304, 512), 'ds_shape': (50304, 512), 'requires_grad': True, 'grad_shape': None, 'persist': False, 'active_sub_modules': {182}, 'ds_tensor.shape': torch.Size([3219456])}",
+            "https://github.com/huggingface/trl/pull/1617",
+        ),
+        (
+            "    assert not param.ds_active_sub_modules, param.ds_summary()",
+            "https://github.com/dhcode-cpp/X-R1/issues/23",
+        ),
+    ),
+    "lightning-scheduler-class": (
+        (
+            "pytorch_lightning.utilities.exceptions.MisconfigurationException: The provided lr scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API. You should override the `LightningModule.lr_scheduler_step` hook with your own logic if you are using a custom LR scheduler.",
+            "https://github.com/CompVis/latent-diffusion/issues/319",
+        ),
+    ),
+    "lightning-sampler-injection": (
+        (
+            "TypeError:  Lightning can't inject a (distributed) sampler into your batch sampler, because it doesn't subclass PyTorch's `BatchSampler`. To mitigate this, either follow the API of `BatchSampler` or set `Trainer(use_distributed_sampler=False)`.",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/19964",
+        ),
+        (
+            "TypeError: Trying to inject a modified sampler into the batch sampler; however, it seems the class `Buckets` does not have an argument called `sampler.` To mitigate this, expose an argument `sampler` in the `__init__` method of your custom class.",
+            "lightning 2.5, source",
+        ),
+        (
+            "MisconfigurationException: Trying to inject custom `Sampler` into the `GraphLoader` instance. This would fail as some of the `__init__` arguments are not available as instance attributes.",
+            "lightning 2.5, source",
+        ),
+    ),
+    "lightning-step-none": (
+        (
+            "RuntimeError: Skipping the `training_step` by returning None in distributed training is not supported. It is recommended that you rewrite your training logic to avoid having to skip steps in the first place.",
+            "lightning 2.5, source",
+        ),
+        (
+            "MisconfigurationException: Skipping backward by returning `None` from your `training_step` is not supported by `DeepSpeed`",
+            "lightning 2.5, source",
         ),
     ),
 }

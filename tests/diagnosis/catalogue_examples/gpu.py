@@ -65,6 +65,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: world size is 32 but have 4 available devices",
             "https://github.com/facebookresearch/fairseq/issues/4051",
         ),
+        (
+            "ValueError: You requested to find 4 devices but this machine only has 2 GPUs.",
+            "lightning 2.5, source",
+        ),
     ),
     "gpus-isolated": (
         (
@@ -173,5 +177,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "nvidia-smi-finds-none": (
         ("No devices were found", "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862"),
+    ),
+    "gpu-list-index": (
+        (
+            "    tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], 'GPU')\nIndexError: list index out of range",
+            "https://github.com/horovod/horovod/issues/1755",
+        ),
     ),
 }

@@ -96,6 +96,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FileNotFoundError: Failed to load model from '/storage/run/step_2/policy/weights/model': Model path /storage/run/step_2/policy/weights/model does not exist",
             "https://github.com/NVIDIA-NeMo/RL/issues/1624",
         ),
+        (
+            "ValueError: The path PosixPath('/scratch/last.ckpt') does not point to a valid checkpoint. Make sure the path points to either a directory with FSDP checkpoint shards, or a single file with a full checkpoint.",
+            "lightning 2.5, source",
+        ),
     ),
     "checkpoint-directory-race": (
         (
@@ -721,6 +725,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             '  File "/opt/lib/python3.10/site-packages/torch/utils/data/_utils/fetch.py", line 49, in fetch\nKeyError: 2817',
             "https://github.com/huggingface/peft/issues/1729",
+        ),
+    ),
+    "checkpoint-without-progress": (
+        (
+            "    iteration = checkpoint_dict['iteration']\nKeyError: 'iteration'",
+            "https://github.com/NVIDIA/flowtron/issues/116",
+        ),
+        (
+            "    self.train_loop._epoch = checkpoint['meta']['epoch']\nKeyError: 'epoch'",
+            "https://github.com/open-mmlab/mmocr/issues/1715",
+        ),
+        (
+            "A metadata file exists but unable to load iteration from checkpoint /checkpoints/iter_0000100/mp_rank_00/model_optim_rng.pt, exiting",
+            "Megatron-LM, source",
         ),
     ),
 }

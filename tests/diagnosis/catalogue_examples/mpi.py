@@ -215,6 +215,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "horovod.common.exceptions.HorovodVersionMismatchError: Framework tensorflow installed with version 2.11.0 but found version 2.12.0.",
             "Horovod 0.28, source",
         ),
+        (
+            "ValueError: Horovod has not been built with MPI support. Ensure MPI is installed and reinstall Horovod with HOROVOD_WITH_MPI=1 to debug the build error.",
+            "horovod 0.28, source",
+        ),
+        (
+            "ValueError: Gloo support has not been built.  If this is not expected, ensure CMake is installed and reinstall Horovod with HOROVOD_WITH_GLOO=1 to debug the build error.",
+            "horovod 0.28, source",
+        ),
+        (
+            "ValueError: Neither MPI nor Gloo support has been built. Try reinstalling Horovod ensuring that either MPI is installed (MPI) or CMake is installed (Gloo).",
+            "horovod 0.28, source",
+        ),
     ),
     "ucx-retry": (
         (
@@ -476,6 +488,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Error: It is only possible to use js commands within a job allocation unless CSM is running",
             "jsrun, unverified",
+        ),
+    ),
+    "horovod-not-initialized": (
+        (
+            "ValueError: Horovod has not been initialized; use hvd.init().",
+            "horovod 0.28, source",
+        ),
+    ),
+    "horovod-step-order": (
+        (
+            "AssertionError: Gradients were computed more than backward_passes_per_step times before call to step(). Increase backward_passes_per_step to accumulate gradients locally.",
+            "horovod 0.28, source",
+        ),
+        (
+            "AssertionError: optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). This is prohibited as it can cause a race condition.",
+            "horovod 0.28, source",
         ),
     ),
 }

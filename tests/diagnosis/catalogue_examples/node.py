@@ -162,6 +162,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[2612362.231458] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL), nodemask=(null), order=0, oom_score_adj=829",
             "https://github.com/NVIDIA/DALI/issues/585",
         ),
+        (
+            "runc create failed: unable to start container process: error during container init: error running hook #0: error running hook: exit status 137, stdout: , stderr: Auto-detected mode as 'legacy'",
+            "https://github.com/eclipse-che/che/issues/21765",
+        ),
     ),
     "one-core": (
         (

@@ -442,6 +442,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "LexerNoViableAltException: a=b=c",
             "hydra 1.3, source",
         ),
+        (
+            "missing EQUAL at '<EOF>'",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/8746",
+        ),
+        (
+            "mismatched input '=' expecting <EOF>",
+            "hydra-core 1.3, run",
+        ),
+        (
+            "extraneous input '=' expecting {<EOF>, ':', BRACKET_OPEN, BRACE_OPEN, FLOAT, INT, BOOL, NULL, UNQUOTED_CHAR, ID, ESC, WS, QUOTED_VALUE, INTERPOLATION}",
+            "hydra-core 1.3, run",
+        ),
+        (
+            "no viable alternative at input '[1'",
+            "hydra-core 1.3, run",
+        ),
     ),
     "omegaconf-pretty": (
         (
