@@ -167,7 +167,10 @@ ENTRIES = (
     Entry(
         id="container-driver-too-old",
         title="nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver",
-        patterns=(r"nvidia-container-cli: requirement error: (?:unsatisfied condition: )?(?P<need>[^,\\:]+)",),
+        patterns=(
+            r"nvidia-container-cli: requirement error: (?:unsatisfied condition: )?(?P<need>[^,\\:]+)",
+            r"unsupported CUDA version: (?P<need>driver [\d.]+ < image [\d.]+)",
+        ),
         explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
         cause="the NVIDIA driver of the host is not what the image requires: {need}. The container does not start",
         probe="on that host: nvidia-smi | head -4; docker inspect IMAGE | grep NVIDIA_REQUIRE",
@@ -1082,6 +1085,7 @@ ENTRIES = (
             r"Hostfile is not formatted correctly",
             r"Hostfile is empty or not formatted correctly",
             r"Hostfile contains multiple entries for",
+            r"Num nodes is >1 but no extra nodes available via hostfile",
         ),
         cause="a line of DeepSpeed's host file is not of the form `HOST slots=N`: a misspelled word, a missing number or "
         "a comma. Or a host is listed twice, or none is listed",

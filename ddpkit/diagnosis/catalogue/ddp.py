@@ -382,6 +382,7 @@ ENTRIES = (
             r"RuntimeError: mat2 must be a matrix, got 1-D tensor",
             r"The size of tensor a \(0\) must match the size of tensor b \(\d{3,}\)",
             r"assert param\.ds_status == ZeroParamStatus\.AVAILABLE, param\.ds_summary\(\)\s*AssertionError",
+            r"size mismatch, got input \(\d+\), mat \(\w+\), vec \(0\)",
         ),
         cause="a parameter is used while it is empty: FSDP or ZeRO-3 has split it over the ranks. Its module is called "
         "outside of the wrapped model's forward, its weight is read directly, or two modules share it",

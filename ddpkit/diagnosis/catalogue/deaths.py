@@ -116,6 +116,7 @@ ENTRIES = (
             r"\[(?P<host>[\w.-]+):mpi_rank_(?P<rank>\d+)\]\[error_sighandler\] Caught error: Segmentation fault",
             r"=   EXIT CODE: (?:11|139)\b",
             r"=   KILLED BY SIGNAL: 11\b",
+            r"exit status (?:3221225477|3221225725)\b",
         ),
         context=r"PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<host>[\w.-]+)",
         cause="compiled code crashed[ in {library}]. Often libraries do not match, or the stack is too small",

@@ -1390,4 +1390,25 @@ ENTRIES = (
         fix="return a loss on every rank: for an empty or bad batch, 0.0 * output.sum(). Or leave out bad samples in the data set",
         link="https://github.com/Lightning-AI/pytorch-lightning/pull/19918",
     ),
+    Entry(
+        id="lightning-2-removed",
+        title="Trainer.__init__() got an unexpected keyword argument 'gpus'; Support for `validation_epoch_end` has been removed in v2.0.0",
+        patterns=(
+            r"__init__\(\) got an unexpected keyword argument '(?P<name>gpus|tpu_cores|ipus|replace_sampler_ddp|auto_select_gpus|progress_bar_refresh_rate|weights_summary"
+            r"|checkpoint_callback|distributed_backend|terminate_on_nan|auto_lr_find|auto_scale_batch_size|track_grad_norm|amp_backend|amp_level"
+            r"|resume_from_checkpoint|flush_logs_every_n_steps|stochastic_weight_avg|reload_dataloaders_every_epoch)'",
+            r"Support for `(?P<name>\w+_epoch_end)` has been removed in v2\.0\.0",
+            r"type object 'Trainer' has no attribute '(?P<name>(?:add|from)_argparse_args|parse_argparser|default_attributes)'",
+            r"selected an invalid strategy name: `strategy='?(?P<name>ddp_sharded\w*|fairscale|ddp_fully_sharded|ddp2|horovod|bagua|hivemind|colossalai|fsdp_native|None|ddp_spawn_sharded)\b",
+            r"No module named '(?P<name>pytorch_lightning\.(?:plugins\.training_type|utilities\.distributed|metrics|lite|strategies\.fully_sharded)\b[\w.]*)'",
+        ),
+        needs=r"(?i)lightning|Trainer|_epoch_end",
+        explains=("packages-differ", "submodule-missing", "own-exception"),
+        cause="the script was written for an older PyTorch Lightning, and the installed one no longer has {name}. Most were removed in 2.0",
+        probe="pip list | grep -i lightning; the versions in the project's requirements",
+        fix="install the version that the project requires, often pip install 'pytorch-lightning<2'. Or change the script: "
+        "accelerator='gpu', devices=N for gpus=N, on_validation_epoch_end for validation_epoch_end, trainer.fit(ckpt_path=...), "
+        "strategy='ddp' or 'fsdp'",
+        link="https://lightning.ai/docs/pytorch/stable/upgrade/migration_guide.html",
+    ),
 )

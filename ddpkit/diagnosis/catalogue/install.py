@@ -918,4 +918,19 @@ ENTRIES = (
         "the Python under it on a shared disk",
         link="https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHOME",
     ),
+    Entry(
+        id="rope-scaling-unknown",
+        title="`rope_scaling` must be a dictionary with two fields, `type` and `factor`; Missing required keys in `rope_scaling`",
+        patterns=(
+            r"`rope_scaling` must be a dictionary with (?:with )?(?:two|three) fields",
+            r"`rope_scaling`'s (?:type|short_factor|long_factor) field must be",
+            r"Missing required keys in `rope_scaling` for",
+        ),
+        cause="the model's config.json describes its positions (rope_scaling) in a form that this transformers does not know. The model "
+        "is newer than the library (Llama 3.1 needs 4.43), or the value was set for another version",
+        probe="pip show transformers; grep -A9 -E 'rope_scaling|transformers_version' MODEL/config.json",
+        fix="pip install -U transformers, on all nodes, with accelerate, peft and trl of the same time. If the script or the "
+        "command sets rope_scaling, write rope_type beside type, or leave it out",
+        link="https://github.com/meta-llama/llama3/issues/299",
+    ),
 )

@@ -1018,6 +1018,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Hostfile contains multiple entries for worker-1, unable to proceed with launching",
             "DeepSpeed 0.19, source",
         ),
+        (
+            "ValueError: Num nodes is >1 but no extra nodes available via hostfile",
+            "DeepSpeed 0.16, source",
+        ),
     ),
     "mpi-world-differs": (
         (
@@ -1185,6 +1189,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version, or use an earlier cuda container: unknown",
             "https://github.com/MauriceNino/dashdot/issues/1226",
+        ),
+        (
+            "nvidia-docker | 2017/12/20 13:08:46 Error: unsupported CUDA version: driver 8.0 < image 9.0.176",
+            "https://github.com/jade-hpc-gpu/jade-hpc-gpu.github.io/issues/24",
         ),
     ),
     "cdi-specification": (

@@ -938,6 +938,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "assert param.ds_status == ZeroParamStatus.AVAILABLE, param.ds_summary()AssertionError",
             "https://github.com/QwenLM/Qwen-VL/issues/103",
         ),
+        (
+            "RuntimeError: size mismatch, got input (18944), mat (18944x8), vec (0)",
+            "https://github.com/deepspeedai/DeepSpeed/issues/7436",
+        ),
     ),
     "checkpoint-recompute-differs": (
         (

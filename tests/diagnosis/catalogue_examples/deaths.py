@@ -238,6 +238,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 3221226505",
             "https://github.com/SayaSS/vits-finetuning/issues/32",
         ),
+        (
+            "subprocess.CalledProcessError: Command '['python.exe', 'finetune-cli.py']' returned non-zero exit status 3221225477.",
+            "https://github.com/SWivid/F5-TTS/issues/428",
+        ),
     ),
     "aborted": (
         ("*** SIGABRT received at time=1655335369 on cpu 8 ***", "https://github.com/ray-project/ray/issues/25866"),

@@ -1190,4 +1190,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "lightning 2.5, source",
         ),
     ),
+    "lightning-2-removed": (
+        (
+            "TypeError: Trainer.__init__() got an unexpected keyword argument 'gpus'",
+            "lightning 2.5, source",
+        ),
+        (
+            "NotImplementedError: Support for `validation_epoch_end` has been removed in v2.0.0. `LitModel` implements this method. You can use the `on_validation_epoch_end` hook instead.",
+            "lightning 2.5, source",
+        ),
+        (
+            "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
+            "lightning 2.5, source",
+        ),
+        (
+            "ValueError: You selected an invalid strategy name: `strategy='ddp_sharded'`. It must be either a string or an instance of `lightning.pytorch.strategies.Strategy`. Example choices: auto, ddp, ddp_spawn, deepspeed, ...",
+            "lightning 2.5, source",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'pytorch_lightning.utilities.distributed'",
+            "lightning 2.5, source",
+        ),
+    ),
 }

@@ -17,10 +17,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/huggingface/transformers/issues/34699",
         ),
         (
-            "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
-            "Lightning 2.2, source",
-        ),
-        (
             "TypeError: DPOTrainer.__init__() got an unexpected keyword argument 'processing_class'",
             "https://github.com/huggingface/trl/issues/2226",
         ),
@@ -913,6 +909,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Fatal Python error: initfsencoding: unable to load the file system codec",
             "https://github.com/inviwo/inviwo/issues/1178",
+        ),
+    ),
+    "rope-scaling-unknown": (
+        (
+            "ValueError: `rope_scaling` must be a dictionary with two fields, `type` and `factor`, got {'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor': 4.0, 'original_max_position_embeddings': 8192, 'rope_type': 'llama3'}",
+            "https://github.com/foundation-model-stack/foundation-model-stack/issues/384",
+        ),
+        (
+            "KeyError: \"Missing required keys in `rope_scaling` for 'rope_type'='None': {'rope_type'}\"",
+            "transformers 4.57, source",
+        ),
+        (
+            "ValueError: `rope_scaling`'s type field must be one of ['linear', 'dynamic'], got yarn",
+            "transformers 4.40, source",
         ),
     ),
 }
