@@ -41,7 +41,7 @@ _LABELS = [
         r"(?P<host>(?:trainer|worker|train|script|ddp|sh)/\d+) ",  # torchx
         r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=(?:\S+:\d+ (?:\(\w+\) )?)?NCCL)",
         r"\| *(?P<when>" + _TIME + r"|\d{10,13}) *\| ?",  # a table of CloudWatch
-        r"(?P<host>[\w.-]+) +\| ",  # docker compose
+        r"(?P<host>(?!\d+ )[\w.-]+) +\| ",  # docker compose
         r"\[?(?P<when>" + _TIME + r")\]?(?: (?:stdout|stderr) [FP])?(?: ?[:,-]+(?= ))?[ \t]?",  # k8s, CRI, loggers
         r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?: - " + _LEVEL + r" - \S+ -)?[ \t]? {0,3}(?=\S)",
         r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?(?: -)? ?",

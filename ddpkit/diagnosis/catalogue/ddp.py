@@ -176,6 +176,8 @@ ENTRIES = (
             r"gloo/context\.cc:\d+\] rank < size\. \d+ vs (?P<world>\d+)",
             r"NCCL WARN \w+ : invalid root (?P<outside>\d+) \(root should be in the 0\.\.\d+ range\)",
             r"Assertion failed: (?P<layout>mpiSize == tp \* pp)",
+            r"World size (?P<world>\d+) is (?:greater than|not divisible by) the product of the specified parallelism degrees",
+            r"Error: (?P<layout>sequence_parallel_degree \(\d+\)) must (?:be less than or equal to|evenly divide) world_size \((?P<world>\d+)\)",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
         "rank calls a collective of a group to which it does not belong",

@@ -742,6 +742,7 @@ ENTRIES = (
             r"Assertion `totalElements <= srcSize` failed",
             r"value tensor of shape \[3, (?P<wanted>\d+)\] cannot be broadcast to indexing result of shape \[3, (?P<used>\d+)\]",
             r"is too short and causes image placeholder tokens in `input_ids` to be truncated",
+            r"Number of images does not match number of special image tokens in the input text\. Got (?P<used>\d+) image tokens in the text but (?P<wanted>\d+)",
         ),
         explains=("shapes-differ", "device-assert"),
         cause="a sample's text has another number of image places than its images need[: {used}, not {wanted}]. A maximum length "
@@ -1278,6 +1279,7 @@ ENTRIES = (
         patterns=(
             r"Communication call has not been issued for this bucket(?: \((?P<done>\d+)/(?P<all>\d+) params)?",
             r"Found (?P<done>\d+) out of (?P<all>\d+) parameters that are ready for",
+            r"param\.grad being None is not safe when overlap_grad_reduce is True",
         ),
         cause="Megatron sends the gradients of a bucket once all its parameters have one[, and only {done} of {all} had]. Some "
         "parameters require a gradient, and the forward pass of this step did not use them",
@@ -1304,6 +1306,7 @@ ENTRIES = (
         patterns=(
             r"CheckpointingException: Object shard (?P<path>\S+) not found",
             r"CheckpointingException: (?P<path>Unexpected keys|Some keys found) .*sharded state dict",
+            r"CheckpointingException: Missing (?P<path>\w*\s?shards) after fully parallel loading",
         ),
         explains=("file-missing",),
         cause="the checkpoint and the model of this run do not have the same parts[: {path}]. It was saved with other parallel "

@@ -41,6 +41,7 @@ ENTRIES = (
             r"ValueError: Tried to find (?P<path>\S+) but folder does not exist",
             r"FileNotFoundError: .*Model path (?P<path>\S+) does not exist",
             r"The path (?P<path>\S+) does not point to a valid checkpoint\. Make sure",
+            r"CheckpointingException: Checkpoint directory (?P<path>\S+) does not exist",
         ),
         cause="the run cannot resume from {path|this checkpoint}: no complete checkpoint is there. The run before ended while it saved, or "
         "only an adapter or the weights were saved",
@@ -258,6 +259,7 @@ ENTRIES = (
             r"EOFError: (?P<reason>No data left in file)",
             r"Cannot load file containing (?P<reason>pickled data) when allow_pickle=False",
             r"This file contains (?P<reason>pickled \(object\) data)",
+            r"(?P<reason>bad (?:header|version), cannot read): \S+\.idx",
         ),
         explains=("checkpoint-empty", "broken-pipe", "disk-full"),
         cause="a file of the data cannot be read: {reason}. Its download or copy was cut off, it is still being written, or "

@@ -253,6 +253,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: [TensorRT-LLM][ERROR] Assertion failed: mpiSize == tp * pp (/home/jenkins/agent/workspace/LLM/release-0.8/L0_PostMerge/tensorrt_llm/cpp/tensorrt_llm/runtime/worldConfig.cpp:90)",
             "https://github.com/Tlntin/Qwen-TensorRT-LLM/issues/123",
         ),
+        (
+            "ValueError: World size 8 is greater than the product of the specified parallelism degrees 4. Please ensure the product of the specified parallelism degrees matches the world size.",
+            "composer 0.32, source",
+        ),
+        (
+            "AssertionError: sequence_parallel_degree (4) must evenly divide world_size (6)",
+            "axolotl 0.9, source",
+        ),
     ),
     "mesh-dimension-unknown": (
         (

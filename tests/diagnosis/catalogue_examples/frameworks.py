@@ -651,6 +651,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: The current `max_length` (1024) is too short and causes image placeholder tokens in `input_ids` to be truncated, while the corresponding image features remain",
             "trl 1.16, source",
         ),
+        (
+            "ValueError: Number of images does not match number of special image tokens in the input text. Got 255 image tokens in the text but 256 tokens from image embeddings.",
+            "axolotl 0.9, source",
+        ),
     ),
     "prompt-too-long": (
         (
@@ -1094,6 +1098,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Found 3 out of 7 parameters that are ready for reduce-scatter/all-reduce, but the pipeline is being reset.",
             "Megatron-Core 0.16, source",
         ),
+        (
+            "AssertionError: param.grad being None is not safe when overlap_grad_reduce is True",
+            "megatron-core 0.16, source",
+        ),
     ),
     "fsdp-one-rank": (
         ("NotImplementedError: offload_to_cpu=True and NO_SHARD is not supported yet", "torch 2.13, source"),
@@ -1105,6 +1113,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "megatron.core.dist_checkpointing.core.CheckpointingException: Unexpected keys (not found in the checkpoint) encountered in the provided sharded state dict. ",
+            "megatron-core 0.16, source",
+        ),
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Missing shards after fully parallel loading: [('optimizer.state.exp_avg', 0)]",
             "megatron-core 0.16, source",
         ),
     ),

@@ -100,6 +100,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: The path PosixPath('/scratch/last.ckpt') does not point to a valid checkpoint. Make sure the path points to either a directory with FSDP checkpoint shards, or a single file with a full checkpoint.",
             "lightning 2.5, source",
         ),
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Checkpoint directory /checkpoints/iter_0000100 does not exist",
+            "megatron-core 0.16, source",
+        ),
     ),
     "checkpoint-directory-race": (
         (
@@ -428,6 +432,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "pyarrow.lib.ArrowInvalid: Could not open Parquet input source 'x.parquet': Parquet magic bytes not found in footer. Either the file is corrupted or this is not a parquet file.",
             "pyarrow 26.0, run",
+        ),
+        (
+            "AssertionError: bad header, cannot read: /data/corpus_text_document.idx",
+            "megatron-core 0.16, source",
         ),
     ),
     "image-broken": (
