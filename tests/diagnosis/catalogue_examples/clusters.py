@@ -139,7 +139,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ray 2.58.0, source",
         ),
         (
-            "ValueError: Bundles must be a non-empty list of resource dictionaries. Got empty list instead.",
+            "Bundles must be a non-empty list of resource dictionaries",
             "https://github.com/agentscope-ai/Trinity-RFT/issues/235",
         ),
         (

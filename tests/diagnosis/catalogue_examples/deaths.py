@@ -240,7 +240,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "subprocess.CalledProcessError: Command '['python.exe', 'finetune-cli.py']' returned non-zero exit status 3221225477.",
-            "https://github.com/SWivid/F5-TTS/issues/428",
+            "Python 3.11, source",
         ),
     ),
     "aborted": (

@@ -648,7 +648,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/modelscope/ms-swift/issues/8371",
         ),
         (
-            "ValueError: The current `max_length` (1024) is too short and causes image placeholder tokens in `input_ids` to be truncated, while the corresponding image features remain",
+            "ValueError: The current `max_length` (1024) is too short and causes image placeholder tokens in `input_ids` to be truncated, while the corresponding image features remain intact. Please increase `max_length` or set it to `None` to disable truncation.",
             "trl 1.16, source",
         ),
         (
@@ -1194,7 +1194,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "lightning-step-none": (
         (
-            "RuntimeError: Skipping the `training_step` by returning None in distributed training is not supported. It is recommended that you rewrite your training logic to avoid having to skip steps in the first place.",
+            "RuntimeError: Skipping the `training_step` by returning None in distributed training is not supported. It is recommended that you rewrite your training logic to avoid having to skip the step in the first place.",
             "lightning 2.5, source",
         ),
         (
