@@ -42,6 +42,7 @@ NODE: Mapping[str, str] = {
     "slurm-node-invalid": "the host has less than SLURM's configuration promises",
     "slurm-credential": "the host rejects the credential of the job",
     "task-launch-failed": "SLURM cannot start a task on the host",
+    "slurm-script-lost": "SLURM's copy of the batch script is not usable on the host",
     "slingshot-resources": "the network adapter of the host has no free resources",
     "ssh-unreachable": "the host is not reachable by SSH",
     "ssh-lost": "the SSH connection to the host was lost",

@@ -37,7 +37,7 @@ _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's tab
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
 _PROMPT = re.compile(r"(?:^|[\]:>] ?)(?:> (?P<place>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)")
 _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
-_ERROR_LINE = re.compile(r"\[[EF]\d{3,4} [\d:.]+ \S+\.cpp")
+_ERROR_LINE = re.compile(r"\[[EF](?:\d{3,4} [\d:.]+)? \S+\.cpp")
 _NO_CUDA = frozenset(("cuda-init-failed", "driver-library-mismatch", "no-cuda-gpus", "driver-too-old"))
 _ABOUT_GPUS = re.compile(r"(?i)\b(?:cuda|gpus?)\b")
 # Events of a pod that wait for something: where its container starts later, it came.
@@ -90,6 +90,7 @@ class LogAnalysis:
     silent_ranks: list[int] = field(default_factory=list)  # ranks that print, and do not report that they waited
     lines: int = 0
     healthy: bool = False  # its last lines show progress or a good end
+    stepped: bool = False  # a line shows a step of a training
     first_alarm: tuple[str, int, str] | None = None  # where nothing is known: file, line, text of the first `error`
 
 
@@ -157,7 +158,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
         quiet = [each for each in hints if not logs[each.file].course.continues(each)]
         # NCCL's INFO lines are no warnings, and a remark on speed leads to no failure.
         first = min(quiet, key=lambda each: (_is_info(each), not each.may_end_a_run), default=None)
-        if first is not None and first.was_cause:  # of two warnings, the one that is the reason of the other
+        if first is not None:  # of two warnings, the one that is the reason of the other
             first = next((each for each in quiet if each.was_cause and _explains(each, first)), first)
         shown = first is not None and first.was_cause and _NO_START.search(first.text)
         result.first = replace(first, kind="cause") if first is not None and shown else first
@@ -213,9 +214,10 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     deciding = next((each for each in earlier if _explains(each, first)), None)
     if deciding is not None:
         return deciding if deciding.kind == "consequence" else replace(deciding, kind="cause")
-    # NCCL's `Last error:` follows the class of the error.
-    below = (each for each in failures if each.file == first.file and first.number < each.number <= first.end + 3)
-    return next((each for each in below if _explains(each, first)), first)
+    # NCCL's `Last error:` follows the class of the error. Another rank may be the one that prints a reason.
+    below = [each for each in failures if each.file == first.file and first.number < each.number]
+    reasons = (each for each in below if each.number <= first.end + 3 or each.kind == first.kind == "generic")
+    return next((each for each in reasons if _explains(each, first)), first)
 
 
 def _is_info(match: LogMatch) -> bool:
@@ -389,6 +391,7 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
         if first is not None and not first.may_end_a_run:
             result.first, result.alike, result.hints = None, [], [first, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
+    result.stepped = any(map(progress.is_step, (line for log in logs.values() for line in log.lines)))
 
 
 # A run's name may be a word for an error, in lines of ddpkit's own and in paths.
@@ -466,7 +469,7 @@ def _late_ranks(
     if late or result.silent_ranks or matches[0].id != "collective-timeout":
         return late, ({"late": str(late[0])} if late else {})
     known = {rank for rank in waited if rank is not None}
-    absent, certain = absent_ranks(matches, known)
+    absent, certain = ([], False) if _is_cut(logs) else absent_ranks(matches, known)
     if certain and len(absent) == 1 and len(known) > 1:
         return absent, {"late": str(absent[0])}
     values = lagging(matches)
@@ -489,6 +492,12 @@ def _cut_error(logs: Mapping[str, _Log]) -> Iterator[int]:
         speaker = split_prefix(visible_line(last)).speaker
         if speaker.rank is not None and _ERROR_LINE.search(last):
             yield speaker.rank
+
+
+def _is_cut(logs: Mapping[str, _Log]) -> bool:
+    """Whether a log ends inside an error of torch: ranks that print below it are not in it."""
+    ends = [next((line for line in reversed(log.lines) if line.strip()), "") for log in logs.values()]
+    return any(_ERROR_LINE.search(end) and end.rstrip()[-1:].isalpha() for end in ends)
 
 
 def _speaking(logs: Mapping[str, _Log]) -> dict[int, str]:

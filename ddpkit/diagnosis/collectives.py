@@ -23,7 +23,8 @@ _STATUS = re.compile(
 _GROUP_OF_WORK = re.compile(_GROUP + r"\bwork(?: sequence id)?: (?P<number>\d+)")
 _ENQUEUED = "ast enqueued"
 # These are of two ranks only, or of several collectives.
-_PAIRED = frozenset(("SEND", "RECV", "RECVANYSOURCE", "COALESCED", "UNKNOWN"))
+_PAIRED = frozenset(("SEND", "RECV", "RECVANYSOURCE", "UNKNOWN"))
+_SEVERAL = "COALESCED"
 # One side of these has the elements of all ranks.
 _WHOLE = frozenset(("_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 # All ranks pass the same number of elements to these.
@@ -50,6 +51,7 @@ class _Work:
     number: int
     call: str
     size: str
+    ratio: int = 0  # of the sizes of its two sides, where they show it
 
 
 def lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
@@ -126,7 +128,7 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
     for number, works in sorted(by_number.items()):
         groups = sorted({each.group for each in works if each.group})
         for group in groups if len(groups) > 1 else [""]:
-            chosen = [each for each in works if not group or each.group == group]
+            chosen = _comparable([each for each in works if not group or each.group == group])
             certain = all(each.group for each in chosen)
             calls = _by_call(chosen, certain)
             if len(calls) < 2:
@@ -153,8 +155,22 @@ def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_W
         if rank is not None and work["call"] and work["call"] not in _PAIRED:
             group = next(iter(groups)) if len(groups) == 1 else ""
             number = int(work["number"])
-            works.append(_Work(rank=rank, group=group, number=number, call=work["call"], size=work["size"] or ""))
+            size, ratio = work["size"] or "", _ratio(work)
+            works.append(_Work(rank=rank, group=group, number=number, call=work["call"], size=size, ratio=ratio))
     return works
+
+
+def _ratio(work: re.Match[str]) -> int:
+    size, out = int(work["size"] or 0), int(work["out"] or 0)
+    return out // size if size and out > size and out % size == 0 else 0
+
+
+def _comparable(works: list[_Work]) -> list[_Work]:
+    """Leave out several collectives in one, unless they are all-gathers on all ranks: their sizes have one ratio."""
+    gathers = len({each.ratio for each in works}) == 1 and works[0].ratio > 1
+    if gathers and all(each.call == _SEVERAL for each in works):
+        return works
+    return [each for each in works if each.call != _SEVERAL]
 
 
 def _shared_group(match: re.Match[str]) -> str:
@@ -167,7 +183,11 @@ def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
     calls = {(each.rank, each.call) for each in works}
     if len(calls) > len({rank for rank, _ in calls}):
         return {}
-    sized = (certain or _is_one_alone(works)) and len({call for _, call in calls}) == 1 and works[0].call in _EVEN
+    sized = (
+        (certain or _is_one_alone(works))
+        and len({call for _, call in calls}) == 1
+        and works[0].call in {*_EVEN, _SEVERAL}
+    )
     ranks: dict[str, set[int]] = {}
     for each in works:
         ranks.setdefault(f"{each.call} of {each.size} elements" if sized else each.call, set()).add(each.rank)
@@ -252,6 +272,13 @@ BELOW_ERROR = 4
 # What NCCL calls invalid usage is known to be this, where it gives no reason.
 _INVALID_USAGE = "two ranks of a host use one GPU, as torch.cuda.set_device(LOCAL_RANK) is missing or too late"
 
+# What the other classes of NCCL's error are about.
+_MEANINGS = {
+    "ncclSystemError|unhandled system error": "A call of the system failed: a connection, shared memory, or a limit",
+    "ncclInternalError|internal error": "Mostly the network or the versions of NCCL differ between the ranks",
+    "ncclUnhandledCudaError|unhandled cuda error": "A call of CUDA failed: an earlier error of the GPU, or its driver",
+}
+
 
 def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     """Return the text below NCCL's `Last error:`, as a value of an entry."""
@@ -260,4 +287,8 @@ def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     text = below[place] if place < len(below) else ""
     if text and not text.startswith(("File ", "Traceback")):
         return {"reason": text[:120]}
-    return {"usage": _INVALID_USAGE} if re.search("ncclInvalidUsage|invalid usage", " ".join(below[:2])) else {}
+    named = " ".join(below[:2])
+    if re.search("ncclInvalidUsage|invalid usage", named):
+        return {"usage": _INVALID_USAGE}
+    meaning = next((meaning for words, meaning in _MEANINGS.items() if re.search(words, named)), "")
+    return {"meaning": meaning} if meaning else {}

@@ -61,6 +61,8 @@ _NUMBERED_PLACES = {
 }
 # Code of ZeRO's step; code that gets tensors of the optimizer's state, and objects that other ranks sent.
 _OFFLOADED_PLACES = {"zero-offload-device": re.compile(r"/deepspeed/runtime/zero/stage\w*\.py")}
+# An engine of DeepSpeed has a place holder of its own where it got no optimizer.
+_ENGINE_PLACES = {"zero-no-optimizer": re.compile(r"/deepspeed/runtime/\w+\.py")}
 _SIZED_PLACES = {"optimizer-step-sizes": re.compile(r"/torch/optim/\w+\.py")}
 _LOADED_PLACES = {
     "object-collective-broken": re.compile(
@@ -82,6 +84,7 @@ _PLACES = {
     "checkpoint-broken": _LOADED_PLACES,
     "broken-pipe": _TRACKER_PLACES,
     "cuda-unknown-error": _SHARED_PLACES,
+    "deepspeed-not-active": _ENGINE_PLACES,
 }
 
 
@@ -99,6 +102,7 @@ _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[
 
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
 _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
+_RAY_ERROR = re.compile(r"\bRayTaskError\(\w+\): ray::\S+ ?\(pid=\d+")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
@@ -130,6 +134,8 @@ _ADVICE = re.compile(
     r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure"
     r"|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
 )
+# pkg_resources reads an attribute that it has not set yet, and continues.
+_LAZY = re.compile(r"AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)")
 _ABOUT_BUGS = re.compile(r"(?i)report (?:a|this) (?:bug|issue)|(?:file|open|raise) an issue|feature request")
 
 
@@ -160,7 +166,12 @@ class LogReader:
         matcher = catalogue_matcher()
         watched = matcher.words | _TRACEBACK_WORDS
         for index, line in enumerate(self.lines):
-            named = "Error: " in line or "Exception: " in line or line.endswith(("Error", "Exception"))
+            named = (
+                "Error: " in line
+                or "Exception: " in line
+                or "Error): ray::" in line
+                or line.endswith(("Error", "Exception"))
+            )
             if named and len(self._bare) < MAX_MATCHES:
                 _append(self._bare, tracebacks.read_bare_exception(self.lines, index))
             words = WORDS.findall(line.lower())
@@ -181,15 +192,36 @@ class LogReader:
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
         known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
-            if bare.start not in known and self._condition(bare) not in known:
-                self._add_exception(bare, bare.origin(), kind="death")
+            if bare.start not in known and self._condition(bare) not in known and not self._is_of_inner_task(bare):
+                self._add_bare(bare)
         return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+
+    def _is_of_inner_task(self, bare: Traceback) -> bool:
+        """Whether an exception of a Ray task has its reason in another one, which stands below its frames."""
+        if not _RAY_ERROR.search(self.lines[bare.start]):
+            return False
+        other = next((each.start for each in self._bare if each.start > bare.start), bare.start + TASK_LINES)
+        frames = (split_prefix(visible_line(line)).text for line in self.lines[bare.start + 1 : other])
+        return other < bare.start + TASK_LINES and all(text[:1] in ("", " ", "\t") for text in frames)
+
+    def _add_bare(self, bare: Traceback) -> None:
+        """Add an exception whose traceback is not in the log. Ray names its class where the message is cut off."""
+        known = _known_exception(bare.origin())
+        if known:
+            self._add_entry(bare.start, known, bare)
+        else:
+            self._add_exception(bare, bare.origin(), kind="death")
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""
         if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
             return match
         return replace(match, kind="consequence") if match.number > self._step_end else match
+
+    @cached_property
+    def _first_words(self) -> int:
+        """The index of the first line with a text."""
+        return next((index for index, line in enumerate(self.lines) if line.strip()), 0)
 
     @cached_property
     def _step_end(self) -> int:
@@ -270,11 +302,13 @@ class LogReader:
                 best = None
             used.update(inside)
             origin = trace.origin()
-            known = (_packages_differ(origin) or self._compiling(trace, origin)) if best is None else None
+            known = None
+            if best is None:
+                known = _packages_differ(origin) or _known_exception(origin) or self._compiling(trace, origin)
             if known:
                 self._add_entry(origin.number, known, trace)
             elif best is None:
-                self._add_exception(trace, origin)
+                self._add_exception(trace, origin, kind="generic" if _LAZY.fullmatch(origin.words) else "cause")
             else:
                 self._add_entry(best, self._by_frames(self._by_place(by_line[best], best), trace), trace)
         for index, match in by_line.items():
@@ -369,7 +403,9 @@ class LogReader:
         context = self._context(index, match)
         if speaker.rank is not None:
             context.pop("rank", None)  # another rank can have printed the context
-        values = {**context, **(_failed_rank(trace, speaker) if trace else {}), **match.values}
+        place = trace.origin().place if trace else None
+        values = {"place": f"{place[0]}:{place[1]}"} if place else {}
+        values |= {**context, **(_failed_rank(trace, speaker) if trace else {}), **match.values}
         own = values.pop("speaker", "")
         if own and speaker.rank is None:
             speaker = replace(speaker, rank=int(own))
@@ -449,7 +485,7 @@ class LogReader:
                 when=trace.when if trace.when is not None else when,
                 values={},
                 summary=f"{whose}: {origin.words[:MAX_TEXT]}{condition}{where}{also}",
-                location=_where_to_look(origin),
+                location=_where_to_look(origin, above=origin.number > self._first_words),
                 top=trace.raised[0].top,
             )
         )
@@ -508,24 +544,31 @@ def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
     return {"rank": str(next(iter(trace.failed))), "host": ""}
 
 
-def _where_to_look(origin: RaisedException) -> str:
-    """Say where to look, after the advice that the message itself gives."""
+def _where_to_look(origin: RaisedException, above: bool) -> str:
+    """Say where to look, after the advice that the message itself gives. `above`: whether the log has lines above."""
     advice = _ADVICE.search(origin.text)
     if advice is None or _ABOUT_BUGS.search(advice[1]):
-        return _place_to_look(origin)
+        return _place_to_look(origin, above)
     advised = (
         advice[1] if len(advice[1]) <= MAX_CODE else advice[1][:MAX_CODE].rpartition(". ")[0] or advice[1][:MAX_CODE]
     )
-    return f"as the message advises: {advised.rstrip('. ')}. Otherwise {_place_to_look(origin)}"
+    return f"as the message advises: {advised.rstrip('. ')}. Otherwise {_place_to_look(origin, above)}"
 
 
-def _place_to_look(origin: RaisedException) -> str:
+def _place_to_look(origin: RaisedException, above: bool) -> str:
     """Say where to look: at the user's own line, or at a package's versions and arguments."""
     if origin.package and origin.last:
         return f"check the arguments of that call, and the version: pip show {origin.package}"
     if origin.place:
         return f"look at {origin.place[0]}, line {origin.place[1]}"
-    return "look at the lines above it"
+    task = _RAY_TASK.search(origin.text)
+    if task:
+        return f"read the whole message in the log of that worker on {task['host']}: /tmp/ray/session_latest/logs"
+    return (
+        "look at the lines above it"
+        if above
+        else "find the traceback of this line, in the whole log or that of its rank"
+    )
 
 
 T = TypeVar("T")
@@ -536,6 +579,16 @@ def _packages_differ(raised: RaisedException) -> Match | None:
     call = _UNEXPECTED.match(raised.text) if raised.kind == "TypeError" else None
     library = raised.last and _CALLER.search(raised.last[0])
     return Match(entry=BY_ID["packages-differ"], values=call.groupdict()) if call and library else None
+
+
+def _known_exception(raised: RaisedException) -> Match | None:
+    """Return the entry of an exception that its frame, or its class alone, shows."""
+    # torch looks for a stream of its own in a list with one for each GPU.
+    if raised.kind == "IndexError" and raised.last and raised.last[2] == "_get_stream":
+        return Match(entry=BY_ID["global-rank-as-gpu"], values={})
+    if raised.kind.endswith("RayTaskError(OutOfMemoryError)"):  # Ray's own message may be cut off
+        return Match(entry=BY_ID["cuda-out-of-memory"], values={})
+    return None
 
 
 def _append(items: list[T], item: T | None) -> None:

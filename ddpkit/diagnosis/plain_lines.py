@@ -30,7 +30,7 @@ _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(mo
 def plain_lines(text: str) -> tuple[list[str], list[int]]:
     """Return the lines of a log, and the number of each in the text, from 1. A JSON line can hold several."""
     # Lines that were copied from a terminal can have its width.
-    lines = [line.rstrip(" \t") for line in strip_escapes(text).split("\n")]
+    lines = [line.rstrip(" \t") for line in _as_printed(strip_escapes(text)).split("\n")]
     numbers = list(range(1, len(lines) + 1))
     if any(line.startswith('{"') for line in lines[:50]):
         lines, numbers = _from_json(lines)
@@ -41,6 +41,16 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
     if "NVRM: " in text:
         lines = _joined(lines)
     return _with_hosts(_without_margin(_without_quotes(lines))), numbers
+
+
+# Web pages and word processors show these in place of what the program printed.
+_TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'"})
+
+
+def _as_printed(text: str) -> str:
+    """Undo the typographic quotes of a page, and the line ends as the toolkit of SageMaker writes them."""
+    text = text.replace("#015\n", "\n") if "#015" in text else text
+    return text if text.isascii() else text.translate(_TYPOGRAPHY)
 
 
 def _has_glued(text: str) -> bool:

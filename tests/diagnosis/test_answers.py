@@ -51,10 +51,13 @@ def test_the_number_of_a_shells_job_is_no_rank() -> None:
 
 
 def test_a_class_of_torch_is_not_the_scripts_own() -> None:
-    first = of("torch.distributed.DistFrobnicatorError: an unknown state\n").first
+    first = of("training begins\ntorch.distributed.DistFrobnicatorError: an unknown state\n").first
     assert first is not None
     assert first.cause.startswith("an exception inside torch")
     assert first.fix == "look at the lines above it"
+    alone = of("torch.distributed.DistFrobnicatorError: an unknown state\n").first
+    assert alone is not None
+    assert alone.fix.startswith("find the traceback of this line")
 
 
 def explained(text: str) -> str:

@@ -433,13 +433,16 @@ ENTRIES = (
             r"Unable to connect to the server: (?P<reason>.*)",
             r"You must be logged in to the server \((?P<reason>[^)]+)\)",
             r"connection to the server (?P<server>\S+) was refused - did you specify the right host or port",
+            r"(?i)\bfailed to (?:list|watch) \*?[\w.]+: .*\b(?P<reason>dial tcp \S+: .*(?:refused|i/o timeout|no route to host))",
+            r"https://[\w.:\[\]-]+/(?:apis?/|version\b)\S*: (?P<reason>dial tcp \S+: .*(?:refused|i/o timeout|no route to host))",
         ),
         explains=("image-registry-certificate", "image-registry-unreachable"),
-        cause="kubectl cannot reach the API server of the cluster[: {server} refused the connection][: {reason}]. Nothing was "
-        "started",
+        cause="kubectl, or a program in a pod, cannot reach the API server of the cluster[: {server} refused the connection][: {reason}]. "
+        "Nothing was started",
         probe="kubectl config current-context; kubectl cluster-info; env | grep -iE 'proxy|kubeconfig'",
         fix="select the cluster (kubectl config use-context NAME), or get its access again (aws eks update-kubeconfig, gcloud "
-        "container clusters get-credentials, az aks get-credentials). Behind a proxy, add the server to NO_PROXY",
+        "container clusters get-credentials, az aks get-credentials). Behind a proxy, add the server to NO_PROXY. In a pod: a network policy, or a sidecar that "
+        'has not started (istio: sidecar.istio.io/inject: "false" on the job\'s pods)',
         link="https://kubernetes.io/docs/tasks/debug/debug-cluster/troubleshoot-kubectl/",
     ),
     Entry(

@@ -88,6 +88,7 @@ ENTRIES = (
             r"Segmentation fault from GPU at 0x[0-9a-f]+, ctx_id",
             r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): unspecified launch failure",
             r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): an illegal instruction was",
+            r"\b(?:Cuda|HIP) failure (?:\d+ )?'(?:unspecified launch failure|misaligned address|an illegal instruction was encountered)'",
             r"CUDA error: operation not supported on global/shared address space",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
         ),

@@ -584,10 +584,12 @@ ENTRIES = (
             r"which does not broadcast with previously seen size",
             r"split_with_sizes expects split_sizes to sum exactly",
         ),
-        cause="the shapes of two tensors do not match. The size of a layer is wrong, or the samples of a batch differ "
-        "in length",
-        probe="the traceback shows the line; print the shapes at that line",
-        fix="correct the size of the layer, or pad in a collate_fn",
+        context=r"UserWarning: Was asked to gather along dimension 0, but all input tensors were (?P<gathered>scalars)",
+        cause="the shapes of two tensors do not match[. A warning above shows the likely reason: nn.DataParallel made a vector of "
+        "the {gathered} that its replicas returned]. In general, a layer has a wrong size, or the samples of a batch differ in length",
+        probe="the traceback shows the line[, {place}]; print the shapes at that line",
+        fix="[use DistributedDataParallel, or take .mean() of the gathered {gathered}. Otherwise ]correct the size of the layer, or "
+        "pad in a collate_fn",
         link="https://docs.pytorch.org/docs/stable/notes/broadcasting.html",
     ),
     Entry(
@@ -1649,5 +1651,20 @@ ENTRIES = (
         fix="gather the weights first: get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)), or "
         "x.full_tensor(). Save shards with torch.distributed.checkpoint. Otherwise newer transformers, accelerate and safetensors",
         link="https://github.com/huggingface/transformers/issues/27578",
+    ),
+    Entry(
+        id="groups-of-gpus",
+        title="The arg 'group_size' (8) must not exceed the world size (2)",
+        patterns=(
+            r"The arg 'group_size'(?: \((?P<size>\d+)\))? must not exceed the world size(?: \((?P<world>\d+)\))?",
+            r"The world size(?: \((?P<world>\d+)\))? must be divisible by 'group_size(?:=(?P<size>\d+))?'",
+        ),
+        explains=("invalid-group-rank",),
+        cause="torch makes groups of {size|too many} ranks[, and this run has {world}]. FSDP's HYBRID_SHARD and new_subgroups take "
+        "the number of GPUs that a process sees for the size of a group. The run has fewer ranks per node than GPUs",
+        probe="in each rank: python -c 'import torch; print(torch.cuda.device_count())'; echo $WORLD_SIZE",
+        fix="start one rank for each GPU of a node, or hide the other GPUs with CUDA_VISIBLE_DEVICES. Or pass a device_mesh or "
+        "group_size, or use FULL_SHARD",
+        link="https://github.com/instructlab/training/issues/678",
     ),
 )

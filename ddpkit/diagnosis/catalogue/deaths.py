@@ -289,7 +289,7 @@ ENTRIES = (
         id="local-rank-not-accepted",
         title="exit code 2: error: unrecognized arguments: --local-rank; Override 'local-rank' not found",
         patterns=(
-            r"error: unrecognized arguments: .*?(?P<argument>--local[-_]rank)",
+            r"(?:(?P<script>[\w./-]+\.py): )?error: unrecognized arguments: .*?(?P<argument>--local[-_]rank)(?:[= ]\d+)?(?P<others>(?: \S.*)?)",
             r"Override '(?P<argument>local[-_]rank)' not found",
             r"Could not override '(?P<argument>local[-_]rank)'",
             r"(?i)\bunrecogni[sz]ed argument:? '?(?P<argument>--local[-_]rank)",
@@ -298,9 +298,12 @@ ENTRIES = (
             r"Unknown command line flag '(?P<argument>local[-_]rank)'",
             r"not used by the HfArgumentParser: .*'(?P<argument>--local[-_]rank)",
         ),
-        cause="the script does not accept {argument}, which torch.distributed.launch adds",
-        probe="python train.py --help",
-        fix="start it with torchrun or ddpkit launch, and read LOCAL_RANK from the environment",
+        context=r"\busage: \S+ (?P<empty>\[-h\])\s*$",
+        cause="the script does not accept {argument}, which torch.distributed.launch adds[, nor others:{others}][. Its parser, "
+        "perhaps that of an imported module, knows no argument at all ({empty})]",
+        probe="python {script|train.py} --help",
+        fix="[find which file calls parse_args(), as only {empty} is known there. Otherwise ]start it with torchrun or ddpkit launch, "
+        "and read LOCAL_RANK from the environment",
         link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
     ),
     Entry(

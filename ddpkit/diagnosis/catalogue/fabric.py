@@ -468,7 +468,7 @@ ENTRIES = (
             "nccl-proxy-lost",
         ),
         patterns=(
-            r"(?:NCCL) WARN (?P<warning>(?!\[(?:Service thread|Proxy Service)|Socket recv failed while polling).+)",
+            r"(?:NCCL) WARN (?P<warning>(?!\[(?:Service thread|Proxy Service)|Socket recv failed while polling|Failed to open libibverbs).+)",
         ),
         cause="NCCL reported: {warning}",
         probe="the lines of NCCL around it; repeat with NCCL_DEBUG=INFO",
@@ -498,5 +498,35 @@ ENTRIES = (
         fix="export FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD=0, which leaves gdrcopy out and makes small messages slower. If one node alone "
         "has it, exclude the node (srun --exclude=NODE) and report it",
         link="https://github.com/eth-cscs/cscs-docs/pull/161",
+    ),
+    Entry(
+        id="efa-peer-gone",
+        title="NET/OFI Request completed with error: Invalid receiver queue pair number (QPN)",
+        kind="consequence",
+        patterns=(
+            r"NET/OFI .*\b(?:Invalid receiver queue pair number|Receiver connection aborted|Unresponsive receiver)\b"
+            r"(?:.*\bPeer host id: (?P<peer>[\w-]+))?",
+        ),
+        explains=("efa-error", "nccl-warning", "nccl-error", "nccl-remote"),
+        cause="the process of another rank[ on {peer}] has ended, or does not answer: its queue of the network is gone. Often its host "
+        "or container had no more memory",
+        probe="the end of that rank's log; in Kubernetes: kubectl describe pod, and its Last State (OOMKilled)",
+        fix="read the log of the rank[ on {peer}] that ended first",
+        link="https://github.com/awslabs/awsome-distributed-ai/issues/312",
+    ),
+    Entry(
+        id="ib-library-missing",
+        title="Failed to open libibverbs.so[.1], and several hosts use sockets",
+        kind="hint",
+        hosts=2,
+        patterns=(r"Failed to open libibverbs\.so",),
+        needs=r"Using network Socket\b",
+        explains=("no-libibverbs",),
+        cause="NCCL found no libibverbs here and uses TCP between the hosts. With InfiniBand or RoCE cards, that is slow; with Ethernet "
+        "alone, it is normal",
+        probe="ls /sys/class/infiniband; ldconfig -p | grep ibverbs",
+        fix="if the hosts have such cards: apt-get install libibverbs1 (rdma-core) in the image, and give the container "
+        "/dev/infiniband",
+        link="https://github.com/NVIDIA/nccl/issues/766",
     ),
 )

@@ -245,11 +245,18 @@ ENTRIES = (
             r"unable to open file: name = '(?P<path>[^']+)', errno = 13",
             r"\[WinError (?:5|32)\] [^:]+: '(?P<path>[^']*)'",
             r"cannot (?:create|remove|open|access) (?:\w+ )?['‘](?P<path>(?!/run/)[^'’]+)['’](?: for \w+)?: Permission denied",
+            # A redirection of a shell: dash says `cannot create`, bash names the file alone.
+            r"\b(?:[bdkz]?a?sh|busybox)\b.*: cannot create (?P<path>[^\s:]+): Permission denied",
+            r"\b(?:[bdkz]?a?sh): (?:line \d+: |\d+: )?(?P<path>/(?:etc|proc|sys|dev)/[^\s:]+): Permission denied$",
+            r"(?:^|: )(?P<path>[^\s:]+\.(?:log|txt|out|err|conf|cfg|json|ya?ml|pid|csv|env)): Permission denied$",
+            r"\btar: (?P<path>[^\s:]+): Cannot open: Permission denied",
         ),
         explains=("not-executable",),
-        cause="this user cannot read or write {path|a file}. Another user owns it, for example a shared cache",
+        cause="this user cannot read or write {path|a file}. Another user owns it, for example a shared cache. Or a container does "
+        "not run as root, as on OpenShift",
         probe="[ls -ld {path}; ]id",
-        fix="run chmod or chown, or use another directory (TMPDIR, HF_HOME, TRITON_CACHE_DIR)",
+        fix="run chmod or chown, or use another directory (TMPDIR, HF_HOME, TRITON_CACHE_DIR). In a pod: securityContext, or a "
+        "writable volume",
         link="https://docs.python.org/3/library/exceptions.html#PermissionError",
     ),
     Entry(

@@ -153,18 +153,17 @@ ENTRIES = (
         id="zero-no-optimizer",
         title="'DeepSpeedZeRoOffload' object has no attribute 'backward'; largest_numel = max(): max() arg is an empty sequence",
         patterns=(
-            r"'(?:DeepSpeedZeRoOffload|DummyOptim)' object has no attribute '(?:backward|step|\w*grad\w*)'",
+            r"'DeepSpeedZeRoOffload' object has no attribute '(?:backward|step|\w*grad\w*)'",
             r"max\(\) arg is an empty sequence",
             r"zero stage \d requires an optimizer",
             r"must provide optimizer during init in order to use",
         ),
-        needs=r"DeepSpeedZeRoOffload|DummyOptim|fp16_partitioned_groups|requires an optimizer|optimizer during init",
+        needs=r"DeepSpeedZeRoOffload|fp16_partitioned_groups|requires an optimizer|optimizer during init",
         cause="ZeRO has nothing to train: it got no optimizer, or none of the parameters requires a gradient. A frozen model (a "
         "reference or reward model) was prepared as a model to train",
         probe="print(sum(p.requires_grad for p in model.parameters())); grep -n optimizer of the configuration",
         fix="pass an optimizer, or set one in the configuration. Unfreeze parameters or add an adapter. Prepare a frozen model "
-        "with a configuration of its own, and call it only under no_grad. With DummyOptim, also start the script with torchrun, "
-        "deepspeed or accelerate launch: without a launcher, no engine is made",
+        "with a configuration of its own, and call it only under no_grad",
         link="https://github.com/hiyouga/LLaMA-Factory/issues/2546",
     ),
     Entry(
@@ -1413,5 +1412,16 @@ ENTRIES = (
         "accelerator='gpu', devices=N for gpus=N, on_validation_epoch_end for validation_epoch_end, trainer.fit(ckpt_path=...), "
         "strategy='ddp' or 'fsdp'",
         link="https://lightning.ai/docs/pytorch/stable/upgrade/migration_guide.html",
+    ),
+    Entry(
+        id="deepspeed-not-active",
+        title="AttributeError: 'DummyOptim' object has no attribute 'step'",
+        patterns=(r"'Dummy(?:Optim|Scheduler)' object has no attribute '(?P<attribute>\w+)'",),
+        cause="the script uses a place holder for DeepSpeed's optimizer or scheduler: DeepSpeed is configured, but no engine replaced it "
+        "in this process. Mostly the script was started without a launcher, with one process, or uses it before prepare()",
+        probe="echo $WORLD_SIZE $LOCAL_RANK $ACCELERATE_USE_DEEPSPEED in the script's environment",
+        fix="start it with torchrun, deepspeed or accelerate launch. For one GPU, leave the DeepSpeed configuration out. In a script of "
+        "your own: call accelerator.prepare() first. Or update transformers and accelerate together",
+        link="https://github.com/modelscope/ms-swift/issues/1775",
     ),
 )

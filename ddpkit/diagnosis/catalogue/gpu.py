@@ -30,11 +30,12 @@ ENTRIES = (
             r"device_id \S+ is out of range\. Please use a device index less than",
             r"local_rank \d+ exceeds available GPUs in CUDA_VISIBLE_DEVICES=",
         ),
-        cause="LOCAL_RANK is not below the number of GPUs that this rank sees. There are more ranks than GPUs, or "
+        context=r"(?:CUDA_VISIBLE_DEVICES|VISIBLE GPUS)['\"]?[\]:= ]+[\['\"]*(?P<visible>[1-9]\d*(?:, ?\d+)*)",
+        cause="[the visible GPUs are {visible}, but a process counts them from 0: the code may use the number of the machine. Or ]LOCAL_RANK is not below the number of GPUs that this rank sees. There are more ranks than GPUs, or "
         "SLURM's --gpus-per-task or --gpu-bind shows one GPU to each task. With MIG, a process sees one slice only",
         probe="in each rank: python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
         fix="start at most one rank per GPU: --nproc-per-node of torchrun, or -n. If each task sees one GPU, use "
-        "device 0, or replace --gpus-per-task with --gpus-per-node",
+        "device 0, or replace --gpus-per-task with --gpus-per-node[. With GPUs {visible}, ask for devices 0, 1, ...]",
         link="https://github.com/ACEsuit/mace/issues/435",
     ),
     Entry(
@@ -132,6 +133,7 @@ ENTRIES = (
             "cuda-init-failed",
             "nccl-cuda-failure",
             "compile-failed",
+            "invalid-device-ordinal",
         ),
         patterns=(
             r"API call is not supported in the installed CUDA driver",
@@ -141,7 +143,7 @@ ENTRIES = (
             r"cudaErrorInsufficientDriver",
             r"\bdevice kernel image is invalid\b",
         ),
-        cause="torch was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",
+        cause="torch or NCCL was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",
         probe="nvidia-smi, whose head shows the driver's CUDA version; python -c 'import torch; print(torch.version.cuda)'",
         fix="update the driver, or install a torch for the driver's CUDA version or an older one[ (`pip install torch "
         "--index-url https://download.pytorch.org/whl/{wheel}`)]. For old versions, see "

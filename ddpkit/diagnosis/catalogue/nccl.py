@@ -143,8 +143,8 @@ ENTRIES = (
             r"NCCL Error \d: ",
             r"NCCL failure",
         ),
-        cause="NCCL failed[: {reason}]. [Mostly {usage}. ]The error class gives no reason. The reason is in an `NCCL WARN` line "
-        "of this rank or of another rank",
+        cause="NCCL failed[: {reason}]. [Mostly {usage}. ][{meaning}. ]The error class alone gives no reason. The reason is in an "
+        "`NCCL WARN` line of this rank or of another rank",
         probe="repeat with NCCL_DEBUG=WARN in the environment of all ranks",
         fix="set NCCL_DEBUG=WARN (torchrun and srun pass it on; mpirun -x; ddpkit --env), run again, and "
         "read the NCCL WARN lines of all ranks",
@@ -319,6 +319,22 @@ ENTRIES = (
         "own is above, or the other rank has ended",
         probe="the NCCL WARN lines above this one; the rank that ended first",
         fix="read the first NCCL WARN line, and the log of the rank that ended first",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+    Entry(
+        id="nccl-not-connected",
+        title="[Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3",
+        kind="generic",
+        patterns=(
+            r"\[Proxy Service(?: \d+)?\] Failed to execute operation (?P<operation>Connect|Setup) from rank (?P<from>\d+), retcode \d+",
+            r"\bProxy Call to rank (?P<from>\d+) failed \((?P<operation>Connect|Setup)\)",
+        ),
+        explains=("nccl-proxy-lost", "nccl-error"),
+        cause="NCCL on this rank could not connect to another rank (operation {operation}, rank {from} of the host). The network between "
+        "the two failed, or the other rank has ended",
+        probe="the NCCL WARN lines of both ranks just above: they name the address; then: ping ADDRESS",
+        fix="if a rank ended first, read its log. Otherwise choose the network that all nodes reach: NCCL_SOCKET_IFNAME=eth0. "
+        "To test: NCCL_IB_DISABLE=1, and on one machine NCCL_P2P_DISABLE=1",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(

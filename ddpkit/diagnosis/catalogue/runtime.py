@@ -33,10 +33,10 @@ ENTRIES = (
             r"(?:eof|[Bb]roken pipe|pipe closed) \(this error originated at tensorpipe",
             r"UDS: Sending data over socket \S+ failed : Connection refused",
         ),
-        explains=("nccl-warning", "nccl-error", "nccl-remote"),
-        cause="another rank[ at {peer}] ended, and this rank lost the connection to it",
+        explains=("nccl-warning", "nccl-error", "nccl-remote", "nccl-not-connected"),
+        cause="another rank[ at {peer}] ended, and this rank lost the connection to it. Rarely, only the network between them failed",
         probe="the rank that does not print this line",
-        fix="read the log of the rank[ on {peer}] that ended first",
+        fix="read the log of the rank[ on {peer}] that ended first. If none did, look at the network between the two hosts",
         link="https://docs.pytorch.org/docs/stable/distributed.html",
     ),
     Entry(

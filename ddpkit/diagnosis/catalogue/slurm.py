@@ -318,7 +318,6 @@ ENTRIES = (
             r"slurmstepd: error: (?P<reason>Prolog hung) on node (?P<host>[\w.-]+)",
             r"\bProlog (?P<reason>(?:failed|hung).*)",
             r"\b(?P<reason>Prolog) for job \d+ failed",
-            r"slurmstepd: error: execve\(\): (?P<reason>\S+/slurm_script: No such file or directory)",
             r"slurmstepd: error: job_manager: exiting abnormally: (?P<reason>.*)",
             r"\(launch failed requeued held\)",
             r"error: container_p_join: (?P<reason>.*)",
@@ -932,5 +931,17 @@ ENTRIES = (
         fix="change the request as the site wants it, for example --gres=gpu:N for a partition of GPUs, or --account. "
         "`sbatch --test-only` tests it",
         link="https://slurm.schedmd.com/job_submit_plugins.html",
+    ),
+    Entry(
+        id="slurm-script-lost",
+        title="slurmstepd: error: execve(): /var/spool/slurmd/job00089/slurm_script: No such file or directory",
+        patterns=(r"execve\(\): (?P<path>\S*/job\d+/slurm_script): (?P<reason>.*)",),
+        explains=("slurm-spool-script", "not-executable", "command-not-found", "script-missing", "task-launch-failed"),
+        cause="SLURM cannot start its own copy of the batch script, {path}: {reason}. The spool directory of that node is gone, lies in "
+        "a /tmp that is cleaned or private, or does not let users execute files. The script is not to blame",
+        probe="scontrol show config | grep SlurmdSpoolDir; on the node: ls -ld of that directory",
+        fix="submit again with sbatch --exclude={host|NODE}. As administrator: set SlurmdSpoolDir to a directory outside of /tmp that "
+        "is not mounted noexec, and restart slurmd there",
+        link="https://github.com/galaxyproject/ansible-slurm/issues/37",
     ),
 )

@@ -144,7 +144,7 @@ ENTRIES = (
         probe="compare the time of that step with the timeout",
         fix="pass a longer timeout: init_process_group(timeout=timedelta(hours=3)); transformers "
         "--ddp_timeout; accelerate InitProcessGroupKwargs; Lightning DDPStrategy(timeout=...). Or do "
-        "that work in a separate step before the run, and on all ranks alike",
+        "that work in a separate step before the run, and on all ranks alike, with equal numbers of batches",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group",
     ),
     Entry(

@@ -354,6 +354,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "error: You must be logged in to the server (Unauthorized)",
             "kubectl, source, unverified",
         ),
+        (
+            "E1008 05:53:40.770104 1 reflector.go:205] controller.go:355: Failed to list *v1.Namespace: Get https://10.100.200.1:443/api/v1/namespaces?limit=500&resourceVersion=0: dial tcp 10.100.200.1:443: i/o timeout",
+            "https://github.com/cloudfoundry-incubator/kubo-deployment/issues/350",
+        ),
+        (
+            'Get "https://10.43.0.1:443/version": dial tcp 10.43.0.1:443: connect: no route to host',
+            "https://github.com/rancher/rancher/issues/10322",
+        ),
     ),
     "pod-liveness": (
         (

@@ -100,6 +100,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: cuda runtime error (74) : misaligned address at /pytorch/aten/src/THC/generic/THCTensorCopy.cpp:20",
             "torch, unverified",
         ),
+        (
+            "node1:146:146 [0] enqueue.cc:1672 NCCL WARN Cuda failure 'unspecified launch failure'",
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/957",
+        ),
     ),
     "no-kernel-image": (
         (

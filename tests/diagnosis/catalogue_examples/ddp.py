@@ -218,10 +218,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         (
-            "ValueError: The world size (6) must be divisible by 'group_size=4'",
-            "torch 2.13, source",
-        ),
-        (
             "AssertionError: NeoXArgs.calculate_derived() (global_num_gpus / pp_size) / mp_size [(4 / 4) / 2] must be a whole number",
             "https://github.com/EleutherAI/gpt-neox/issues/757",
         ),
@@ -260,6 +256,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: sequence_parallel_degree (4) must evenly divide world_size (6)",
             "axolotl 0.9, source",
+        ),
+        (
+            "AssertionError: world_size 6 must be divisible by gpus_per_node 4",
+            "verl 0.9, source",
         ),
     ),
     "mesh-dimension-unknown": (
@@ -1833,6 +1833,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: 'SiT' object has no attribute 'module'. Did you mean: 'modules'?",
             "https://github.com/vvvvvjdy/SRA/issues/1",
+        ),
+    ),
+    "groups-of-gpus": (
+        (
+            "ValueError: The arg 'group_size' (8) must not exceed the world size (2)",
+            "https://github.com/instructlab/training/issues/678",
+        ),
+        (
+            "ValueError: The world size (6) must be divisible by 'group_size=8'",
+            "torch 2.13, source",
         ),
     ),
 }

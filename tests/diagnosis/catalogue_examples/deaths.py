@@ -546,6 +546,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--local-rank=0']",
             "transformers 4.30, source",
         ),
+        (
+            "train.py: error: unrecognized arguments: --local_rank=1 configs/fpn.py --work-dir ./out --launcher pytorch",
+            "https://github.com/open-mmlab/mmsegmentation/issues/1302",
+        ),
     ),
     "bad-arguments": (
         ("train.py: error: unrecognized arguments: --lrr 3", "Python 3.11, run"),

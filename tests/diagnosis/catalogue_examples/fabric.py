@@ -410,4 +410,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/eth-cscs/cscs-docs/pull/161",
         ),
     ),
+    "efa-peer-gone": (
+        (
+            "node0:199:263 [2] process_err_completion:1562 NCCL WARN NET/OFI Request 0x7f08 completed with error. RC: 5. Error: Invalid receiver queue pair number (QPN) My EFA addr: fi_addr_efa://[fe80::30]:0:657 My host id: i-00ee Peer EFA addr: fi_addr_efa://[fe80::ed]:0:229 Peer host id: i-08d8. Completed length: 0",
+            "https://github.com/awslabs/awsome-distributed-ai/issues/312",
+        ),
+    ),
+    "ib-library-missing": (
+        (
+            "node1:10:10 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\nnode1:10:10 [0] NCCL INFO Using network Socket\nnode2:11:11 [0] NCCL INFO Using network Socket",
+            "https://github.com/NVIDIA/nccl/issues/766",
+        ),
+    ),
 }

@@ -191,6 +191,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "mkdir: cannot create directory '/zzumag03': Permission denied",
             "https://github.com/VirtualFlow/VFVS/issues/12",
         ),
+        (
+            "/bin/sh: /etc/hosts: Permission denied",
+            "https://github.com/kubeflow/mpi-operator/issues/288",
+        ),
+        (
+            "tar: hosts_of_nodes: Cannot open: Permission denied",
+            "https://github.com/kubeflow/mpi-operator/issues/288",
+        ),
+        (
+            "sh: 1: cannot create /etc/hosts: Permission denied",
+            "dash 0.5.12, run",
+        ),
+        (
+            "bash: line 1: /data/run1/train.log: Permission denied",
+            "bash 5.2, run",
+        ),
     ),
     "file-exists-race": (
         ("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),

@@ -1224,4 +1224,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "lightning 2.5, source",
         ),
     ),
+    "deepspeed-not-active": (
+        (
+            "AttributeError: 'DummyOptim' object has no attribute 'step'",
+            "https://github.com/modelscope/ms-swift/issues/1775",
+        ),
+        (
+            "AttributeError: 'DummyScheduler' object has no attribute 'get_last_lr'",
+            "https://github.com/LlamaChinese/Llama-Chinese/issues/163",
+        ),
+    ),
 }

@@ -146,13 +146,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.19, source",
         ),
         (
-            "ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute "
-            "operation Connect from rank 0, retcode 2",
-            "https://github.com/NVIDIA/nccl-tests/issues/166",
-        ),
-        (
             "UVOSLinux:31965:31971 [0] /usr/src/debug/rccl/build/hipify/src/proxy.cc:1190 NCCL WARN Socket recv failed while polling for opId=0x7d9e780c40c0",
             "https://github.com/ROCm/rccl/issues/1454",
+        ),
+        (
+            "node1:10366:10377 [0] src/proxy.cc:1524 NCCL WARN [Proxy Service 1] Failed to execute operation Close from rank 1, retcode 3",
+            "NCCL 2.18, src/proxy.cc, source",
         ),
     ),
     "custom-all-reduce": (
@@ -256,6 +255,21 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "hostname:2714030:2728529 [2] NCCL INFO group.cc:72 -> 3 [Async thread]",
             "https://github.com/NVIDIA/nccl/issues/675",
+        ),
+    ),
+    "nccl-not-connected": (
+        (
+            "ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute "
+            "operation Connect from rank 0, retcode 2",
+            "https://github.com/NVIDIA/nccl-tests/issues/166",
+        ),
+        (
+            "[Proxy Service 2] Failed to execute operation Connect from rank 2, retcode 3",
+            "https://github.com/NVIDIA/Megatron-LM/issues/792",
+        ),
+        (
+            "Proxy Call to rank 8 failed (Connect)",
+            "NCCL 2.14, src/proxy.cc, source",
         ),
     ),
 }

@@ -169,10 +169,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "task-launch-failed": (
         ("srun: error: Application launch failed: Communication connection failure", "SLURM 22.05, source"),
-        (
-            "slurmstepd: error: execve(): /tmp/slurmd/job2997/slurm_script: No such file or directory",
-            "https://github.com/ArjunaCluster/ArjunaUsers/issues/21",
-        ),
         ("srun: error: task 3 launch failed: Slurmd could not execve job", "Slurm 22.05, source"),
         (
             "srun: error: Task launch for StepId=4.0 failed on node node2: Communication connection failure",
@@ -958,6 +954,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[2018-01-08T07:25:06.072] error: Could not open node state file /var/spool/slurm/node_state: No such file or directory",
             "https://github.com/elasticluster/elasticluster/pull/504",
+        ),
+    ),
+    "slurm-script-lost": (
+        (
+            "slurmstepd: error: execve(): /tmp/slurmd/job2997/slurm_script: No such file or directory",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/21",
+        ),
+        (
+            "slurmstepd-node-1: error: execve(): /var/lib/slurm/slurmctld/job00218/slurm_script: Permission denied",
+            "https://github.com/galaxyproject/ansible-slurm/issues/37",
         ),
     ),
 }
