@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import progress, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID
-from ddpkit.diagnosis.collectives import absent_ranks, busy_ranks, different_calls, idle_ranks, lagging, name_ranks
+from ddpkit.diagnosis.collectives import (
+    absent_ranks,
+    busy_ranks,
+    different_calls,
+    idle_ranks,
+    lagging,
+    name_ranks,
+    waiting_together,
+)
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
@@ -40,6 +48,7 @@ _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EF](?:\d{3,4} [\d:.]+)? \S+\.cpp")
 _NO_CUDA = frozenset(("cuda-init-failed", "driver-library-mismatch", "no-cuda-gpus", "driver-too-old"))
 _ABOUT_GPUS = re.compile(r"(?i)\b(?:cuda|gpus?)\b")
+_ABOUT_COMMANDS = re.compile(r"(?i)\b(?:commands?|subprocess|exit (?:code|status)|return code)\b")
 # Events of a pod that wait for something: where its container starts later, it came.
 _POD_WAITS = frozenset(
     (
@@ -230,6 +239,8 @@ def _explains(match: LogMatch, failure: LogMatch) -> bool:
         return False
     if failure.entry is None and match.id in _NO_CUDA:
         return _ABOUT_GPUS.search(failure.text) is not None
+    if failure.entry is None and match.id == "command-not-found":  # that a wrapper of the script's own called
+        return _ABOUT_COMMANDS.search(failure.text) is not None
     return failure.id in match.entry.explains
 
 
@@ -475,7 +486,7 @@ def _late_ranks(
     values = lagging(matches)
     if absent and len(absent) <= max(1, len(known)):
         values["absent"] = f"no line of {name_ranks(absent)} is in this log"
-    return [], values
+    return [], values or waiting_together(matches)
 
 
 def _debugger_prompt(first: LogMatch, log: _Log) -> dict[str, str] | None:

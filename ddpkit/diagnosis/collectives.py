@@ -73,6 +73,24 @@ def lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
     return {}
 
 
+def waiting_together(waited: Iterable[LogMatch]) -> dict[str, str]:
+    """Return the ranks from 0 on that all wait in one collective, as values of an entry: then data may not pass."""
+    calls: dict[tuple[str, ...], set[int]] = {}
+    for each in waited:
+        work = _WORK.search(each.text)
+        if work and each.speaker.rank is not None and work["call"]:
+            key = (work["call"], work["number"], work["size"] or "")
+            calls.setdefault(key, set()).add(each.speaker.rank)
+    if len(calls) != 1:
+        return {}
+    ((call, number, _), ranks), *_ = calls.items()
+    if call in {*_PAIRED, _SEVERAL} or len(ranks) < 2 or ranks != set(range(len(ranks))):
+        return {}
+    return {
+        "together": f"{name_ranks(sorted(ranks))} wait in the same {call}, number {number}, as if data did not pass"
+    }
+
+
 def idle_ranks(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[int]:
     """Return the ranks that completed all that they called, and never called the collective that others wait for."""
     logs = [[line for line in lines if _ENQUEUED in line] for lines in logs]

@@ -210,7 +210,10 @@ class LogReader:
         if known:
             self._add_entry(bare.start, known, bare)
         else:
-            self._add_exception(bare, bare.origin(), kind="death")
+            # The head of a Ray task has no reason of its own.
+            self._add_exception(
+                bare, bare.origin(), kind="generic" if _RAY_TASK.search(bare.origin().text) else "death"
+            )
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""

@@ -814,8 +814,8 @@ ENTRIES = (
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
-        fix="read the output of the process that failed first, or run `ddpkit explain LOG`. In a cloud, each machine has its own "
-        "log: CloudWatch for SageMaker, user_logs for AzureML, Logs Explorer for Vertex AI",
+        fix="read the output of the process that failed first: above, or in the log of its node. torchrun --log-dir DIR --tee 3 "
+        "writes it to a file for each rank. In a cloud, each machine has its own log",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
     ),
     Entry(

@@ -61,8 +61,8 @@ ENTRIES = (
         title="NET/Socket instead of InfiniBand or EFA; a tenth of the bandwidth",
         kind="hint",
         patterns=(r"NET/IB : No device found",),
-        cause="NCCL found no fast network and uses TCP, which is slow. The image lacks a plugin or /dev/infiniband, or "
-        "NCCL_IB_DISABLE is set",
+        cause="NCCL found no InfiniBand card and uses TCP. Hosts without such cards or EFA are always so. With them it is slow: the "
+        "image lacks a plugin or /dev/infiniband, or NCCL_IB_DISABLE is set",
         probe="ls /dev/infiniband; env | grep NCCL_",
         fix="give the container the devices (docker run --device=/dev/infiniband), and install the network's NCCL "
         "plugin",

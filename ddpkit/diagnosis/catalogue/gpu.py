@@ -141,9 +141,10 @@ ENTRIES = (
             r"CUDA [Dd]river version (?:found is (?P<version>\d+)\. Minimum|is insufficient for CUDA runtime)",
             r"provided PTX was compiled with an unsupported toolchain",
             r"cudaErrorInsufficientDriver",
+            r"unsupported CUDA version: driver [\d.]+ < image [\d.]+",
             r"\bdevice kernel image is invalid\b",
         ),
-        cause="torch or NCCL was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",
+        cause="torch, NCCL or the image was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",
         probe="nvidia-smi, whose head shows the driver's CUDA version; python -c 'import torch; print(torch.version.cuda)'",
         fix="update the driver, or install a torch for the driver's CUDA version or an older one[ (`pip install torch "
         "--index-url https://download.pytorch.org/whl/{wheel}`)]. For old versions, see "

@@ -41,7 +41,7 @@ ENTRIES = (
             r"[Cc]aught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
-        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ]a collective did not finish in time. One rank did not join "
+        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ][{together}: ]a collective did not finish in time. One rank did not join "
         "it: it died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
         "prepares data. Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
@@ -138,6 +138,7 @@ ENTRIES = (
             r"\bncclUnhandledCudaError\b",
             r"\bncclInvalidUsage\b",
             r"\bncclInvalidArgument\b",
+            r"^(?!.*Horovod).*\bunhandled (?:system|cuda) error\b",
             r"NCCL error in: \S+, (?P<error>.*)",
             r"NCCL error: (?P<error>(?:internal error|invalid usage|invalid argument|unhandled|remote process).*)",
             r"NCCL Error \d: ",

@@ -85,7 +85,7 @@ ENTRIES = (
         explains=("deepspeed-ssh",),
         cause="ssh cannot connect to {host}: {reason}",
         probe="getent hosts {host}; nc -vz {host} {port|22}",
-        fix="for a name that does not resolve: write its address in the host file, or add the name to /etc/hosts on all nodes. "
+        fix="for a name that does not resolve: write its address in the host file, or add the name to /etc/hosts on all nodes. Of a pod: wait until it runs. "
         "Otherwise start sshd on {host|the host}[ at port {port}], or open that port",
         link="https://man.openbsd.org/ssh",
     ),

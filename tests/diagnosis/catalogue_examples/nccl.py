@@ -92,6 +92,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL developers / '",
             "https://github.com/NVIDIA/nccl-tests/issues/166",
         ),
+        (
+            "RuntimeError: Runtime error: unhandled system error",
+            "NCCL 2.18, src/init.cc, source",
+        ),
     ),
     "nccl-remote": (
         (
