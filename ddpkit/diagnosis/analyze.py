@@ -239,6 +239,8 @@ def _explains(match: LogMatch, failure: LogMatch) -> bool:
         return False
     if failure.entry is None and match.id in _NO_CUDA:
         return _ABOUT_GPUS.search(failure.text) is not None
+    if failure.entry is None and match.id == "ray-actor-died":  # the task of that worker failed for it
+        return failure.kind == "generic"
     if failure.entry is None and match.id == "command-not-found":  # that a wrapper of the script's own called
         return _ABOUT_COMMANDS.search(failure.text) is not None
     return failure.id in match.entry.explains

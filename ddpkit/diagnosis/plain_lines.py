@@ -46,11 +46,13 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
 # Web pages and word processors show these in place of what the program printed.
 _TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'"})
 
+_PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not found)")
+
 
 def _as_printed(text: str) -> str:
     """Undo the typographic quotes of a page, and the line ends as the toolkit of SageMaker writes them."""
     text = text.replace("#015\n", "\n") if "#015" in text else text
-    return text if text.isascii() else text.translate(_TYPOGRAPHY)
+    return text if text.isascii() else _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
 
 
 def _has_glued(text: str) -> bool:

@@ -1417,8 +1417,8 @@ ENTRIES = (
         id="deepspeed-not-active",
         title="AttributeError: 'DummyOptim' object has no attribute 'step'",
         patterns=(r"'Dummy(?:Optim|Scheduler)' object has no attribute '(?P<attribute>\w+)'",),
-        cause="the script uses a place holder for DeepSpeed's optimizer or scheduler: DeepSpeed is configured, but no engine replaced it "
-        "in this process. Mostly the script was started without a launcher, with one process, or uses it before prepare()",
+        cause="the script uses a place holder for DeepSpeed's optimizer: DeepSpeed is configured, but no engine replaced it here. Mostly "
+        "the script was started without a launcher, with one process, or uses it before prepare()",
         probe="echo $WORLD_SIZE $LOCAL_RANK $ACCELERATE_USE_DEEPSPEED in the script's environment",
         fix="start it with torchrun, deepspeed or accelerate launch. For one GPU, leave the DeepSpeed configuration out. In a script of "
         "your own: call accelerator.prepare() first. Or update transformers and accelerate together",

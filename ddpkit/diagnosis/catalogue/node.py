@@ -264,7 +264,7 @@ ENTRIES = (
         doubtful=True,
         title="ModuleNotFoundError: No module named ...",
         patterns=(
-            r"(?<!Failed to initialize NumPy: )(?<!Error caught was: )No module named '?(?P<module>[\w.]+)'?",
+            r"(?<!Failed to initialize NumPy: )(?<!Error caught was: )No module named ['\"]?(?P<module>[\w.]+)['\"]?",
         ),  # warnings of torch and xformers
         cause="this Python cannot import {module}. The package is not installed there, its environment is not active, or "
         "it is the wrong Python",

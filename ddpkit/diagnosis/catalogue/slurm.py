@@ -935,11 +935,13 @@ ENTRIES = (
     Entry(
         id="slurm-script-lost",
         title="slurmstepd: error: execve(): /var/spool/slurmd/job00089/slurm_script: No such file or directory",
-        patterns=(r"execve\(\): (?P<path>\S*/job\d+/slurm_script): (?P<reason>.*)",),
+        patterns=(
+            r"execve\(\): (?P<path>\S*/job\d+/slurm_script): (?P<reason>No such file or directory|Permission denied)",
+        ),
         explains=("slurm-spool-script", "not-executable", "command-not-found", "script-missing", "task-launch-failed"),
-        cause="SLURM cannot start its own copy of the batch script, {path}: {reason}. The spool directory of that node is gone, lies in "
-        "a /tmp that is cleaned or private, or does not let users execute files. The script is not to blame",
-        probe="scontrol show config | grep SlurmdSpoolDir; on the node: ls -ld of that directory",
+        cause="SLURM cannot start its own copy of the batch script, {path}: {reason}. The spool directory of that node is gone, is in "
+        "a cleaned or private /tmp, or is mounted noexec. Or the node lacks the program that the script's first line (#!) names",
+        probe="head -1 of the script; scontrol show config | grep SlurmdSpoolDir; on the node: ls -ld of that directory",
         fix="submit again with sbatch --exclude={host|NODE}. As administrator: set SlurmdSpoolDir to a directory outside of /tmp that "
         "is not mounted noexec, and restart slurmd there",
         link="https://github.com/galaxyproject/ansible-slurm/issues/37",
