@@ -83,7 +83,7 @@ ENTRIES = (
         "cannot put the host's file there. Often a driver was installed in the image, or it is a commit of a running container",
         probe="docker run --rm --entrypoint find IMAGE / -xdev -name 'libnvidia-*' -o -name 'nvidia-smi'",
         fix="in the Dockerfile: apt-get purge -y 'nvidia-*' 'libnvidia-*'. Install only the CUDA toolkit there "
-        "(cuda-toolkit-12-4, not cuda). Do not mount the host's /run or /var/run. On Jetson, use a newer toolkit and l4t image",
+        "(cuda-toolkit-12-4, not cuda). Do not mount the host's /run or /var/run. Of a socket of nvidia-persistenced: restart that service. On Jetson, use a newer toolkit and l4t image",
         link="https://github.com/NVIDIA/nvidia-docker/issues/825",
     ),
     Entry(

@@ -318,7 +318,7 @@ ENTRIES = (
         cause="cuDNN failed. The GPU's memory is nearly full, an earlier GPU error occurred, or a libcudnn other than "
         "torch's is loaded. Or this cuDNN does not support the GPU: it is too old or too new for it",
         probe="echo $LD_LIBRARY_PATH; nvidia-smi; repeat with CUDA_LAUNCH_BLOCKING=1",
-        fix="unset LD_LIBRARY_PATH, or reduce the batch. To test without cuDNN: torch.backends.cudnn.enabled = False",
+        fix="unset LD_LIBRARY_PATH, or reduce the batch. To test without cuDNN: torch.backends.cudnn.enabled = False; in Transformer Engine NVTE_FUSED_ATTN=0",
         link="https://docs.nvidia.com/deeplearning/cudnn/latest/",
     ),
     Entry(
