@@ -141,7 +141,6 @@ ENTRIES = (
             r"CUDA [Dd]river version (?:found is (?P<version>\d+)\. Minimum|is insufficient for CUDA runtime)",
             r"provided PTX was compiled with an unsupported toolchain",
             r"cudaErrorInsufficientDriver",
-            r"unsupported CUDA version: driver [\d.]+ < image [\d.]+",
             r"\bdevice kernel image is invalid\b",
         ),
         cause="torch, NCCL or the image was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",

@@ -126,10 +126,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
             "https://github.com/triton-lang/triton/issues/2971",
         ),
-        (
-            "nvidia-docker | 2017/12/20 13:08:46 Error: unsupported CUDA version: driver 8.0 < image 9.0.176",
-            "https://github.com/jade-hpc-gpu/jade-hpc-gpu.github.io/issues/24",
-        ),
     ),
     "gpu-not-started": (
         (
