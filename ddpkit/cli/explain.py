@@ -321,7 +321,9 @@ def _show_nothing(result: LogAnalysis, many: bool, run: Run | None) -> None:
         print(f"no failure in this log ({count(result.lines, 'line')}){cut}")
         return
     name, number, text = result.first_alarm
-    print(f"not known: {count(result.lines, 'line')} without a known failure or a Python error")
+    unended = "Traceback (most recent call last)" in text
+    what = "a traceback that is cut off before its exception" if unended else "a known failure or a Python error"
+    print(f"not known: {count(result.lines, 'line')} {'with' if unended else 'without'} {what}")
     print(f"first line with an error: {f'{name}:{number}' if many else f'line {number}'}: {text}")
 
 

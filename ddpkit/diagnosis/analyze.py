@@ -25,6 +25,7 @@ from ddpkit.diagnosis.nccl_versions import differing_versions
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
 from ddpkit.diagnosis.progress import PROGRESS_LINES, RANKS, Course, reports_error
+from ddpkit.diagnosis.shared_gpus import shared_gpu
 from ddpkit.diagnosis.slow_names import slow_look_ups
 from ddpkit.diagnosis.torchrun_table import aborted_ranks
 
@@ -127,6 +128,7 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
     result = _decide(matches, logs)
     if result.first is not None:
         _look_at_versions(result, logs)
+        _look_at_gpus(result, logs)
         _look_at_waiting(result, logs)
     result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
     if result.first is None or result.first.id in _STOPPED:
@@ -363,15 +365,9 @@ def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     index, entry, values = missing
     name = list(logs)[-1]
     result.consequences = [*([end] if end else []), *result.consequences]
-    result.first = LogMatch(
-        entry=BY_ID[entry],
+    result.first = replace(
+        _of_line(name, logs[name].lines, index, entry),
         kind="generic" if end else "hint",  # the log may have been read while the others were still starting
-        file=name,
-        number=index + 1,
-        end=index + 1,
-        text=visible_line(logs[name].lines[index]).strip()[:MAX_TEXT],
-        speaker=_NONE,
-        when=None,
         values=values,
         warned=slow is None,
     )
@@ -425,6 +421,40 @@ def _look_at_versions(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     if versions:
         values = {**first.values, "versions": versions}
         result.first = replace(first, entry=BY_ID["nccl-mismatch"], kind="cause", values=values)
+
+
+def _look_at_gpus(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
+    """Of a failure without a reason: find two ranks of one group that NCCL saw on one GPU."""
+    first = result.first
+    if first is None or first.kind not in ("generic", "consequence") or first.id in WAITED:
+        return
+    for name, log in logs.items():
+        shared = shared_gpu(log.lines)
+        if shared is not None:
+            index, values = shared
+            result.consequences = [first, *result.alike, *result.consequences]
+            result.alike = []
+            result.first = replace(
+                _of_line(name, log.lines, index, "duplicate-gpu"),
+                kind="cause",
+                speaker=Speaker(rank=int(values["rank"]), host=values["host"]),
+                values=values,
+            )
+            return
+
+
+def _of_line(name: str, lines: Sequence[str], index: int, entry: str) -> LogMatch:
+    return LogMatch(
+        entry=BY_ID[entry],
+        kind=BY_ID[entry].kind,
+        file=name,
+        number=index + 1,
+        end=index + 1,
+        text=visible_line(lines[index]).strip()[:MAX_TEXT],
+        speaker=_NONE,
+        when=None,
+        values={},
+    )
 
 
 # ---- a rank that others wait for

@@ -290,6 +290,7 @@ BELOW_ERROR = 4
 # What NCCL calls invalid usage is known to be this, where it gives no reason.
 _INVALID_USAGE = "two ranks of a host use one GPU, as torch.cuda.set_device(LOCAL_RANK) is missing or too late"
 
+_CLASS = re.compile(r"\bnccl[A-Z]\w+|\b(?:unhandled \w+|internal|invalid \w+) error\b|\binvalid (?:usage|argument)\b")
 # What the other classes of NCCL's error are about.
 _MEANINGS = {
     "ncclSystemError|unhandled system error": "A call of the system failed: a connection, shared memory, or a limit",
@@ -306,7 +307,9 @@ def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     if text and not text.startswith(("File ", "Traceback")):
         return {"reason": text[:120]}
     named = " ".join(below[:2])
+    known = _CLASS.search(named)
+    name = {"name": known[0] if known else "no name"}
     if re.search("ncclInvalidUsage|invalid usage", named):
-        return {"usage": _INVALID_USAGE}
+        return {**name, "usage": _INVALID_USAGE}
     meaning = next((meaning for words, meaning in _MEANINGS.items() if re.search(words, named)), "")
-    return {"meaning": meaning} if meaning else {}
+    return {**name, "meaning": meaning} if meaning else name

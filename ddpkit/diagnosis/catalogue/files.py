@@ -12,11 +12,11 @@ ENTRIES = (
             r"\[Errno 28\] No space left on device",
             r"(?<!namespace: )No space left on device(?! \(28\))",
             r"(?:write|file write) failed.*No space left",
-            r"unexpected pos \d+ vs \d+",
+            r"basic_ios::clear: iostream (?P<failure>error)",
             r"tar: .*: Wrote only \d+ of \d+ bytes",
         ),
         explains=("checkpoint-not-written", "checkpoint-broken"),
-        cause="a disk is full or has no free inodes. Checkpoints, logs, /tmp or a cache use it",
+        cause="[a file was not written to its end ({failure}). Usually ]a disk is full or has no free inodes. Checkpoints, logs, /tmp or a cache use it",
         probe="df -h; df -i; the path is in the traceback",
         fix="delete old checkpoints, or use another disk (TMPDIR, HF_HOME, WANDB_DIR, --log-dir)",
         link="https://docs.python.org/3/library/errno.html#errno.ENOSPC",
@@ -52,12 +52,15 @@ ENTRIES = (
         patterns=(
             r"PytorchStreamWriter failed writing file (?P<path>\S+?):? ",
             r"RuntimeError: File (?P<path>\S+) cannot be opened\.?$",
+            r"unexpected pos (?P<numbers>\d+ vs \d+)",
         ),
-        cause="torch could not write {path|a checkpoint} to its end. The disk is full, a quota is used up, the file system does "
-        "not answer, or the directory does not exist or is not writable",
+        cause="torch could not write {path|a checkpoint} to its end[ ({numbers} bytes)]. Usually the disk is full, a quota is used up, the "
+        "file system does not answer, or the directory does not exist or is not writable. With enough room, plan caching "
+        "of distributed checkpoints in torch 2.10 can be the reason",
         probe="df -h; df -i; quota -s; ls -ld, for the directory of the checkpoint",
         fix="free space or use another disk, and delete the incomplete checkpoint before a restart loads it. Create the "
-        "directory first: os.makedirs(path, exist_ok=True)",
+        "directory first: os.makedirs(path, exist_ok=True). With enough room: "
+        "DefaultSavePlanner(enable_plan_caching=False)",
         link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
     Entry(

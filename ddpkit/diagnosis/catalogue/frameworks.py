@@ -232,6 +232,7 @@ ENTRIES = (
             r"requires you to pass at least one of training or evaluation dataloaders .*`(?P<name>train_micro_batch_size_per_gpu)`",
             r"Please specify the (?P<name>ZeRO optimization config) in the DeepSpeed config",
             r"Expected a string path to an existing deepspeed config.* Received: (?P<name>\S+)",
+            r"or a base64 encoded string\. Received: (?P<name>\S+)",
             r"DeepSpeed requires (?P<name>--deepspeed_config) to specify",
             r"Found `optimizer` configured in the DeepSpeed config, but no `(?P<name>scheduler)`",
             r"dataloaders passed to `accelerate\.prepare\(\)` has `None` as batch size.*`(?P<name>train_micro_batch_size_per_gpu)` in",
@@ -1306,6 +1307,8 @@ ENTRIES = (
             r"CheckpointingException: Object shard (?P<path>\S+) not found",
             r"CheckpointingException: (?P<path>Unexpected keys|Some keys found) .*sharded state dict",
             r"CheckpointingException: Missing (?P<path>\w*\s?shards) after fully parallel loading",
+            r"(?P<path>Cannot merge two lists) with different lengths \(",
+            r"Different dict keys encountered in `(?P<path>apply_factory_merges)`",
         ),
         explains=("file-missing",),
         cause="the checkpoint and the model of this run do not have the same parts[: {path}]. It was saved with other parallel "

@@ -12,7 +12,7 @@ ENTRIES = (
             r"Duplicate GPU detected : rank (?P<rank>\d+) and rank (?P<other>\d+) both on CUDA device (?P<device>\w+)",
             r"(?i)multiple ranks (?:detected|are) using the same GPU",
         ),
-        cause="two ranks use one GPU. The script does not call torch.cuda.set_device(LOCAL_RANK), there are more ranks "
+        cause="two ranks use one GPU[: {sharing}]. The script does not call torch.cuda.set_device(LOCAL_RANK), there are more ranks "
         "than GPUs, or every task has CUDA_VISIBLE_DEVICES=0",
         probe="ddpkit test NPROC shows ranks and GPU; or print torch.cuda.current_device() in each rank",
         fix="call `torch.cuda.set_device(int(os.environ['LOCAL_RANK']))` first, and use at most one rank per GPU. With "

@@ -933,4 +933,20 @@ ENTRIES = (
         "command sets rope_scaling, write rope_type beside type, or leave it out",
         link="https://github.com/meta-llama/llama3/issues/299",
     ),
+    Entry(
+        id="module-shadowed",
+        title="consider renaming 'random.py' since it has the same name as the standard library module",
+        patterns=(
+            r"consider renaming '(?P<path>[^']+)' (?:since|if) it has the same name as",
+            r"cannot import name '?\w+'? from (?:partially initialized module )?'(?P<module>abc|calendar|code|copy|dataclasses|email|enum|html|http|inspect|io|json|logging|numbers|operator|platform|profile|queue|random|secrets|select|signal|socket|ssl|statistics|string|test|time|token|tokenize|trace|types|typing)' .*"
+            r"\((?P<path>(?!\S*/lib/python3[^/]*/[a-z]+[./])/\S*\.py)\)",
+            r"partially initialized module '(?P<module>abc|calendar|code|copy|dataclasses|email|enum|html|http|inspect|io|json|logging|numbers|operator|platform|profile|queue|random|secrets|select|signal|socket|ssl|statistics|string|test|time|token|tokenize|trace|types|typing)' has no attribute '",
+        ),
+        explains=("import-name", "torch-attribute"),
+        cause="{path|a file of yours} has the name of a module of Python or of a package[, {module}]. Python imports this file in its "
+        "place, as it is in the directory of the script or in PYTHONPATH",
+        probe="echo $PYTHONPATH; ls -d {path|*.py}",
+        fix="rename this file or directory and delete its __pycache__, or do not start the ranks from a directory of a package",
+        link="https://docs.python.org/3/whatsnew/3.13.html#improved-error-messages",
+    ),
 )

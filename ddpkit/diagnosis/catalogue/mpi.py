@@ -142,7 +142,7 @@ ENTRIES = (
         "hosts have different versions",
         probe="on each host: which mpirun; mpirun --version; python -c 'from mpi4py import MPI; "
         "print(MPI.Get_library_version())'; env | grep -E 'OMPI|PMIX|SLURM_MPI'",
-        fix="read the lines above it: they name the part that failed. Use one Open MPI for mpirun, mpi4py and Horovod on all "
+        fix="read the lines around it: they name the part that failed. Use one Open MPI for mpirun, mpi4py and Horovod on all "
         "hosts. Under srun: --mpi=pmix, or mpirun instead",
         link="https://github.com/open-mpi/ompi/issues/3144",
     ),

@@ -120,9 +120,10 @@ ENTRIES = (
         patterns=(
             r"rank \d+ of \d+ (?:ranks )?has already checked in",
             r"mismatch in rank count from procs (?P<one>\d+) : (?P<other>\d+)",
+            r"more than one node have assigned same rank",
         ),
         explains=("nccl-warning", "nccl-error", "nccl-remote"),
-        cause="two processes came to NCCL's first meeting as the same rank, or with different numbers of ranks[ ({one} and "
+        cause="two processes came to the first meeting of the ranks as the same rank, or with different numbers of ranks[ ({one} and "
         "{other})]. RANK or WORLD_SIZE differs between the processes, or two jobs share one store or NCCL_COMM_ID",
         probe="in the ranks: env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_|NCCL_COMM_ID)'",
         fix="start all ranks with one launcher, and use another port for each job. Unset NCCL_COMM_ID",
@@ -144,7 +145,7 @@ ENTRIES = (
             r"NCCL Error \d: ",
             r"NCCL failure",
         ),
-        cause="NCCL failed[: {reason}]. [Mostly {usage}. ][{meaning}. ]The error class alone gives no reason. The reason is in an "
+        cause="NCCL failed[: {reason}]. [Mostly {usage}. ][{meaning}. ][The class of the error alone ({name}) gives no reason. ]More about it is in an "
         "`NCCL WARN` line of this rank or of another rank",
         probe="repeat with NCCL_DEBUG=WARN in the environment of all ranks",
         fix="set NCCL_DEBUG=WARN (torchrun and srun pass it on; mpirun -x; ddpkit --env), run again, and "
@@ -403,12 +404,31 @@ ENTRIES = (
         id="nccl-init-failed",
         title="NCCL INFO group.cc:72 -> 3 [Async thread], without a NCCL WARN",
         kind="hint",
-        patterns=(r"NCCL INFO (?:\S+/)?group\.cc:\d+ -> (?P<code>[1-6]) \[Async thread\]",),
+        patterns=(
+            r"NCCL INFO (?:\S+/)?group\.cc:\d+ -> (?P<code>[1-6]) \[Async thread\]",
+            # At a normal end, waiting threads print 3 and 6.
+            r"NCCL INFO misc/socket\.cc:\d+ -> (?P<code>[125])\b",
+            r"NCCL INFO bootstrap\.cc:\d+ -> (?P<code>[125])\b",
+            r"NCCL INFO transport/net\w*\.c[cu]:\d+ -> (?P<code>[125])\b",
+        ),
         context=r"NCCL INFO (?:\S+/)?(?P<where>(?!group|init)\w+\.cc):\d+ -> [1-6](?: \((?P<reason>[^)]+)\))?",
-        cause="NCCL could not make a group of ranks[, in {where}][: {reason}]. It ended with code {code} (1 CUDA, 2 a system call, 3 inside NCCL, 4 "
+        cause="a call inside NCCL failed, mostly while it made a group of ranks[, in {where}][: {reason}]. It ended with code {code} (1 CUDA, 2 a system call, 3 inside NCCL, 4 "
         "and 5 wrong use, 6 another rank). The line with the reason, a NCCL WARN, is not in this log",
         probe="grep -n 'NCCL WARN' in the logs of all ranks; the innermost function is the first `-> {code}` of this thread",
-        fix="read the NCCL WARN lines of all ranks. Without any, run again with NCCL_DEBUG=WARN, and update NCCL. In socket.cc or bootstrap.cc: export NCCL_SOCKET_IFNAME=eth0, and open all ports between the nodes",
+        fix="read the NCCL WARN lines of all ranks. Without any, run again with NCCL_DEBUG=WARN, and update NCCL. In socket.cc or bootstrap.cc: export NCCL_SOCKET_IFNAME=eth0, and open all ports between the nodes. Other hosts do not reach a container's "
+        "address (172.17.x.x): docker run --network=host",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+    Entry(
+        id="nccl-nvml-missing",
+        title="NCCL WARN Failed to open libnvidia-ml.so.1",
+        patterns=(r"(?<!NCCL INFO )Failed to open libnvidia-ml\.so",),
+        explains=("nccl-error", "nccl-warning", "library-missing"),
+        cause="NCCL cannot load libnvidia-ml.so.1, a library of the NVIDIA driver. The container has no driver tools "
+        "(capability `utility`), holds an empty file of that name, or the library is not in the loader's path",
+        probe="in the same container: nvidia-smi; ldconfig -p | grep nvidia-ml; find / -name 'libnvidia-ml.so*' -size 0",
+        fix="start the container with the NVIDIA runtime and NVIDIA_DRIVER_CAPABILITIES=compute,utility, and with no "
+        "libnvidia-ml of its own. Without a container: add the driver's directory to LD_LIBRARY_PATH",
+        link="https://github.com/hiyouga/LLaMA-Factory/issues/6161",
     ),
 )

@@ -16,9 +16,12 @@ ENTRIES = (
             r"\bRuntimeError: Broken pipe$",
             r"DistNetworkError: failed to recv, got 0 bytes",
         ),
-        cause="the process that held the store has ended: rank 0, its launcher, or the torchrun that hosts the rendezvous",
-        probe="the last lines of rank 0",
-        fix="read rank 0's log. If rank 0 succeeded, call `destroy_process_group()` on all ranks before they exit",
+        cause="the store closed the connection. Usually the process that held it has ended: rank 0, its launcher, or the torchrun "
+        "that hosts the rendezvous. If it still runs, something between closes connections: a firewall, a proxy, or a "
+        "service mesh such as Istio between pods",
+        probe="the last lines of rank 0; in Kubernetes: kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'",
+        fix="read rank 0's log. If rank 0 succeeded, call `destroy_process_group()` on all ranks before they exit. If it waits "
+        'for this rank, start the pods without the mesh: the label sidecar.istio.io/inject: "false"',
         link="https://docs.pytorch.org/docs/stable/distributed.html#shutdown",
     ),
     Entry(

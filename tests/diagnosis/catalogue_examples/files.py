@@ -5,8 +5,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("OSError: [Errno 28] No space left on device", "Python 3.11, run"),
         ("cp: error writing 'x': No space left on device", "coreutils 9.1, run"),
         (
-            "RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 448 vs 342",
-            "torch 2.2, source",
+            "RuntimeError: basic_ios::clear: iostream error",
+            "torch 2.13, run",
         ),
         ('rsync: [receiver] write failed on "/data/q": No space left on device (28)', "rsync 3.5, run"),
         (
@@ -411,6 +411,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: File my_out/checkpoints/checkpoint_0.pt cannot be opened.",
             "https://github.com/Sachini/ronin/issues/51",
         ),
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 448 vs 342",
+            "torch 2.2, source",
+        ),
+        ("RuntimeError: unexpected pos 704 vs 598", "https://github.com/NVIDIA-NeMo/Automodel/pull/2070"),
     ),
     "home-not-writable": (
         (

@@ -220,6 +220,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "DeepSpeed 0.16.9, source",
         ),
         (
+            "ValueError: Expected a string path to an existing deepspeed config, or a dictionary, or a base64 encoded string. Received: deepspeed_configs/zero3_bf16.json",
+            "https://github.com/axolotl-ai-cloud/axolotl/issues/1813",
+        ),
+        (
             "AssertionError: DeepSpeed requires --deepspeed_config to specify configuration file",
             "DeepSpeed 0.16.4, source",
         ),
@@ -1118,6 +1122,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "megatron.core.dist_checkpointing.core.CheckpointingException: Missing shards after fully parallel loading: [('optimizer.state.exp_avg', 0)]",
             "megatron-core 0.16, source",
+        ),
+        (
+            "ValueError: Cannot merge two lists with different lengths (1 and 2, encountered at level ('optimizer', 0, 'param_state', 0))",
+            "megatron-core, merge of dist_checkpointing/dict_utils.py, source",
+        ),
+        (
+            "ValueError: Different dict keys encountered in `apply_factory_merges` (dict_keys(['a']) vs dict_keys(['b']))",
+            "megatron-core, dist_checkpointing/mapping.py, source",
         ),
     ),
     "megatron-optimizer-format": (

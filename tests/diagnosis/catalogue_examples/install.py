@@ -925,4 +925,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "transformers 4.40, source",
         ),
     ),
+    "module-shadowed": (
+        (
+            "AttributeError: module 'random' has no attribute 'randint' (consider renaming '/home/me/random.py' since it has the same name as the standard library module named 'random' and the import system gives it precedence)",
+            "Python 3.13, documented",
+        ),
+        (
+            "ImportError: cannot import name 'Queue' from 'queue' (/home/u/project/queue.py)",
+            "Python 3.11, run",
+        ),
+        (
+            "AttributeError: partially initialized module 'queue' has no attribute 'Queue' (most likely due to a circular import)",
+            "Python 3.11, run",
+        ),
+    ),
 }

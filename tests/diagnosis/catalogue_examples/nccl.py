@@ -190,6 +190,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "bootstrap.cc:112 NCCL WARN Bootstrap Root : mismatch in rank count from procs 8 : 4",
             "NCCL 2.18, source",
         ),
+        (
+            "RuntimeError: more than one node have assigned same rank at /opt/pytorch/pytorch/torch/lib/THD/process_group/General.cpp:17",
+            "https://github.com/NVIDIA/apex/issues/28",
+        ),
     ),
     "host-name-is-number": (
         (
@@ -260,6 +264,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "hostname:2714030:2728529 [2] NCCL INFO group.cc:72 -> 3 [Async thread]",
             "https://github.com/NVIDIA/nccl/issues/675",
         ),
+        (
+            "c39f5cf046aa:4774:4835 [1] NCCL INFO misc/socket.cc:568 -> 2",
+            "https://github.com/hiyouga/LLaMA-Factory/issues/5018",
+        ),
+        ("node2:4152:4206 [0] NCCL INFO bootstrap.cc:285 -> 2", "NCCL 2.20, unverified"),
+        ("node2:4152:4206 [0] NCCL INFO transport/net_socket.cc:139 -> 2", "NCCL 2.20, unverified"),
     ),
     "nccl-not-connected": (
         (
@@ -274,6 +284,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Proxy Call to rank 8 failed (Connect)",
             "NCCL 2.14, src/proxy.cc, source",
+        ),
+    ),
+    "nccl-nvml-missing": (
+        ("misc/nvmlwrap.cc:74 NCCL WARN Failed to open libnvidia-ml.so.1", "NCCL 2.18, src/misc/nvmlwrap.cc, source"),
+        ("NCCL WARN Failed to open libnvidia-ml.so[.1]", "NCCL 2.4, src/misc/nvmlwrap.cc, source"),
+        (
+            "NCCL WARN Failed to open libnvidia-ml.so.1: libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
+            "NCCL, ncclOsNvmlOpen of src/os/linux.cc, source",
         ),
     ),
 }
