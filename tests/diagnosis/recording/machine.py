@@ -363,7 +363,7 @@ def _(scene: Scene) -> str:
 @case(
     "environment/numpy-shadow",
     "a file random.py of the user hides Python's own",
-    "import-name or own-exception or torch-attribute",
+    "module-shadowed",
 )
 def _(scene: Scene) -> str:
     scene.write("random.py", "value = 4\n")
