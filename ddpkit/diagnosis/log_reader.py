@@ -463,6 +463,7 @@ class LogReader:
             speaker = Speaker(rank=int(failed["rank"]))
         place = origin.place or origin.last
         where = f" at {place[0]}:{place[1]}" + (f" in {place[2]}" if place[2] else "") if place else ""
+        where += f", raised inside {origin.called}" if origin.called else ""
         last = trace.raised[-1]
         also = "" if last is origin else f" (it ended as {last.words[:120]})"
         if trace.links and trace.links[-1] == "during" and last is origin:

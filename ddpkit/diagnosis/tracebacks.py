@@ -72,6 +72,15 @@ class RaisedException:
         return (match["package"] or match["name"]) if match else ""
 
     @property
+    def called(self) -> str:
+        """The package that raised it below a line of the script; empty for torch's own checks of sizes and types."""
+        if self.place is None or self.last is None or self.last == self.place:
+            return ""
+        match = _PACKAGE.search(self.last[0])
+        package = (match["package"] or match["name"]) if match else ""
+        return package if package != "torch" else "torch.distributed" if "/torch/distributed/" in self.last[0] else ""
+
+    @property
     def words(self) -> str:
         return f"{self.kind}: {self.text}" if self.text else self.kind
 
