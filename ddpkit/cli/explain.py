@@ -311,13 +311,8 @@ def _show_nothing(result: LogAnalysis, many: bool, run: Run | None) -> None:
 
     if result.first_alarm is None or result.first is not None:
         known = run is not None or result.healthy or result.first is not None
-        cut = (
-            ""
-            if known
-            else ", and only few steps: it may be cut"
-            if result.stepped
-            else ", and no training step: it may be cut"
-        )
+        few = "only few steps" if result.stepped else "no training step"
+        cut = "" if known else f", and {few}: it may be cut"
         print(f"no failure in this log ({count(result.lines, 'line')}){cut}")
         return
     name, number, text = result.first_alarm

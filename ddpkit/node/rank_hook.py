@@ -94,9 +94,9 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
 
 
 def _keep_imports() -> None:
-    """Spare collections the walk through what was imported, which lives as long as the process, until the script ends.
+    """Leave the imported objects out of garbage collections, until the script ends.
 
-    The last collections do what they always did: the names of a script may hold what only they find.
+    The last collections include them: a file that the script did not close may be found by these alone.
     """
     gc.freeze()
     frozen = gc.get_freeze_count()

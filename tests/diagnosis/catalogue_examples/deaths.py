@@ -682,7 +682,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "uncaught-exception": (
         (
-            "  what():  owning_ptr == NullType::singleton() || owning_ptr->refcount_.load() > 0 INTERNAL ASSERT FAILED at /opt/conda/conda-bld/pytorch_1565272279342/work/c10/util/intrusive_ptr.h:348, please report a bug to PyTorch.",
+            "  what():  owning_ptr == NullType::singleton() || owning_ptr->refcount_.load() > 0 INTERNAL ASSERT FAILED at /pytorch/c10/util/intrusive_ptr.h:348, please report a bug to PyTorch.",
             "https://github.com/kakaobrain/fast-autoaugment/issues/27",
         ),
     ),
