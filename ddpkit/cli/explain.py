@@ -376,6 +376,10 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
 
 def _other_hosts(result: LogAnalysis) -> str:
     """Return the hosts that a launcher reports beside the first one, where the lines of the failure name none."""
+    from ddpkit.diagnosis.analyze import OF_WHOLE_JOB
+
+    if result.first is not None and result.first.id in OF_WHOLE_JOB:
+        return ""
     named = {each.speaker.host for each in (result.first, *result.alike) if each}
     reported = dict.fromkeys(each.speaker.host or each.values.get("host", "") for each in result.consequences)
     hosts = [host for host in reported if host and host not in named]

@@ -127,9 +127,8 @@ def decide(analysis: LogAnalysis) -> Action:
     """Return the action after a failure with these logs."""
     first = analysis.first
     if first is None or first.kind == "hint":
-        return Action(
-            action="retry", reason="the log shows no failure" if analysis.healthy else "the cause is not known"
-        )
+        unknown = analysis.first_alarm is not None
+        return Action(action="retry", reason="the cause is not known" if unknown else "the log shows no failure")
     return decide_match(first, [first.text, *(each.text for each in analysis.alike)])
 
 

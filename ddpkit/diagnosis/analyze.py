@@ -15,6 +15,7 @@ from ddpkit.diagnosis.collectives import (
     idle_ranks,
     lagging,
     name_ranks,
+    passed_before,
     waiting_together,
 )
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
@@ -76,7 +77,7 @@ _AFTER_RESTART = frozenset(("store-shared",))
 # SLURM ended the job, perhaps because it hung.
 _STOPPED = frozenset(("slurm-cancelled", "slurm-time-limit"))
 # SLURM ended the whole job: no rank is to blame.
-_OF_WHOLE_JOB = frozenset(("slurm-time-limit", "slurm-preempted", "slurm-requeued"))
+OF_WHOLE_JOB = frozenset(("slurm-time-limit", "slurm-preempted", "slurm-requeued"))
 # torch repeats these attempts until its timeout: their warnings are normal while other nodes start.
 _REPEATED = frozenset(("master-name-unknown", "master-unreachable"))
 # A warning about CUDA that is the failure itself: this process cannot use its GPUs.
@@ -259,7 +260,7 @@ def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
 def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:
     """Add rank and host from other lines on the same failure: srun's, or torchrun's table."""
     known = first.speaker
-    if first.id in _OF_WHOLE_JOB:
+    if first.id in OF_WHOLE_JOB:
         return first
     for each in alike if not known.host else ():
         if each.values.get("host") and each.speaker.rank == known.rank:
@@ -400,7 +401,7 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
         if first is not None and not first.may_end_a_run:
             result.first, result.alike, result.hints = None, [], [first, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
-    result.stepped = any(map(progress.is_step, (line for log in logs.values() for line in log.lines)))
+    result.stepped = any(log.course.has_step() for log in logs.values())
 
 
 # A run's name may be a word for an error, in lines of ddpkit's own and in paths.
@@ -518,7 +519,7 @@ def _late_ranks(
     values = lagging(matches)
     if absent and len(absent) <= max(1, len(known)):
         values["absent"] = f"no line of {name_ranks(absent)} is in this log"
-    return [], values or waiting_together(matches)
+    return [], values or waiting_together(matches) or passed_before(matches)
 
 
 def _debugger_prompt(first: LogMatch, log: _Log) -> dict[str, str] | None:

@@ -39,6 +39,7 @@ _ASPECTS = re.compile(r"differ in the following aspects:\s*(?P<aspects>.*\S)")
 # A function that one rank alone, or each rank at another step, may call.
 _APART = re.compile(r"\bin (?P<frame>\w*(?:save|checkpoint|state_dict|evaluat|validat)\w*)$", re.IGNORECASE)
 MOST_RANKS = 8  # that are listed
+MANY_PASSED = 100  # collectives: the connections of all algorithms and groups have carried data by then
 FRAME_LINES = 80  # lines above an exception that can be its frames
 
 
@@ -56,6 +57,12 @@ class _Work:
 
 def lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
     """Return the ranks with the lowest sequence number of one process group, as values of an entry."""
+    words, gap = _lowest_and_highest(waited)
+    return {"lagging": words} if gap else {}
+
+
+def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
+    """Describe the lowest and the highest sequence number of one process group. Returns their difference, too."""
     groups: dict[str, dict[int, tuple[int, str]]] = {}
     for each in waited:
         work = _WORK.search(each.text)
@@ -68,9 +75,9 @@ def lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
         if lowest < highest:
             last = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == lowest))
             first = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == highest))
-            behind = f"{last} in {call} with the lowest SeqNum, {lowest}, and {first} in {other} with {highest}"
-            return {"lagging": behind}
-    return {}
+            words = f"{last} in {call} with the lowest SeqNum, {lowest}, and {first} in {other} with {highest}"
+            return words, highest - lowest
+    return "", 0
 
 
 def waiting_together(waited: Iterable[LogMatch]) -> dict[str, str]:
@@ -89,6 +96,13 @@ def waiting_together(waited: Iterable[LogMatch]) -> dict[str, str]:
     return {
         "together": f"{name_ranks(sorted(ranks))} wait in the same {call}, number {number}, as if data did not pass"
     }
+
+
+def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
+    """Return how many collectives had completed before those that timed out, where they show that data passes."""
+    numbers = [int(work["number"]) for each in waited if (work := _WORK.search(each.text))]
+    passed = min(numbers, default=0) - 1
+    return {"passed": str(passed)} if passed >= MANY_PASSED else {}
 
 
 def idle_ranks(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[int]:
@@ -136,10 +150,11 @@ def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int],
 
 
 def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> tuple[dict[str, str], int | None]:
-    """Return values of an entry where ranks wait in different collectives of one number, and the rank that is alone.
+    """Return values of an entry where ranks wait in different collectives, and the rank that is alone.
 
-    `group` is among the values where all these lines are of one group.
+    `group` is among the values where all these lines are of one group, `number` where all have one number.
     """
+    waited = list(waited)
     by_number: dict[int, list[_Work]] = {}
     for work in _works(waited, logs):
         by_number.setdefault(work.number, []).append(work)
@@ -155,7 +170,9 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
             values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
             alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
             return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
-    return {}, None
+    # A rank that only waits for its result is one behind. No rank completes two that another rank has not joined.
+    words, gap = _lowest_and_highest(waited)
+    return ({"calls": words} if gap > 1 else {}), None
 
 
 def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_Work]:
@@ -221,8 +238,13 @@ def _is_one_alone(works: Sequence[_Work]) -> bool:
 
 def name_ranks(ranks: Sequence[int]) -> str:
     """Return `rank 1`, or `ranks 1, 2`."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {list_ranks(ranks)}"
+
+
+def list_ranks(ranks: Sequence[int]) -> str:
+    """Return `1, 2`, and of many the first ones."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:MOST_RANKS]))}{more}"
+    return ", ".join(map(str, ranks[:MOST_RANKS])) + more
 
 
 def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from ddpkit.diagnosis.collectives import list_ranks
 from ddpkit.diagnosis.line_prefixes import speaker_of_line
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
 # torchrun's agents log this at the level INFO.
 _AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
 _LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
-MOST_LISTED = 8  # ranks
 # Each of several processes says this: no launcher told them of the others.
 _ALONE = re.compile(
     r"(?i)\b(?:rank|process)(?:[ _]?id)?[\"']?[ :=#]*0[ ,]*(?:/|of|out of) *1\b(?![./]\d)"
@@ -50,14 +50,8 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     if not missing:
         return None
     if min(seen.values()) > 1:
-        return last, "ranks-twice", {"late": ", ".join(map(str, sorted(seen))), "number": str(wanted)}
-    return last, "ranks-missing", {"joined": str(len(seen)), "wanted": str(wanted), "late": _listed(missing)}
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    """Return `1, 2, 3`, and of many the first ones."""
-    more = f", ... and {ranks[-1]}" if len(ranks) > MOST_LISTED else ""
-    return ", ".join(map(str, ranks[: MOST_LISTED - 1] if more else ranks)) + more
+        return last, "ranks-twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
+    return last, "ranks-missing", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
 
 
 def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:

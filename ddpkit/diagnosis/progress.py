@@ -219,6 +219,9 @@ class Course:
         """Whether progress or a good end follows the line of a number."""
         return self._ended >= number or len(self._steps) - bisect_left(self._steps, number) >= 3
 
+    def has_step(self) -> bool:
+        return bool(self._steps) or any(map(is_step, self.lines[: self._first]))
+
     def is_healthy(self) -> bool:
         return self._ended >= max(0, len(self.lines) - 30) or len(self._steps) >= 3
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
 
 HEAD = "Traceback (most recent call last):\n"
@@ -199,6 +201,25 @@ OTHER = "[PG ID 1 PG GUID {0}(tp) Rank 0] "
 
 def waiting(rank: int, call: str, number: int = 512, size: int = 64, group: str = "") -> str:
     return WATCHDOG.format(rank=rank, call=call, number=number, size=size, group=group)
+
+
+def test_collectives_before_a_timeout_show_that_data_passes() -> None:
+    late, early = (of(waiting(1, "BROADCAST", number=number)).first for number in (4013, 4))
+    assert late is not None
+    assert "but here 4012 collectives had completed before" in late.cause
+    assert early is not None
+    assert "had completed before" not in early.cause
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(513, "collective-timeout"), (514, "collectives-out-of-step")], ids=["one", "two"]
+)
+def test_a_rank_that_is_two_collectives_behind_is_in_another(number: int, expected: str) -> None:
+    """One behind, it may only wait for the result of the collective that the others have completed."""
+    first = of(waiting(0, "ALLREDUCE") + waiting(1, "ALLREDUCE", number=number)).first
+    assert first is not None
+    assert first.id == expected
+    assert f"rank 0 in ALLREDUCE with the lowest SeqNum, 512, and rank 1 in ALLREDUCE with {number}" in first.cause
 
 
 def test_ranks_that_wait_in_different_collectives() -> None:

@@ -75,7 +75,7 @@ def test_killed_by_a_signal(ddpkit: DDPKIT, script: Callable[[str], str]) -> Non
     """What was caught and printed before is not why the kernel killed it."""
     caught = "import traceback\n    try: 1 / 0\n    except ZeroDivisionError: traceback.print_exc()\n    "
     verdict, hint = failed(ddpkit, script, r0=caught + "os.kill(os.getpid(), signal.SIGKILL)")
-    assert "killed by signal 9 (SIGKILL): the kernel's out-of-memory killer, a scheduler, or a person" in verdict
+    assert "killed by signal 9 (SIGKILL): the kernel's out-of-memory killer, a scheduler, or a user" in verdict
     assert "dmesg" in hint
     assert "dmesg" in failed(ddpkit, script, r0="os.kill(os.getpid(), signal.SIGKILL)")[1]  # without a line of output
 

@@ -286,7 +286,7 @@ ENTRIES = (
             "image-not-found",
             "image-import-failed",
         ),
-        cause="the image {image|file} was not found. A name that does not begin with / or ./ is "
+        cause="the image {image|file} was requested from a registry. A name that does not begin with / or ./ is "
         "taken as an image of a registry",
         probe="on that node: ls -l {image|IMAGE}",
         fix="--container-image=./image.sqsh, or its full path on a file system that all nodes share",
@@ -914,9 +914,9 @@ ENTRIES = (
             r"ActorHandle objects are not valid across Ray sessions",
         ),
         cause="the program used the handle of an actor that an earlier Ray session had created. Ray was started again in "
-        "between, often because a first attempt failed: then the error of that attempt is above",
+        "between, often because a first attempt failed: then the error of that attempt is the cause",
         probe="the lines before it; `ray list actors`",
-        fix="read the first error above it. If no other error is there: `ray stop --force` on all nodes, start Ray again, and "
+        fix="read the first error of the log. If no other error is there: `ray stop --force` on all nodes, start Ray again, and "
         "create the actors after ray.init()",
         link="https://github.com/ray-project/ray/pull/59425",
     ),
@@ -953,9 +953,9 @@ ENTRIES = (
             r"Invocation of \w+ method failed",
             r"Server process terminated unexpectedly",
         ),
-        cause="the engine's process ended. Its own error is above",
-        probe="the lines before it, of the worker that failed first",
-        fix="read the error of the worker or EngineCore above this line",
+        cause="the engine's process ended. Its own error is in another line",
+        probe="the lines of the worker that failed first",
+        fix="read the first error of a worker or of EngineCore in the log",
         link="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
     ),
     Entry(
@@ -1028,7 +1028,7 @@ ENTRIES = (
             r"Unable to proceed, no (?:training )?resources",
         ),
         cause="the deepspeed launcher got a GPU[ {slot}] that its resources on {host|the host} do "
-        "not have. It counts the GPUs that it sees from 0, and CUDA_VISIBLE_DEVICES has hidden some",
+        "not have. It counts the GPUs that it sees from 0, and CUDA_VISIBLE_DEVICES may hide some",
         probe="echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L; cat HOSTFILE",
         fix="unset CUDA_VISIBLE_DEVICES and choose GPUs with `deepspeed --include localhost:1`, or use a "
         "newer DeepSpeed. For other hosts, correct slots= in the host file",

@@ -46,7 +46,7 @@ ENTRIES = (
             r"=   KILLED BY SIGNAL: 9\b",
         ),
         context=r"PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<host>[\w.-]+)",
-        cause="the kernel's out-of-memory killer, a scheduler, or a person killed it. The log does not show which",
+        cause="the kernel's out-of-memory killer, a scheduler, or a user sent SIGKILL. This line does not show which",
         probe="on {host}: dmesg -T | grep -i 'killed process'",
         fix="if the kernel's log shows `Killed process`: use fewer DataLoader workers, a smaller batch, no offload to the CPU, or more memory (SLURM: "
         "--mem; docker: --memory; Kubernetes: resources.limits.memory)",

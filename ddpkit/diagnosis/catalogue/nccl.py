@@ -43,7 +43,7 @@ ENTRIES = (
         ),
         cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ][{together}: ]a collective did not finish in time. One rank did not join "
         "it: it died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
-        "prepares data. Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did",
+        "prepares data. Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did[, but here {passed} collectives had completed before]",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
         fix="find the rank that does not print this line, or prints the lowest SeqNum, and read its log. If it is only slow, pass a "
         "longer timeout to init_process_group. If all ranks print the same SeqNum, data does not pass: on one machine, try "
@@ -52,8 +52,8 @@ ENTRIES = (
     ),
     Entry(
         id="collectives-out-of-step",
-        title="Watchdog caught collective operation timeout: the same SeqNum, and another OpType or NumelIn",
-        cause="ranks wait in different collectives with number {number}[ of group {group}]: {calls}. A rank called one "
+        title="Watchdog caught collective operation timeout: the ranks print another OpType, NumelIn or SeqNum",
+        cause="ranks wait in different collectives[ with number {number}][ of group {group}]: {calls}. A rank called one "
         "that the others did not, for example under `if rank == 0`, to save, to evaluate, or for a batch that others "
         "skip. Or the ranks use several groups in different orders",
         probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL: it reports both calls with their tracebacks",

@@ -307,7 +307,7 @@ ENTRIES = (
         "objects, and Python's multiprocessing its locks and queues",
         probe="df -h /dev/shm",
         fix="use docker run --ipc=host (or --shm-size=16g). On Kubernetes, mount an emptyDir with `medium: Memory` at "
-        "/dev/shm. Otherwise reduce num_workers, or call torch.multiprocessing.set_sharing_strategy('file_system')",
+        "/dev/shm. Otherwise reduce num_workers",
         link="https://github.com/pytorch/pytorch/issues/5040",
     ),
     Entry(

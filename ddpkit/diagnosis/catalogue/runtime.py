@@ -19,8 +19,8 @@ ENTRIES = (
         title="Connection closed by peer; Connection reset by peer",
         kind="consequence",
         patterns=(
-            r"Connection closed by peer \[(?P<peer>[^\]]+)\]:(?P<port>\d+)",
-            r"Read error \[(?P<peer>[^\]]+)\]:(?P<port>\d+): Connection reset by peer",
+            r"Connection closed by peer \[(?:127\.[\d.]+|(?P<peer>[^\]]+))\]:(?P<port>\d+)",
+            r"Read error \[(?:127\.[\d.]+|(?P<peer>[^\]]+))\]:(?P<port>\d+): Connection reset by peer",
             r"Failed to recv, got 0 bytes\. Connection was likely closed",
             r"Call to \w+ (?:from|to) (?P<peer>[^\s<]+)<\d+> failed : (?:Broken pipe|Connection reset)",
             r"\bConnection reset by peer\b",
@@ -36,7 +36,7 @@ ENTRIES = (
         explains=("nccl-warning", "nccl-error", "nccl-remote", "nccl-not-connected"),
         cause="another rank[ at {peer}] ended, and this rank lost the connection to it. Rarely, only the network between them failed",
         probe="the rank that does not print this line",
-        fix="read the log of the rank[ on {peer}] that ended first. If none did, look at the network between the two hosts",
+        fix="read the log of the rank[ on {peer}] that ended first[. If none did, look at the network between this host and {peer}]",
         link="https://docs.pytorch.org/docs/stable/distributed.html",
     ),
     Entry(
