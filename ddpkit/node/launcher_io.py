@@ -101,6 +101,7 @@ class LauncherIO:
             data = b""
         if not data:
             self._loop.unwatch(0)
+            self.on_gone("")  # while the reason can be sent: standard output may still be read
             self._lose()
             return
         self._last_read = time.monotonic()

@@ -106,15 +106,20 @@ class Supervisor:
             self.calls.start(command["id"], command["function"], command["args"])
 
     def on_launcher_gone(self, reason: str) -> None:
-        if reason:
+        if self.is_orphan():  # sshd closes standard input when the guard has ended, perhaps before TERM is handled
+            self.on_term()
+        elif reason:
             self.report_own_failure(signal=None, reason=reason)
         self.stop()
 
     def on_term(self) -> None:
         """An administrator ends the supervisor, or the kernel does because its guard was killed."""
-        orphaned = {} if os.getppid() == self.guard else {"reason": "its guard process was killed"}
+        orphaned = {"reason": "its guard process was killed"} if self.is_orphan() else {}
         self.report_own_failure(signal=signal.SIGTERM, **orphaned)
         self.stop()
+
+    def is_orphan(self) -> bool:
+        return os.getppid() != self.guard
 
     def report_own_failure(self, **details: object) -> None:
         if self.shutdown.deadline is None:

@@ -7,6 +7,7 @@ import marshal
 import os
 import queue
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -441,6 +442,28 @@ def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
         process.stdin.flush()
         assert process.wait(PATIENCE) == 0
         assert time.monotonic() - before < 3600
+
+
+def test_a_killed_guard_is_the_reason_also_where_its_end_closed_the_connection() -> None:
+    """sshd does so, and on a busy node the end of the input came before TERM: "the connection was lost"."""
+    proc = {"name": "rank", "argv": ["sleep", "3600"], "env": {}, "rank": 0, "restarts": 0, "cpus": []}
+    request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "sources": {}}
+    process = supervisor()
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({**request, "grace": 1.0, "silence": 0.0}).encode() + b"\n")
+        process.stdin.flush()
+        while json.loads(process.stdout.readline())["e"] != "start":
+            pass
+        worker = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+        os.kill(worker, signal.SIGSTOP)
+        process.kill()
+        process.wait(PATIENCE)
+        process.stdin.close()
+        os.kill(worker, signal.SIGCONT)
+        (failed,) = [event for event in map(json.loads, process.stdout) if event["e"] == "failed"]
+        assert failed["reason"] == "its guard process was killed"
 
 
 # ---- named pipes
