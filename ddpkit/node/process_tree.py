@@ -68,6 +68,19 @@ def read_stat(pid: int) -> Stat | None:
     return int(words[1]), words[0].decode(), seconds, memory, int(words[2]), name, started
 
 
+def ended_as(pid: int) -> int:
+    """Return the wait status of a process whose first thread has ended; 0 where it lives, or where it is not known.
+
+    `waitpid` gives it only after the last thread, and the children of the first may have ended meanwhile.
+    """
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return int(words[49]) if words[0] == b"Z" and len(words) > 49 else 0
+
+
 def processes(*, zombies: bool = False) -> dict[int, Stat]:
     """Every process of this machine that lives, by its id."""
     if sys.platform != "linux":

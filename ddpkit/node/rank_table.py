@@ -11,7 +11,7 @@ import time
 
 from ddpkit.node.children import exit_status
 from ddpkit.node.oom import Oom
-from ddpkit.node.process_tree import below, kill, processes
+from ddpkit.node.process_tree import below, ended_as, kill, processes
 from ddpkit.node.rank_output import RankOutput
 
 TYPE_CHECKING = False
@@ -69,6 +69,9 @@ class RankTable:
         """A process ended whose parent is gone. Of a rank: its helper was killed, and then the kernel ended it."""
         for number, rank in list(self.ranks.items()):
             if rank.alive and rank.pid == pid:
+                for launcher, name in self.launchers.items():
+                    if killed := ended_as(launcher):  # and the kernel ended the helpers with it
+                        self._on_launcher_failure(name, killed)
                 self._output.drain(number)
                 self.on_exit(number, *exit_status(status), time.time() if when is None else when, ORPHANED)
 
@@ -102,10 +105,13 @@ class RankTable:
     def on_launcher_exit(self, pid: int, status: int) -> None:
         name = self.launchers.pop(pid)
         self._output.drain(None)
+        if status != 0:
+            self._on_launcher_failure(name, status)
+
+    def _on_launcher_failure(self, name: str, status: int) -> None:
         code, number = exit_status(status)
-        if code != 0:
-            self._failures.append({"rank": None, "code": code, "signal": number, "t": time.time(), "what": name})
-            self._fail()
+        self._failures.append({"rank": None, "code": code, "signal": number, "t": time.time(), "what": name})
+        self._fail()
 
     # ---- failures
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from conftest import PATIENCE
 
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.rank_output import RankOutput
+from ddpkit.node.rank_table import RankTable
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE, PARTS
 
 SUPERVISOR = (*PARTS, "supervisor")
@@ -78,3 +80,18 @@ def test_lines_of_a_paused_rank_wait_and_are_not_lost() -> None:
     loop.turn(0.0)
     assert sent == ["one\n", "two"]  # a last line without an end
     loop.turn(0.0)  # the pipe is closed, and nobody asks it again
+
+
+def test_a_killed_torchrun_is_the_first_failure_also_where_a_rank_is_collected_before_it() -> None:
+    """Its other threads take a moment to end: a rank was said to have lost its helper."""
+    sent: list[dict[str, object]] = []
+    table = RankTable(lambda **event: sent.append(event), RankOutput(EventLoop(), lambda **event: None), 0)
+    table.on_failure = lambda: None
+    with subprocess.Popen(["sleep", "3600"]) as torchrun:
+        table.launchers[torchrun.pid] = "torchrun"
+        table.on_start(1, 54399, 0.0)
+        torchrun.kill()
+        os.waitid(os.P_PID, torchrun.pid, os.WEXITED | os.WNOWAIT)
+        table.on_orphan_exit(54399, signal.SIGKILL)
+    (failed,) = [event for event in sent if event["e"] == "failed"]
+    assert (failed["what"], failed["rank"], failed["signal"]) == ("torchrun", None, signal.SIGKILL)
