@@ -84,6 +84,13 @@ def end_rank(group: int, number: int) -> None:
     killpg(group, number)
 
 
+def leave(number: int, _: FrameType | None) -> None:
+    """End by a signal that came before torchrun handles it: while torch is imported, and until all agents have met."""
+    shutil.rmtree(logs, ignore_errors=True)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 def end_alone(signals: int, logs: str) -> None:
     """End this process once it got a signal of ENDING and has had no rank for ALONE seconds.
 
@@ -109,6 +116,9 @@ if __name__ == "__main__":
     subprocess.Popen = Tap  # type: ignore[misc]
     del sys.path[0]  # this file's folder: nothing of a run is to be imported
     logs = tempfile.mkdtemp(prefix="ddpkit-torchrun-") if "PET_LOG_DIR" not in os.environ else ""
+    for each in ENDING:
+        if signal.getsignal(each) is signal.SIG_DFL:
+            signal.signal(each, leave)
     sys.argv[1:1] = ["--log_dir=" + logs] if logs else []
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE
 
 AGENT = Path(__file__).parents[2] / "ddpkit/node/torchrun_agent.py"
 BARRIER = "for other agents to finish"
@@ -64,6 +66,17 @@ def test_an_agent_without_ranks_ends_by_a_signal(number: signal.Signals, start: 
     assert second.poll() is None  # so it was not the other agent that ended the wait
     second.send_signal(signal.SIGTERM)
     second.wait(timeout=60)
+    assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
+
+
+def test_an_agent_that_waits_for_the_others_leaves_no_directory(start: Start, tmp_path: Path) -> None:
+    alone = start(0)
+    until = time.monotonic() + PATIENCE
+    while not list(tmp_path.glob("ddpkit-torchrun-*")):
+        assert time.monotonic() < until
+        time.sleep(0.02)  # nobody announces it
+    alone.send_signal(signal.SIGTERM)
+    assert alone.wait(timeout=60) in (-signal.SIGTERM, 128 + signal.SIGTERM)
     assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
 
 
