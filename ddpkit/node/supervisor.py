@@ -271,6 +271,8 @@ def main(folder: str = FOLDER) -> None:
         guard(worker, folder)
     die_with_parent(parent, signal.SIGTERM)
     Supervisor(*CallServer().until_request()).run()
+    if os.getppid() != parent:
+        remove(folder)  # which the guard does, unless it was killed
     os._exit(0)  # nothing is left to tidy up, and the launcher waits
 
 

@@ -364,10 +364,10 @@ def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
     assert "def reach" in modules(load)["ddpkit.node.probe"]
 
 
-def supervisor(**settings: float) -> subprocess.Popen[bytes]:
+def supervisor(*folder: str, **settings: float) -> subprocess.Popen[bytes]:
     text = f"{NODE_PACKAGE}from ddpkit.node import rpc, supervisor\n"
     text += "".join(f"rpc.{name}; rpc.{name} = {value}\n" for name, value in settings.items())  # an error if unknown
-    argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main()", str(NODE)]
+    argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main(*sys.argv[2:])", str(NODE), *folder]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
 
@@ -444,14 +444,15 @@ def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
         assert time.monotonic() - before < 3600
 
 
-def test_a_killed_guard_is_the_reason_also_where_its_end_closed_the_connection() -> None:
+def test_a_killed_guard_is_the_reason_also_where_its_end_closed_the_connection(tmp_path: Path) -> None:
     """sshd does so, and on a busy node the end of the input came before TERM: "the connection was lost"."""
     proc = {"name": "rank", "argv": ["sleep", "3600"], "env": {}, "rank": 0, "restarts": 0, "cpus": []}
     request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "sources": {}}
-    process = supervisor()
+    process = supervisor(str(tmp_path / "private"))
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
+        (tmp_path / "private").mkdir()
         process.stdin.write(json.dumps({**request, "grace": 1.0, "silence": 0.0}).encode() + b"\n")
         process.stdin.flush()
         while json.loads(process.stdout.readline())["e"] != "start":
@@ -464,6 +465,7 @@ def test_a_killed_guard_is_the_reason_also_where_its_end_closed_the_connection()
         os.kill(worker, signal.SIGCONT)
         (failed,) = [event for event in map(json.loads, process.stdout) if event["e"] == "failed"]
         assert failed["reason"] == "its guard process was killed"
+    assert not (tmp_path / "private").exists()
 
 
 # ---- named pipes
