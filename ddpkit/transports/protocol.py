@@ -33,6 +33,7 @@ ASK = signal.SIGURG
 # Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
 LOOK = signal.SIGWINCH
 WHOLE_LIMIT = 1 << 28  # bytes of one output or answer, which comes in pieces
+ANSWER_LIMIT = 1 << 26  # bytes of an answer, unpacked: a node could send a few that become more than this machine has
 ANSWER_TIME = 2.0  # seconds beyond a call's own limit, for its answer's way back
 STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step, which has to start
 NODE = Path(__file__).parents[1] / "node"
@@ -186,7 +187,11 @@ class Pieces:
 
 def _unpack_answer(event: AnswerEvent, data: str) -> AnswerEvent:
     try:
-        value, error = json.loads(zlib.decompress(b64decode(data)))
+        unpacker = zlib.decompressobj()
+        text = unpacker.decompress(b64decode(data), ANSWER_LIMIT)
+        if unpacker.unconsumed_tail:
+            raise ValueError(f"more than {ANSWER_LIMIT} bytes")
+        value, error = json.loads(text)
     except (zlib.error, ValueError, TypeError) as problem:
         value, error = None, f"its answer cannot be read: {problem}"
     return {**event, "data": "", "values": [] if error else [value], "error": error}

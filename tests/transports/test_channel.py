@@ -276,6 +276,16 @@ def test_a_hostile_event_is_passed_over(name: str, nodes: list[Node]) -> None:
     assert nodes[0].next()["e"] == "start"
 
 
+def test_a_small_answer_that_becomes_a_huge_one_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "ANSWER_LIMIT", 1 << 16)
+    for size, error in ((1 << 10, None), (1 << 20, "its answer cannot be read: more than 65536 bytes")):
+        data = b64encode(zlib.compress(json.dumps(["x" * size, None]).encode())).decode()
+        answer = protocol.Pieces().take({"e": "answer", "id": 1, "data": data, "t": NOW, "values": [], "error": None})
+        assert answer is not None
+        assert answer["e"] == "answer"
+        assert answer["error"] == error
+
+
 def test_a_node_speaks_for_itself_and_in_plain_text(nodes: list[Node]) -> None:
     nodes.append(Node())
     nodes[0].start()
