@@ -25,6 +25,8 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.protocol import BOOT, Caller, Pieces, container_argv, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
+QUOTED = 300  # characters of each
+HELLO = b'{"e":"hello"'
 BEAT = 5.0  # seconds between two signs of life
 LINE_LIMIT = 1 << 24  # bytes of one event, of which a supervisor sends at most a tenth
 LONG_READ = 2.0  # seconds that a stream's `read` takes only where this machine stood still
@@ -126,7 +128,8 @@ def too_old(lines: Sequence[str]) -> str:
 
 def quoted_lines(lines: Sequence[str]) -> str:
     """Quote a shell's lines before, or in place of, the supervisor: banners, errors, start-up files."""
-    return f"; its output: {' / '.join(lines)}" if lines else ""
+    shown = [line if len(line) <= QUOTED else line[:QUOTED] + "..." for line in lines]
+    return f"; its output: {' / '.join(shown)}" if lines else ""
 
 
 class _ItEnded(Exception):  # noqa: N818
@@ -292,7 +295,9 @@ class Channel:
             self._end(f"its output could not be read ({type(problem).__name__}: {problem})")
 
     def _take(self, lines: Iterable[bytes]) -> None:
-        for line in lines:
+        for each in lines:
+            # A start-up file may have left a line without an end, such as the title of a terminal.
+            line = each[each.index(HELLO) :] if not self.opened_at and HELLO in each else each
             if not line.startswith(b'{"e":'):
                 # A shell's start-up file, a banner: not ours, and worth reading only if ours never comes.
                 text = line.decode("utf-8", "replace").strip()

@@ -86,8 +86,9 @@ class ByteStream:
 class Node:
     """A channel whose other side the test plays."""
 
-    def __init__(self, silence: float = 3600.0, ahead: float = 0.0) -> None:
+    def __init__(self, silence: float = 3600.0, ahead: float = 0.0, before: bytes = b"") -> None:
         self.stream = ByteStream()
+        os.write(self.stream.far_out, before)
         self.ahead = ahead  # seconds that the node's clock is before ours
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.channel = Channel("node1", self.stream, silence)
@@ -244,7 +245,21 @@ def test_an_odd_word_is_an_end_and_not_a_hang(data: bytes, nodes: list[Node]) ->
 
 NOW = time.time()
 SAMPLE = {"pid": 1, "state": "S", "cpu": 0.0, "rss": 0, "out": None}
+
+
 # What no supervisor sends. Each is passed over.
+def test_a_start_up_file_leaves_a_line_without_an_end(nodes: list[Node]) -> None:
+    """It sets the title of a terminal that is none: "its Python did not start ddpkit's process in time"."""
+    nodes.append(Node(before=b"\x1b]0;node1\x07"))
+    nodes[0].start()
+    nodes[0].say("start", rank=3, pid=1)
+    assert nodes[0].next()["rank"] == 3
+
+
+def test_a_long_line_of_a_start_up_file_is_cut() -> None:
+    assert len(channel.quoted_lines(["x" * 1_000_000, "y"])) < 1000
+
+
 HOSTILE: dict[str, dict[str, Any]] = {
     "a path for a rank": {"e": "out", "rank": "../../x", "fd": 1, "data": "x\n"},
     "a fraction for a rank": {"e": "out", "rank": 0.5, "fd": 1, "data": "x\n"},
