@@ -312,8 +312,11 @@ class Channel:
                 continue
             if "t" in event:
                 # In our time, so that what happened first is known although clocks differ and some lines come late.
-                self._ahead = min(self._ahead, time.time() - event["t"])
+                now = time.time()
+                self._ahead = min(self._ahead, now - event["t"])
                 event["t"] += self._ahead
+                if event["t"] < self.opened_at:
+                    event["t"] = now  # the node's clock was set back
                 for shown in event["ranks"].values() if event["e"] == "beat" else ():
                     shown["out"] = shown["out"] and shown["out"] + self._ahead
             whole = self._pieces.take(event)

@@ -127,15 +127,24 @@ def nodes() -> Iterator[list[Node]]:
 def test_what_happened_first_is_known_although_clocks_differ(ahead: float, nodes: list[Node]) -> None:
     """One node's clock is two hours off. Its rank failed before the other's, and the news came after."""
     nodes += [Node(), Node(ahead=ahead)]
-    for node in nodes:
-        node.start()
     now = time.time()
+    for node in nodes:
+        node.channel.opened_at = now - 300
+        node.start()
     nodes[0].say("failed", when=now - 100, rank=0, code=1, what="rank")
     nodes[1].say("failed", when=now - 200, rank=1, code=1, what="rank")
     late, early = (node.next()["t"] for node in nodes)
     assert early < late
     assert abs(early - (now - 200)) < SKEW
     assert abs(late - (now - 100)) < SKEW
+
+
+def test_a_clock_that_was_set_back_makes_no_failure_the_first(nodes: list[Node]) -> None:
+    """It failed "after -7200.0 s", and before all others."""
+    nodes.append(Node())
+    nodes[0].start()
+    nodes[0].say("failed", when=time.time() - 7200, rank=0, code=1, what="rank")
+    assert abs(nodes[0].next()["t"] - time.time()) < SKEW
 
 
 def test_vitals_are_in_our_time(nodes: list[Node]) -> None:
