@@ -34,7 +34,7 @@ RANK_ENDED = re.compile(
     r"ddpkit: rank (\d{1,9}) ended: code (\d{1,3}|None) signal (\d{1,2}|None)(?:, out of memory: (.*))?"
 )
 # Printed by torchrun's agent when the tap of a rank was killed, and the kernel ended the rank (`torchrun_agent.py`).
-LOST_TAP = re.compile(r"ddpkit: rank (\d{1,9}) lost its helper")
+LOST_TAP = re.compile(r"ddpkit: rank (\d{1,9}) on ([\w.-]{1,255}) lost its helper")
 # Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
 # A script may have left a line without an end in front of it.
 RAISED = re.compile(
@@ -210,6 +210,7 @@ class SrunReader:
             yield _out(None, number, text)
         elif not self.failed:
             rank, reason = int(lost_tap[1]), "its helper process was killed"
+            self.hosts.setdefault(rank, lost_tap[2])
             yield from self._rank_ended(rank, None, signal.SIGKILL, reason=reason)
 
     def _joined(self, number: int, task: str, text: str, more: bool) -> str | None:

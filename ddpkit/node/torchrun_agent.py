@@ -49,7 +49,8 @@ class Tap(subprocess.Popen):  # type: ignore[type-arg]
         code = super().poll()
         # After the end of a rank by SIGKILL its tap ends so as well, and has reported it.
         if code == -signal.SIGKILL and self.rank and not ended_before:
-            os.write(2, f"ddpkit: rank {self.rank} lost its helper\n".encode())
+            host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+            os.write(2, f"ddpkit: rank {self.rank} on {host} lost its helper\n".encode())
         return code
 
 

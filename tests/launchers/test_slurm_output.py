@@ -162,7 +162,7 @@ def test_an_end_between_the_pieces_of_a_long_line() -> None:
 
 def test_a_killed_tap_is_the_first_failure() -> None:
     """And not a rank that torchrun then ended. After SIGKILL to the rank alone, the line of its tap comes first."""
-    lost, killed = "1: ddpkit: rank 3 lost its helper\n", "1: ddpkit: rank 3 ended: code None signal 9\n"
+    lost, killed = "1: ddpkit: rank 3 on node2 lost its helper\n", "1: ddpkit: rank 3 ended: code None signal 9\n"
     then = "1: ddpkit: rank 2 ended: code None signal 15\n"
     starts = STARTS.replace("2: ", "1: ").replace("3: ", "1: ")
     for text, reason in ((lost + then, "its helper process was killed"), (killed + lost + then, None)):
@@ -170,6 +170,8 @@ def test_a_killed_tap_is_the_first_failure() -> None:
         (failed,) = (event for event in events if event["e"] == "failed")
         assert (failed["rank"], failed["signal"], failed.get("reason")) == (3, 9, reason)
         assert [event["rank"] for event in events if event["e"] == "exit"] == [3, 2]
+    _, events = read(lost, torchrun=True)  # before its rank started: "rank 3 on ?"
+    assert [event["host"] for event in events if event["e"] == "failed"] == ["node2"]
     _, events = read(starts + lost.replace("1: ", "1: [rank 2] "), torchrun=True)  # a script printed it
     assert not [event for event in events if event["e"] == "failed"]
 
