@@ -66,6 +66,13 @@ _POD_WAITS = frozenset(
 )
 _POD_STARTED = re.compile(r"\bStarted container\b|\bStarted: ?Started\b")
 _POD_NAME = re.compile(r"\bpod/[\w.-]+")
+# A request that SLURM queued: no error, and the nodes came later.
+_SLURM_WAITS = re.compile(r"(?:srun|salloc): (?!error|fatal)")
+_SLURM_STARTED = re.compile(r"\bhas been allocated resources\b|\bGranted job allocation\b")
+# A shell prints these when it comes to the line: below the end of a launcher, of a later line.
+_OF_SHELL = frozenset(("line-continued-badly", "command-not-found", "shell-syntax", "shell-variable-unset"))
+_ENDED_CHILD = re.compile(r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBrokenPipeError\b|\bEOFError\b")
+_OF_LAUNCHER = frozenset(("launcher-summary", "child-failed"))
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 _LATE = re.compile(r"\bSeqNum=\d{2,}")  # of a collective, after others had passed
 _SAME_WORDS = {"shapes-differ": "optimizer-step-sizes"}  # the place shows more than the words, which name sizes
@@ -204,6 +211,7 @@ def _as_placed(matches: list[LogMatch]) -> list[LogMatch]:
 
 
 def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
+    failures = [each for each in failures if not _is_of_later_line(each, failures)]
     strongest = min(STRENGTH[each.kind] for each in failures)
     candidates = [each for each in failures if STRENGTH[each.kind] == strongest]
     candidates = [each for each in candidates if not each.doubtful] or candidates
@@ -218,7 +226,7 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
         )
     elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
         candidates.sort(key=lambda each: each.when or 0.0)
-    first = candidates[0]
+    first = _killed_before(candidates, failures) or candidates[0]
     if first.id in _RESTARTS:
         first = next((each for each in candidates if each.id in _AFTER_RESTART), first)
     # The deciding line stands above a generic one, as a warning or as a text that healthy runs print, too.
@@ -230,6 +238,25 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     below = [each for each in failures if each.file == first.file and first.number < each.number]
     reasons = (each for each in below if each.number <= first.end + 3 or each.kind == first.kind == "generic")
     return next((each for each in reasons if _explains(each, first)), first)
+
+
+def _is_of_later_line(match: LogMatch, failures: list[LogMatch]) -> bool:
+    """Whether a shell reports a line of its script below the end of a launcher that failed for another reason."""
+    if match.id not in _OF_SHELL:
+        return False
+    above = [each for each in failures if each.file == match.file and each.number < match.number]
+    ids = {each.id for each in above}
+    return bool(ids & _OF_LAUNCHER and ids - _OF_LAUNCHER - _OF_SHELL) and not any(_explains(match, x) for x in above)
+
+
+def _killed_before(candidates: list[LogMatch], failures: list[LogMatch]) -> LogMatch | None:
+    """Return SLURM's line on memory, printed when a step ends, where the first error follows from a killed process."""
+    first = candidates[0]
+    memory = next((each for each in candidates if each.id == "slurm-out-of-memory"), None)
+    if memory is None or (first.entry is None and _ENDED_CHILD.search(first.text)):
+        return memory
+    killed = (each for each in failures if each.id == "killed" and each.file == first.file)
+    return memory if any(each.number < first.number for each in killed) else None
 
 
 def _is_info(match: LogMatch) -> bool:
@@ -330,6 +357,8 @@ def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
 def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     """Whether training went on after a failure, or ended well. `last`: the number of the last that ended something."""
     if match.id in _POD_WAITS and _has_started(match, course.lines):
+        return True
+    if _SLURM_WAITS.match(match.text) and any(map(_SLURM_STARTED.search, course.lines[match.end :])):
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.

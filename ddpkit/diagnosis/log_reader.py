@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
-from ddpkit.diagnosis.catalogue.deaths import SIGNALS
+from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, reasons_of_mismatch
@@ -59,6 +59,12 @@ _FULL_PLACES = {
 _NUMBERED_PLACES = {
     "global-rank-as-gpu": re.compile(r"/torch/distributed/(?:_shard/|checkpoint/|distributed_c10d\.py)")
 }
+# Code that takes a rank for the number of a GPU; and a rank with another number on its host, in torchrun's table.
+_RANK_AS_GPU = re.compile(
+    r"(?:\.cuda|\.to|set_device|\bdevice|LongTensor)\((?:f?['\"]cuda:?(?:['\"], ?|\{|%d['\"] ?% ?))?"
+    r"(?:device=)?(?:\w+\.)*(?:global_?|get_)?rank\b"
+)
+_OTHER_LOCAL_RANK = r"\brank\s*: (\d+) \(local_rank: (?!\1\))\d+\)"
 # Code of ZeRO's step; code that gets tensors of the optimizer's state, and objects that other ranks sent.
 _OFFLOADED_PLACES = {"zero-offload-device": re.compile(r"/deepspeed/runtime/zero/stage\w*\.py")}
 # An engine of DeepSpeed has a place holder of its own where it got no optimizer.
@@ -75,6 +81,8 @@ _TRACKER_PLACES = {"wandb-process-ended": re.compile(r"/wandb/sdk/")}
 _REMOVING = re.compile(r"\b(?:os\.(?:remove|unlink|rmdir|rename|replace)|shutil\.(?:rmtree|move)|\.unlink)\(")
 # Code that gives a tensor of a GPU to another process.
 _SHARED_PLACES = {"cuda-ipc": re.compile(r"[/\\]torch[/\\](?:multiprocessing[/\\]reductions|storage)\.py")}
+# Code that reads a file of HDF5, whose errno it reports.
+_FILE_PLACES = {"hdf5-lock": re.compile(r"\bnetCDF4/|\bh5py/|/xarray/")}
 _PLACES = {
     "disk-full": _FULL_PLACES,
     "quota": _FULL_PLACES,
@@ -84,6 +92,7 @@ _PLACES = {
     "checkpoint-broken": _LOADED_PLACES,
     "broken-pipe": _TRACKER_PLACES,
     "cuda-unknown-error": _SHARED_PLACES,
+    "cannot-fork": _FILE_PLACES,
     "deepspeed-not-active": _ENGINE_PLACES,
 }
 
@@ -94,6 +103,7 @@ _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[
     "desync": lambda values, lines, index: joined_by_all(lines, index),
     "dcp-size-differs": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
     "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
+    "launcher-summary": lambda values, lines, index: meaning_of(int(values.get("code", "0"))),
     "nccl-error": lambda values, lines, index: last_error(lines, index),
     "gpu-xid": lambda values, lines, index: meaning_of_xid(values.get("xid", "154")),
     "packages-differ": lambda values, lines, index: tracebacks.packages_above(lines, index),
@@ -106,6 +116,7 @@ _RAY_ERROR = re.compile(r"\bRayTaskError\(\w+\): ray::\S+ ?\(pid=\d+")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
+_PORT_TAKEN = re.compile(r"Error: The server socket has failed to ")
 _TASK_ENDS = re.compile(r"srun: error: (?P<host>\S+): tasks? (?P<tasks>[\d,-]+): Exited with exit code")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
@@ -131,8 +142,8 @@ _CALLER = re.compile(
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
-    r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure"
-    r"|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
+    r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
+    r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
 )
 # pkg_resources reads an attribute that it has not set yet, and continues.
 _LAZY = re.compile(r"AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)")
@@ -325,6 +336,9 @@ class LogReader:
         code = self.lines[max(0, index - CODE_LINES) : index]
         if match.entry.id == "file-missing" and any(map(_REMOVING.search, code)):
             return Match(entry=BY_ID["removed-twice"], values=match.values)
+        if match.entry.id == "invalid-device-ordinal" and any(map(_RANK_AS_GPU.search, code)):
+            known = "global-rank-as-gpu" if self._holds(_OTHER_LOCAL_RANK) else match.entry.id
+            return Match(entry=BY_ID[known], values=match.values)
         if match.entry.id == "shapes-differ" and is_part_of_flat(self.lines[index]):
             return Match(entry=BY_ID["optimizer-step-sizes"], values=match.values)
         places = _PLACES.get(match.entry.id)
@@ -347,7 +361,7 @@ class LogReader:
             return match
         frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
         if match.entry.id == "port-in-use":
-            twice = any("/elastic/rendezvous/" in frame for frame in frames) and self._ends_on_one_host
+            twice = any("/elastic/rendezvous/" in frame for frame in frames) and self._has_two_agents
             return Match(entry=BY_ID["two-agents"], values=match.values) if twice else match
         if any(map(_PINNING.search, frames)):
             return Match(entry=BY_ID["pinned-memory"], values=match.values)
@@ -361,10 +375,15 @@ class LogReader:
         return Match(entry=BY_ID["compile-failed"], values={"reason": raised.words}) if in_compiler else None
 
     @cached_property
-    def _ends_on_one_host(self) -> bool:
-        """Whether srun reports the end of a task other than the first, and all such tasks were on one host."""
+    def _has_two_agents(self) -> bool:
+        """Whether srun reports the end of a task other than the first, and each host of such tasks had a port in use.
+
+        A run has one host that opens the port. Others find it in use where each of them has a second agent.
+        """
         ends = [end for line in self.lines if (end := _TASK_ENDS.search(line))]
-        return len({end["host"] for end in ends}) == 1 and any(end["tasks"] != "0" for end in ends)
+        hosts = len({end["host"] for end in ends})
+        on_each = hosts == 1 or sum(map(bool, map(_PORT_TAKEN.search, self.lines))) >= hosts
+        return on_each and any(end["tasks"] != "0" for end in ends)
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""
@@ -513,7 +532,7 @@ class LogReader:
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""
         entry = BY_ID.get(SIGNALS.get(-failure.code, "")) or BY_ID["child-failed"]
-        values = {"host": failure.speaker.host, "code": str(failure.code)}
+        values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
         if failure.speaker.rank is not None:
             values["rank"] = str(failure.speaker.rank)
         self.matches.append(

@@ -44,7 +44,10 @@ _ERRNO = re.compile(r" \(-?\d+\)$")
 _CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
 # Python reports these, and continues.
 IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run_exitfuncs", "--- Logging error ---")
-_LOGGED = re.compile(r"\W{0,2}(?:INFO|DEBUG|WARNING)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:")  # a logger's line: no message
+# A line of a logger or of SLURM: no message of the exception above it.
+_LOGGED = re.compile(
+    r"\W{0,2}(?:INFO|DEBUG|WARNING)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:|(?:slurmstepd(?:-[\w.-]+)?|srun|salloc): "
+)
 MAX_LINES = 1500  # lines of one rank that a traceback may have
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
 MAX_CUT_LINES = 200  # lines above an exception without a header that are searched for its frames

@@ -792,7 +792,7 @@ ENTRIES = (
             r"Execution failed\. User process '[^']+' exited with status code (?P<code>[1-9]\d*)",
             r"(?:JOB|STEP|StepId)\S* \S+ ON \S+ FAILED \(non-zero exit code or other failure mode\)",
             r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
-            r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<local>\d+)",
+            r"failed \(exitcode: (?P<code>(?!-(?:4|6|7|8|9|11|15)\))-?\d+)\) local_rank: (?P<local>\d+)",
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: exit code (?P<code>\d+)",
             r"Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)",
@@ -812,7 +812,7 @@ ENTRIES = (
             r"Error executing job with overrides: \[",
             r"RuntimeError: Step \d exited with non-zero status (?P<code>\d+)",
         ),
-        cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
+        cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}][: {meaning}]. The reason is in the output of that process",
         probe="read the lines before it",
         fix="read the output of the process that failed first: above, or in the log of its node. torchrun --log-dir DIR --tee 3 "
         "writes it to a file for each rank. In a cloud, each machine has its own log",

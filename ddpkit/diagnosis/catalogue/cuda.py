@@ -608,13 +608,14 @@ ENTRIES = (
     Entry(
         id="global-rank-as-gpu",
         # Of `invalid device ordinal`, the frame above it decides: see ddpkit.diagnosis.log_reader.
-        title="CUDA error: invalid device ordinal, in torch.distributed, on the second node alone",
-        cause="torch.distributed uses a GPU number that this node does not have. Mostly it is the global rank in place "
+        title="CUDA error: invalid device ordinal, in torch.distributed or at `.cuda(rank)`, on the second node alone",
+        cause="a GPU number was used that this node does not have. Mostly it is the global rank in place "
         "of LOCAL_RANK, which works on one node only",
         probe="the frames above show who passes the number; python -c 'import torch; print(torch.__version__, "
         "torch.cuda.device_count())'",
-        fix="update the library of that frame (torch 2.1 or newer for sharded checkpoints): `pip install -U torch "
-        "accelerate`. In the script: barrier(device_ids=[LOCAL_RANK]), and torch.cuda.set_device(LOCAL_RANK)",
+        fix="in the script, use int(os.environ['LOCAL_RANK']) for devices: torch.cuda.set_device(LOCAL_RANK), "
+        "barrier(device_ids=[LOCAL_RANK]). If the frame is of a library, update it (torch 2.1 or newer for sharded "
+        "checkpoints): `pip install -U torch accelerate`",
         link="https://github.com/pytorch/pytorch/issues/95892",
     ),
     Entry(

@@ -19,9 +19,17 @@ LOOK = (signal.SIGKILL, signal.SIGBUS, signal.SIGILL)
 # Usual meaning of an exit code.
 CODES: dict[int, str] = {
     2: "usually the script rejected its arguments",
+    124: "usually its time limit ended it, as timeout(1) does",
     75: "by convention, the script saved a checkpoint and requests a restart",
     126: "the program was found, but cannot be executed",
     127: "the program was not found",
 }
+
+
+def meaning_of(code: int) -> dict[str, str]:
+    """Return the usual meaning of an exit code as a value of an entry; nothing where it has none."""
+    return {"meaning": CODES[code]} if code in CODES else {}
+
+
 # Printed by C++ when a gloo thread still runs during the interpreter's shutdown (seen with torch 2.13).
 TEARDOWN = "terminate called without an active exception"

@@ -195,6 +195,7 @@ ENTRIES = (
             r"\[Errno 11\] Resource temporarily unavailable",
             r"pthread_create failed.*Resource temporarily unavailable",
             r"what\(\): +(?:thread: )?Resource temporarily unavailable",
+            r"(?:RuntimeError|system_error): (?:thread constructor failed: )?Resource temporarily unavailable",
             r"Failed to start worker with return value system:11",
             r"node had condition: \[PIDPressure\]",
             r"OpenBLAS blas_thread_init: pthread_create failed",
@@ -252,14 +253,15 @@ ENTRIES = (
             r"\b(?:[bdkz]?a?sh|busybox)\b.*: cannot create (?P<path>[^\s:]+): Permission denied",
             r"\b(?:[bdkz]?a?sh): (?:line \d+: |\d+: )?(?P<path>/(?:etc|proc|sys|dev)/[^\s:]+): Permission denied$",
             r"(?:^|: )(?P<path>[^\s:]+\.(?:log|txt|out|err|conf|cfg|json|ya?ml|pid|csv|env)): Permission denied$",
-            r"\btar: (?P<path>[^\s:]+): Cannot open: Permission denied",
+            r"\btar(?: \(child\))?: (?P<path>[^\s:]+): Cannot open: Permission denied",
+            r"\b(?:zstd|gzip|pigz|xz|cat|grep|find|tee|wc|\w+sum): ['‘]?(?P<path>/[^\s:'’]+)['’]?: Permission denied",
         ),
         explains=("not-executable",),
         cause="this user cannot read or write {path|a file}. Another user owns it, for example a shared cache. Or a container does "
         "not run as root, as on OpenShift",
         probe="[ls -ld {path}; ]id",
-        fix="run chmod or chown, or use another directory (TMPDIR, HF_HOME, TRITON_CACHE_DIR). In a pod: securityContext, or a "
-        "writable volume",
+        fix="run chmod or chown, or use another directory (TMPDIR, HF_HOME, TRITON_CACHE_DIR, ENROOT_CACHE_PATH). In a pod: "
+        "securityContext, or a writable volume",
         link="https://docs.python.org/3/library/exceptions.html#PermissionError",
     ),
     Entry(

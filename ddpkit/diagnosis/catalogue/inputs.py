@@ -278,7 +278,7 @@ ENTRIES = (
             r"image file is truncated",
             r"broken data stream when reading image file",
             r"DECORDError: (?P<path>(?!.*\bCUDA: ).+)",
-            r"LibsndfileError: Error opening (?P<path>.+)",
+            r"LibsndfileError: (?:Error opening )?(?:<exception str\(\) failed>|<unprintable LibsndfileError|(?P<path>.+))",
             r"DecompressionBombError: (?P<path>Image size .*)",
             r"error: \(-215:Assertion failed\) !(?:_?src|ssize|buf|_?img|image)\.empty\(\)",
             r"Could not push packet to decoder: (?P<path>.*)",

@@ -224,7 +224,7 @@ ENTRIES = (
         id="extension-build-failed",
         title="Error building extension; ERROR: Failed building wheel for",
         kind="generic",
-        explains=("library-missing", "download-refused"),
+        explains=("library-missing", "download-refused", "extension-not-built"),
         patterns=(
             r"'DeepSpeedCPU(?P<extension>\w+)' object has no attribute 'ds_opt_\w+'",
             r"Error compiling objects for extension",

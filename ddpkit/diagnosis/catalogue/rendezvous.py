@@ -330,7 +330,7 @@ ENTRIES = (
             r"Worker group FAILED\. \d+/\d+ attempts left; will restart worker group",
             r"To enable traceback see: https://(?:docs\.)?pytorch\.org",
         ),
-        cause="this is torchrun's summary. A rank failed, and the reason is in the output of that rank",
+        cause="this is torchrun's summary. A rank failed[: {meaning}]. The reason is in the output of that rank",
         probe="torchrun --tee 3 --log-dir logs ..., then read stderr.log of the root cause",
         fix="read the output of the rank under `Root Cause`. Decorate main with "
         "`torch.distributed.elastic.multiprocessing.errors.record` to get the traceback in the summary",

@@ -546,6 +546,7 @@ ENTRIES = (
         id="slurm-node-address",
         title="srun: error: _fwd_tree_get_addr: can't find address for host nid006677, check slurm.conf",
         patterns=(r"can't find address for host (?P<host>[\w.-]+), check slurm\.conf",),
+        explains=("slurm-unreachable", "task-launch-failed"),
         cause="srun does not know the address of {host}: the slurm.conf of this host or container does not name that node, or "
         "its name does not resolve here",
         probe="getent hosts {host}; scontrol show node {host} | grep NodeAddr",

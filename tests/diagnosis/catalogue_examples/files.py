@@ -80,6 +80,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "cannot-fork": (
         ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, run"),
         ("RuntimeError: can't start new thread", "Python 3.11, run"),
+        ("RuntimeError: Resource temporarily unavailable", "https://github.com/brendansu/CAV-Agent-Defense"),
         ("cannot start any rank: Resource temporarily unavailable", "ddpkit's own, run"),
         (
             "OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 64: Resource temporarily unavailable",
@@ -174,6 +175,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/HexagonPrime/Pix2NeRF/issues/20",
         ),
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
+        ("slurmstepd: error: pyxis:     gzip: /raid/enroot-cache/0b0815e859ed: Permission denied", "gzip 1.12, run"),
+        ("tar (child): /raid/enroot-cache/0b0815e859ed: Cannot open: Permission denied", "tar 1.34, run"),
         ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
         (
             "lmdb.LockError: /data/train.lmdb: Permission denied",

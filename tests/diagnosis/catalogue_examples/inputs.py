@@ -444,6 +444,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/avishkarsaha/translating-images-into-maps/issues/27",
         ),
         (
+            "soundfile.LibsndfileError: <exception str() failed>",
+            "https://github.com/bastibe/python-soundfile/issues/360",
+        ),
+        (
             "OSError: image file is truncated (12 bytes not processed)",
             "Pillow 13.0, run",
         ),
