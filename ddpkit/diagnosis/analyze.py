@@ -72,6 +72,7 @@ _SLURM_STARTED = re.compile(r"\bhas been allocated resources\b|\bGranted job all
 # A shell prints these when it comes to the line: below the end of a launcher, of a later line.
 _OF_SHELL = frozenset(("line-continued-badly", "command-not-found", "shell-syntax", "shell-variable-unset"))
 _ENDED_CHILD = re.compile(r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBrokenPipeError\b|\bEOFError\b")
+_OF_SHUTDOWN = re.compile(r"\w*(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b")
 _OF_LAUNCHER = frozenset(("launcher-summary", "child-failed"))
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 _LATE = re.compile(r"\bSeqNum=\d{2,}")  # of a collective, after others had passed
@@ -192,7 +193,8 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     place = (first.id, first.file, first.number)  # a deciding line is another object, as it is a cause now
     rest = [each for each in failures if (each.id, each.file, each.number) != place]
     result.alike = [each for each in rest if _same(each, first)]
-    result.first = first = _with_all(_with_speaker(first, result.alike, failures), result.alike)
+    ends = [each for each in result.survived if each.id == "launcher-summary" and 0 < each.number - first.end <= 3]
+    result.first = first = _with_all(_with_speaker(first, result.alike, [*failures, *ends]), result.alike)
     rest = [each for each in rest if not _same(each, first)]
     causes = [each for each in rest if each.kind == "cause" and not _explains(first, each)]
     result.others = _without_repeats(causes)
@@ -227,6 +229,8 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
         candidates.sort(key=lambda each: each.when or 0.0)
     first = _killed_before(candidates, failures) or candidates[0]
+    if failures[0].id == "slurm-cancelled" and first.entry is None and _OF_SHUTDOWN.search(first.text):
+        return failures[0]
     if first.id in _RESTARTS:
         first = next((each for each in candidates if each.id in _AFTER_RESTART), first)
     # The deciding line stands above a generic one, as a warning or as a text that healthy runs print, too.

@@ -376,14 +376,11 @@ class LogReader:
 
     @cached_property
     def _has_two_agents(self) -> bool:
-        """Whether srun reports the end of a task other than the first, and each host of such tasks had a port in use.
-
-        A run has one host that opens the port. Others find it in use where each of them has a second agent.
-        """
+        """Whether srun reports more tasks than hosts, and each of these hosts had a port in use."""
         ends = [end for line in self.lines if (end := _TASK_ENDS.search(line))]
         hosts = len({end["host"] for end in ends})
-        on_each = hosts == 1 or sum(map(bool, map(_PORT_TAKEN.search, self.lines))) >= hosts
-        return on_each and any(end["tasks"] != "0" for end in ends)
+        tasks = 1 + max((int(task) for end in ends for task in re.findall(r"\d+", end["tasks"])), default=0)
+        return 0 < hosts < tasks and (hosts == 1 or sum(map(bool, map(_PORT_TAKEN.search, self.lines))) >= hosts)
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""

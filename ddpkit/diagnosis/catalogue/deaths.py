@@ -419,6 +419,7 @@ ENTRIES = (
             r"\bcorrupted (?:size vs\. prev_size|double-linked list)",
             r"\bmunmap_chunk\(\): invalid pointer",
             r"tcmalloc\.cc:\d+\] Attempt to free invalid pointer",
+            r"\*\*\* (?:buffer overflow|stack smashing) detected \*\*\*",
         ),
         cause="compiled code damaged the memory of its process: it freed a block twice, or wrote beyond one. Often two "
         "libraries do not match, or a DataLoader worker was forked after threads had started",

@@ -137,13 +137,15 @@ ENTRIES = (
             r"\w+_rte_init failed",
             r"\[cli_\d+\]: (?:write_line|readline|read_line) (?:error|failed)",
             r"PMI2?_\w+ failed failed",
+            r"\bPMI2?_\w+ returned -1\b",
         ),
+        explains=("segfault", "aborted", "mpi-error"),
         cause="MPI did not start in this process. Often the process was not started by the mpirun of its own MPI library, or "
         "hosts have different versions",
         probe="on each host: which mpirun; mpirun --version; python -c 'from mpi4py import MPI; "
         "print(MPI.Get_library_version())'; env | grep -E 'OMPI|PMIX|SLURM_MPI'",
         fix="read the lines around it: they name the part that failed. Use one Open MPI for mpirun, mpi4py and Horovod on all "
-        "hosts. Under srun: --mpi=pmix, or mpirun instead",
+        "hosts. Under srun: --mpi=pmix, or mpirun instead. With oneCCL under torchrun: export CCL_PROCESS_LAUNCHER=none",
         link="https://github.com/open-mpi/ompi/issues/3144",
     ),
     Entry(

@@ -647,6 +647,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "*** Error in `/home/anaconda3/envs/guangrui_cuda11/bin/python': double free or corruption (!prev): 0x000055bbaca66830 ***",
             "https://github.com/MendelXu/SAN/issues/6",
         ),
+        ("*** buffer overflow detected ***: terminated", "glibc 2.36, run"),
         (
             "free(): invalid pointer",
             "https://github.com/yxlijun/Pelee.Pytorch/issues/20",

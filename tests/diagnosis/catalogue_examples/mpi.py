@@ -144,6 +144,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "*** An error occurred in MPI_Init_thread",
             "https://github.com/deepspeedai/DeepSpeed/issues/935",
         ),
+        ("MPID_Init(2144)......: PMI_Init returned -1", "https://github.com/Libensemble/libensemble/issues/29"),
         (
             "It looks like MPI_INIT failed for some reason; your parallel process is",
             "https://github.com/open-ce/open-ce/issues/412",
