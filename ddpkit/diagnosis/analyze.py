@@ -75,6 +75,8 @@ _ENDED_CHILD = re.compile(r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBr
 _OF_SHUTDOWN = re.compile(r"\w*(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b")
 _OF_LAUNCHER = frozenset(("launcher-summary", "child-failed"))
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
+_NOT_IMPORTED = re.compile(r"(?:Failed to|Could not|Cannot|Unable to) (?:import|load) ", re.IGNORECASE)
+_OF_IMPORTS = re.compile(r"\bimport\b|\bImportError\b|\bModuleNotFoundError\b|\.so\b|\bOSError\b|\bundefined symbol\b")
 _LATE = re.compile(r"\bSeqNum=\d{2,}")  # of a collective, after others had passed
 _SAME_WORDS = {"shapes-differ": "optimizer-step-sizes"}  # the place shows more than the words, which name sizes
 _OF_OTHERS = frozenset(("slurm-step-killed",))  # the one that ended first is another
@@ -214,6 +216,7 @@ def _as_placed(matches: list[LogMatch]) -> list[LogMatch]:
 
 def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     failures = [each for each in failures if not _is_of_later_line(each, failures)]
+    failures = _without_optional_imports(failures)
     strongest = min(STRENGTH[each.kind] for each in failures)
     candidates = [each for each in failures if STRENGTH[each.kind] == strongest]
     candidates = [each for each in candidates if not each.doubtful] or candidates
@@ -251,6 +254,17 @@ def _is_of_later_line(match: LogMatch, failures: list[LogMatch]) -> bool:
     above = [each for each in failures if each.file == match.file and each.number < match.number]
     ids = {each.id for each in above}
     return bool(ids & _OF_LAUNCHER and ids - _OF_LAUNCHER - _OF_SHELL) and not any(_explains(match, x) for x in above)
+
+
+def _without_optional_imports(failures: list[LogMatch]) -> list[LogMatch]:
+    """Leave out imports that failed and were only reported, where a rank's traceback on something else follows."""
+    raised = [each for each in failures if each.top and not _OF_IMPORTS.search(each.text)]
+    ended = {each.file: each.number for each in raised}
+    return [
+        each
+        for each in failures
+        if not (each.doubtful and _NOT_IMPORTED.match(each.text) and each.number < ended.get(each.file, 0))
+    ]
 
 
 def _killed_before(candidates: list[LogMatch], failures: list[LogMatch]) -> LogMatch | None:

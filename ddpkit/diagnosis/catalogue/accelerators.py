@@ -171,6 +171,22 @@ ENTRIES = (
         link="https://github.com/vllm-project/vllm-ascend/issues/4284",
     ),
     Entry(
+        id="npu-not-visible",
+        title="HCCL function error: error code is 15; rtGetDeviceIndexByPhyId execute failed, reason=[device id error]",
+        patterns=(
+            r"\bphyid:(?P<npu>\d+)\b.*\bGetDeviceIndexByPhyId\b",
+            r"\brtGetDeviceIndexByPhyId execute failed, reason=\[device id error\]",
+        ),
+        explains=("npu-error",),
+        context=_NPU_RANK,
+        cause="HCCL asked for NPU[ {npu}], which this process does not see: ASCEND_RT_VISIBLE_DEVICES shows each rank "
+        "its own NPU alone",
+        probe="in each rank: echo $ASCEND_RT_VISIBLE_DEVICES",
+        fix="show all NPUs of the job to all ranks of a host, and call torch.npu.set_device(LOCAL_RANK). A newer CANN does "
+        "not ask for the other NPU where it does not need it",
+        link="https://github.com/vllm-project/vllm-ascend/issues/672",
+    ),
+    Entry(
         id="npu-initialized-twice",
         title="Repeated initialization or repeated loading; error code is 100002",
         patterns=(

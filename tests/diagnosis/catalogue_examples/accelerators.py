@@ -271,6 +271,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/vllm-project/vllm-ascend/issues/4284",
         ),
     ),
+    "npu-not-visible": (
+        (
+            "EE9999: [PID: 540988] 2025-04-27-03:11:08.089.335 get error: phyid:1 realDeviceId:1 is err:0x7010003"
+            "[FUNC:GetDeviceIndexByPhyId][FILE:api_error.cc][LINE:1918]",
+            "https://github.com/vllm-project/vllm-ascend/issues/672",
+        ),
+        (
+            "        rtGetDeviceIndexByPhyId execute failed, reason=[device id error][FUNC:FuncErrorReason]"
+            "[FILE:error_message_manage.cc][LINE:53]",
+            "https://github.com/vllm-project/vllm-ascend/issues/672",
+        ),
+    ),
     "npu-initialized-twice": (
         (
             "[Error]: Repeated initialization or repeated loading.",
@@ -312,9 +324,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/Ascend/pytorch/issues/48",
         ),
         (
-            "EE9999: [PID: 540989] 2025-04-27-03:11:08.269.791 get error: phyid:0 realDeviceId:0 is "
-            "err:0x7010003[FUNC:GetDeviceIndexByPhyId][FILE:api_error.cc][LINE:1918]",
-            "https://github.com/vllm-project/vllm-ascend/issues/672",
+            "EZ9999: [PID: 62938] 2025-05-27-06:52:12.455.807 numHeads / numKvHeads = 8, MLA only support {32, 64, 128}."
+            "[FUNC:CheckMlaAttrs][FILE:incre_flash_attention_tiling_check.cc][LINE:1218]",
+            "https://github.com/vllm-project/vllm-ascend/blob/main/docs/source/faqs.md",
         ),
         (
             "EE9999: Inner Error!",
