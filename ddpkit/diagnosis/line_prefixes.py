@@ -65,7 +65,7 @@ _LABELS = [
 _RANK_IN_TEXT = (
     re.compile(r"\[rank(\d+)\]:"),  # of the world; the next one can be a rank in a smaller group
     re.compile(r"\[(?:PG [^\]]*)?[Rr]ank (\d+)\]"),
-    re.compile(r"\brank[ =:]+(\d+)\b", re.IGNORECASE),
+    re.compile(r"(?<!does not contain )\brank[ =:]+(\d+)\b", re.IGNORECASE),
     re.compile(r"^-- Process (\d+) terminated"),
 )
 _LAST_CELL = re.compile(r"\s*\|\s*$")  # of a table

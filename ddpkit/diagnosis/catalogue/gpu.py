@@ -134,6 +134,7 @@ ENTRIES = (
             "nccl-cuda-failure",
             "compile-failed",
             "invalid-device-ordinal",
+            "undefined-symbol",
         ),
         patterns=(
             r"API call is not supported in the installed CUDA driver",
@@ -142,6 +143,7 @@ ENTRIES = (
             r"provided PTX was compiled with an unsupported toolchain",
             r"cudaErrorInsufficientDriver",
             r"\bdevice kernel image is invalid\b",
+            r"Can't find nvml\w+: \S+: undefined symbol: nvml",
         ),
         cause="torch, NCCL or the image was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",
         probe="nvidia-smi, whose head shows the driver's CUDA version; python -c 'import torch; print(torch.version.cuda)'",

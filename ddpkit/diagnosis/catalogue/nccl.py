@@ -20,6 +20,21 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/1267",
     ),
     Entry(
+        id="nccl-rings",
+        title="NCCL WARN Error : ring 0 does not loop back to start (13 != 15); ring 1 does not contain rank 0",
+        patterns=(
+            r"\bring \d+ does not loop back to start",
+            r"NCCL WARN Error : ring \d+ does not contain rank \d+",
+        ),
+        explains=("nccl-error", "nccl-warning", "segfault", "aborted", "uncaught-exception"),
+        cause="NCCL's ranks computed rings that do not fit together. They do not see the same links: NCCL_ variables or the "
+        "version of NCCL differ between them, or an older NCCL reads this machine's topology wrongly",
+        probe="in each rank: env | grep NCCL_; python -c 'import torch; print(torch.cuda.nccl.version())'; nvidia-smi topo -m",
+        fix="use one set of NCCL_ variables and one NCCL on all ranks. Unset NCCL_HOSTID, NCCL_TOPO_FILE and NCCL_P2P_LEVEL, "
+        "and update to NCCL 2.20 or later. If that does not help, try NCCL_P2P_DISABLE=1",
+        link="https://github.com/NVIDIA/nccl/issues/1020",
+    ),
+    Entry(
         id="nccl-sizes-differ",
         title="NET/Socket : peer 10.0.5.194 message truncated : receiving 4 bytes instead of 2",
         patterns=(

@@ -68,6 +68,22 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/191560",
     ),
     Entry(
+        id="sockets-forbidden",
+        title="The client socket cannot be initialized to connect to localhost:29400 (errno: 1 - Operation not permitted)",
+        patterns=(
+            r"client socket cannot be initialized to connect to (?P<address>\S+) \((?:errno|system error): 1 - Operation not permitted",
+            r"server socket has failed to (?:bind|listen)\b.*(?:errno: 1 - Operation not permitted|\bname: EPERM\b)",
+        ),
+        explains=("master-unreachable", "rendezvous-timeout", "no-node-is-host"),
+        cause="this process may not open network connections[, here to {address}]. A sandbox, a container's seccomp profile or "
+        "a rule of the firewall forbids them",
+        probe='python -c \'import socket; s = socket.create_server(("localhost", 0)); '
+        "socket.create_connection(s.getsockname()[:2])', started the same way",
+        fix="run it outside of the sandbox, or allow it the network (docker: without --network none, "
+        "--security-opt seccomp=unconfined)",
+        link="https://docs.docker.com/engine/security/seccomp/",
+    ),
+    Entry(
         id="master-unreachable",
         title="The client socket has timed out while trying to connect",
         explains=(

@@ -156,11 +156,11 @@ ENTRIES = (
             r'Failed to access "(?P<path>/\S*munge\S*)"',
         ),
         explains=("io-error",),
-        cause="munge rejected the credential[ on {host}]. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
-        "does not run",
+        cause="the credential was rejected[ on {host}]. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
+        "does not run. One expires, too, where so many steps start at once that the launch takes minutes",
         probe="date on both hosts; munge -n | ssh {host|localhost} unmunge",
         fix="set the clocks (`chronyc makestep`), install the same /etc/munge/munge.key everywhere, or run `systemctl "
-        "restart munge`",
+        "restart munge`. Start fewer steps at once",
         link="https://github.com/dun/munge/wiki/FAQ",
     ),
     Entry(

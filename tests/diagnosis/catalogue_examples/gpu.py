@@ -101,6 +101,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "driver-too-old": (
         (
+            "RuntimeError: r.nvmlDeviceGetNvLinkRemoteDeviceType_ INTERNAL ASSERT FAILED at "
+            '"/pytorch/c10/cuda/driver_api.cpp":33, please report a bug to PyTorch. Can\'t find '
+            "nvmlDeviceGetNvLinkRemoteDeviceType: /home/opt/gpuproxy/lib64/libnvidia-ml.so.1: undefined symbol: "
+            "nvmlDeviceGetNvLinkRemoteDeviceType",
+            "https://github.com/QwenLM/Qwen2.5-Omni/issues/36",
+        ),
+        (
             "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your "
             "GPU driver",
             "torch, source",

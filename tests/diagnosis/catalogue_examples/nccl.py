@@ -1,6 +1,16 @@
 """Printed texts of `ddpkit/diagnosis/catalogue/nccl.py`, each with its source."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "nccl-rings": (
+        (
+            "[7] graph/rings.cc:38 NCCL WARN Error : ring 0 does not loop back to start (13 != 15).",
+            "https://github.com/NVIDIA/nccl/issues/1020",
+        ),
+        (
+            "node1:69967:69967 [3] graph/rings.cc:51 NCCL WARN Error : ring 1 does not contain rank 0",
+            "NCCL 2.20, source",
+        ),
+    ),
     "nccl-mismatch": (
         (
             "NCCL WARN Mismatched NCCL version detected : rank 0 version 22005 rank 8 version 21903",

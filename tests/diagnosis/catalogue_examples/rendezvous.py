@@ -26,6 +26,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
+    "sockets-forbidden": (
+        (
+            "RuntimeError: The client socket has failed to connect to any network address of (localhost, 29400). The "
+            "client socket cannot be initialized to connect to localhost:29400 (errno: 1 - Operation not permitted).",
+            "torch 2.2, source",
+        ),
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+            "port: 29611, useIpv6: false, code: -1, name: EPERM, message: operation not permitted",
+            "torch 2.13, source",
+        ),
+    ),
     "master-unreachable": (
         (
             "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to "
