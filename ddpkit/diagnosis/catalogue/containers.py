@@ -1427,4 +1427,25 @@ ENTRIES = (
         "import elsewhere, and pass the .sqsh file",
         link="https://github.com/NVIDIA/enroot/issues/79",
     ),
+    Entry(
+        id="image-cache-owned",
+        title="zstd: .../enroot-cache/d9270b9c...: Permission denied, as an image is imported",
+        patterns=(
+            r"(?P<path>/\S+/[0-9a-f]{64}): (?:Cannot open: )?Permission denied\s*$",
+            r"\bopen (?P<path>/\S+/[0-9a-f]{64}): permission denied",
+        ),
+        explains=(
+            "permission-denied",
+            "not-executable",
+            "image-import-failed",
+            "container-start-failed",
+            "image-unreadable",
+        ),
+        cause="a layer of the image is in the cache of this node, and this user cannot read it: {path}. Another user has "
+        "imported it. Users share the cache, but its files are for their owner or group alone",
+        probe="ls -l {path}; id; env | grep -E 'CACHE_(PATH|DIR)'; grep CACHE_PATH /etc/enroot/enroot.conf",
+        fix="use a cache of your own: export ENROOT_CACHE_PATH=/tmp/$USER/enroot (Apptainer: APPTAINER_CACHEDIR). As administrator: "
+        "one cache for each user in enroot.conf, or group rights for all of its files (setfacl -d)",
+        link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
+    ),
 )

@@ -393,6 +393,7 @@ ENTRIES = (
         patterns=(
             r"(?:^|[ :])(?P<path>\./\S+|/\S+): Permission denied$",
             r"execve\(\): (?P<path>\S+): Permission denied$",
+            r"\b(?:env|nohup|timeout|nice|setsid|stdbuf|chroot|xargs): (?:failed to run command )?['‘]?(?P<path>[^\s:'’]+)['’]?: Permission denied$",
             r": permission denied: (?P<path>\./\S+|/\S+)$",
             r"cannot execute binary file: Exec format error",
             r"\[Errno 8\] Exec format error",

@@ -164,11 +164,12 @@ ENTRIES = (
             r"\[Errno 112\] Host is down",
             r"\[Errno 70\] Communication error on send",
             r"\bLustreError: \d",
+            r"(?:(?P<call>write)|read)\(\): fd \d+ failed with (?:Input/output|Remote I/O) error",
         ),
         explains=("own-exception",),
-        cause="a disk or a network file system does not answer",
-        probe="on that host: dmesg -T | tail -50; mount",
-        fix="mount the file system again, or exclude the node",
+        cause="a disk or a network file system does not answer[, or takes no more data ({call} failed): it is full or over a quota]",
+        probe="on that host: dmesg -T | tail -50; df -h; df -i; mount",
+        fix="[free space where this {call} goes, if it is full or over a quota (quota -s). Otherwise ]mount the file system again, or exclude the node",
         link="https://man7.org/linux/man-pages/man3/errno.3.html",
     ),
     Entry(
@@ -248,13 +249,19 @@ ENTRIES = (
             r"what\(\): +open\((?P<path>[^)]+)\): Permission denied",
             r"unable to open file: name = '(?P<path>[^']+)', errno = 13",
             r"\[WinError (?:5|32)\] [^:]+: '(?P<path>[^']*)'",
-            r"cannot (?:create|remove|open|access) (?:\w+ )?['‘](?P<path>(?!/run/)[^'’]+)['’](?: for \w+)?: Permission denied",
+            r"(?:cannot|failed to) (?:create|remove|open|access|touch|stat|statx|read|move|make) (?:\w+ ){0,2}['‘](?P<path>(?!/run/)[^'’]+)['’](?: for \w+)?: Permission denied",
             # A redirection of a shell: dash says `cannot create`, bash names the file alone.
             r"\b(?:[bdkz]?a?sh|busybox)\b.*: cannot create (?P<path>[^\s:]+): Permission denied",
             r"\b(?:[bdkz]?a?sh): (?:line \d+: |\d+: )?(?P<path>/(?:etc|proc|sys|dev)/[^\s:]+): Permission denied$",
             r"(?:^|: )(?P<path>[^\s:]+\.(?:log|txt|out|err|conf|cfg|json|ya?ml|pid|csv|env)): Permission denied$",
             r"\btar(?: \(child\))?: (?P<path>[^\s:]+): Cannot open: Permission denied",
-            r"\b(?:zstd|gzip|pigz|xz|cat|grep|find|tee|wc|\w+sum): ['‘]?(?P<path>/[^\s:'’]+)['’]?: Permission denied",
+            # A program that reads or writes files names the file alone, as a shell names a program.
+            r"\b(?:z?cat|zstd|unzstd|pigz|g(?:un)?zip|bzip2|xz|lz4|tar|tee|head|tail|wc|find|[ef]?grep|sed|g?awk|sort|cut|diff"
+            r"|(?:md5|sha\d+)sum|dd|cp|mv|ln|ls|du|rm|mkdir|touch|chmod|chown|wget|curl|cpio|(?:un|mk)squashfs)(?:\.exe)?: "
+            r"(?:can't read )?['‘]?(?P<path>[^\s:'’]*/[^\s:'’]+)['’]?: Permission denied",
+            r"rsync: .*failed: Permission denied \(13\)",
+            r"rsync: .*failed to open \"(?P<path>[^\"]+)\": Permission denied \(13\)",
+            r"(?:write|read)\(\): fd \d+ failed with Permission denied",
         ),
         explains=("not-executable",),
         cause="this user cannot read or write {path|a file}. Another user owns it, for example a shared cache. Or a container does "
@@ -669,5 +676,20 @@ ENTRIES = (
         fix="torch.multiprocessing.set_sharing_strategy('file_system') at the start of the script, and `ulimit -n 65536`. "
         "Otherwise DataLoader(..., pin_memory=False), or persistent_workers=False",
         link="https://github.com/pytorch/pytorch/issues/47445",
+    ),
+    Entry(
+        id="file-too-large",
+        title="OSError: [Errno 27] File too large; File size limit exceeded",
+        patterns=(
+            r"\[Errno 27\] File too large",
+            r"\bfd \d+ failed with File too large",
+            r"\bFile size limit exceeded\b",
+        ),
+        explains=("checkpoint-not-written",),
+        cause="a file grew larger than this process may write (ulimit -f), or than its file system allows: FAT32 ends at 4 GB",
+        probe="ulimit -f, started the same way (by ssh, srun); df -T of the file's directory",
+        fix="ulimit -f unlimited, or `* - fsize unlimited` in /etc/security/limits.conf. Otherwise write to another file system, "
+        "or save in several files (max_shard_size)",
+        link="https://man7.org/linux/man-pages/man2/setrlimit.2.html",
     ),
 )

@@ -197,7 +197,7 @@ ENTRIES = (
         ),
         cause="an extension could not be compiled[: {header} was not found]. The headers of a library, or a compiler, "
         "are not installed",
-        probe="find / -name '{header|Python.h}' -not -path '/proc/*'; echo $CUDA_HOME; gcc --version; nvcc --version",
+        probe="find / -path '*/{header|Python.h}' -not -path '/proc/*'; echo $CUDA_HOME; gcc --version; nvcc --version",
         fix="for cuda*.h, cublas*.h and the like: install the whole CUDA toolkit (conda install "
         "cudatoolkit-dev, or apt-get install cuda-toolkit) and export CUDA_HOME. For Python.h: apt-get "
         "install python3-dev. For a compiler: apt-get install build-essential, or export CC and CXX of one",
@@ -948,5 +948,22 @@ ENTRIES = (
         probe="echo $PYTHONPATH; ls -d {path|*.py}",
         fix="rename this file or directory and delete its __pycache__, or do not start the ranks from a directory of a package",
         link="https://docs.python.org/3/whatsnew/3.13.html#improved-error-messages",
+    ),
+    Entry(
+        id="libc-headers-missing",
+        title="fatal error: features.h: No such file or directory; gnu/stubs-32.h; bits/libc-header-start.h",
+        patterns=(
+            r"(?P<place>[^\s:]+):\d+(?::\d+)?: fatal error: (?P<header>(?:features|features-time64|std(?:lib|io|int)|strings?|math|limits"
+            r"|inttypes|errno|assert|ctype|time|signal|locale|wchar|unistd|pthread|dlfcn|fcntl|sched|endian|alloca|malloc)\.h"
+            r"|(?:bits|gnu|sys|arpa|net|netinet|asm|asm-generic|linux)/[\w./-]+\.h): No such file or directory",
+            r"cannot find (?P<header>(?:Scrt1|crt1|crti)\.o): No such file or directory",
+        ),
+        explains=("header-missing", "extension-build-failed", "compile-failed"),
+        cause="an extension could not be compiled: the compiler does not find {header}[, which {place} includes]. It belongs to the C "
+        "library or the kernel's headers. Their package is not installed, or this compiler searches elsewhere (a compiler of conda or of a module)",
+        probe="find / -path '*/{header}' -not -path '/proc/*'; which gcc g++; gcc -print-sysroot; echo $CC $CXX $CPATH",
+        fix="apt-get install libc6-dev linux-libc-dev (Red Hat: dnf install glibc-devel kernel-headers; Alpine: apk add musl-dev linux-headers). Without root: "
+        "`conda install gxx_linux-64`, then export CC and CXX of it, or load the module of a whole compiler",
+        link="https://packages.debian.org/stable/libc6-dev",
     ),
 )

@@ -1579,4 +1579,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/podman-container-tools/podman/issues/23356",
         ),
     ),
+    "image-cache-owned": (
+        (
+            "slurmstepd: error: pyxis:     zstd: /raid/enroot-cache/group-18000/"
+            "d9270b9c551dee8e10b082c3c5faf35c32b60ae377ab5d4d1d7e6a6ac23d9a45: Permission denied",
+            "enroot 3.4, unverified",
+        ),
+        (
+            "FATAL:   While making image from oci registry: error fetching image: failed to get checksum: open "
+            "/scratch/cache/blob/blobs/sha256/d9270b9c551dee8e10b082c3c5faf35c32b60ae377ab5d4d1d7e6a6ac23d9a45: permission denied",
+            "Apptainer 1.3, unverified",
+        ),
+    ),
 }

@@ -609,6 +609,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "mpirun was unable to launch the specified application as it could not access\nor execute an executable:\n\nExecutable: ./train.sh\nNode: node2",
             "Open MPI 4.1.8, source",
         ),
+        ("env: '/shared/train.sh': Permission denied", "coreutils 9.1, run"),
+        ("timeout: failed to run command '/shared/train.sh': Permission denied", "coreutils 9.1, run"),
     ),
     "cpu-time-limit": (
         (

@@ -63,6 +63,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Lustre, unverified",
         ),
         ("OSError: [Errno 112] Host is down: '/mnt/share/data.bin'", "Python 3.11, run"),
+        (
+            "RuntimeError: write(): fd 29 failed with Input/output error",
+            "https://github.com/pytorch/pytorch/issues/10577",
+        ),
+        ("RuntimeError: read(): fd 7 failed with Remote I/O error", "torch 2.6, source"),
     ),
     "too-many-files": (
         ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),
@@ -210,6 +215,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "bash: line 1: /data/run1/train.log: Permission denied",
             "bash 5.2, run",
         ),
+        ("zstd: /shared/cache/config.zst: Permission denied", "zstd 1.5, run"),
+        ("gzip: /data/train.jsonl.gz: Permission denied", "gzip 1.12, run"),
+        ("sed: can't read /data/hosts: Permission denied", "sed 4.9, run"),
+        ("find: '/data/private': Permission denied", "findutils 4.9, run"),
+        ("touch: cannot touch '/scratch/out/x': Permission denied", "coreutils 9.1, run"),
+        ("ln: failed to create symbolic link '/scratch/out/latest': Permission denied", "coreutils 9.1, run"),
+        ('rsync: [sender] send_files failed to open "/data/a.gz": Permission denied (13)', "rsync 3.5, run"),
+        (
+            'rsync: [generator] recv_generator: mkdir "/data/q" failed: Permission denied (13)',
+            "rsync 3.5, unverified",
+        ),
+        ("RuntimeError: read(): fd 7 failed with Permission denied", "torch 2.6, source"),
     ),
     "file-exists-race": (
         ("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),
@@ -581,5 +598,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Pin memory thread exited unexpectedly",
             "https://github.com/pytorch/pytorch/issues/47445",
         ),
+    ),
+    "file-too-large": (
+        ("OSError: [Errno 27] File too large", "Python 3.11, run"),
+        ("RuntimeError: write(): fd 12 failed with File too large", "torch 2.6, source"),
+        ("slurm_script: line 9:  4120 File size limit exceeded(core dumped) python train.py", "bash 5.2, run"),
     ),
 }

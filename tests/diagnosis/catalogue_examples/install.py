@@ -939,4 +939,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Python 3.11, run",
         ),
     ),
+    "libc-headers-missing": (
+        (
+            "/usr/local/cuda-10.2/include/crt/host_config.h:206:10: fatal error: features.h: No such file or directory",
+            "https://github.com/deepspeedai/DeepSpeed/issues/1897",
+        ),
+        (
+            "/usr/include/features.h:485:12: fatal error: gnu/stubs-32.h: No such file or directory",
+            "gcc 12, unverified",
+        ),
+        (
+            "/usr/bin/ld: cannot find Scrt1.o: No such file or directory",
+            "binutils 2.40, unverified",
+        ),
+    ),
 }
