@@ -100,6 +100,7 @@ RETRY: Mapping[str, str] = {
     "rendezvous-host-gone": "the host of the rendezvous ended",
     "ranks-missing": "a rank did not join in time",
     "store-wait": "a rank did not answer in time",
+    "agent-wait": "another node did not answer in time",
     "store-lost": "the connection to rank 0 was lost",
     "store-connect-reset": "rank 0 closed the connection",
     "connection-timed-out": "a connection to another node was lost",

@@ -94,7 +94,7 @@ _REPEATED = frozenset(("master-name-unknown", "master-unreachable"))
 _NO_START = re.compile(
     r"CUDA initialization: (?:Unexpected error|CUDA unknown error|CUDA driver initialization failed)"
 )
-_VERSIONED = frozenset(("nccl-versions-in-bootstrap", "nccl-mismatch"))
+_VERSIONED = frozenset(("nccl-versions-in-bootstrap", "nccl-mismatch", "nccl-message-truncated"))
 _INTERNAL = re.compile(r"\bncclInternalError\b|\binternal error\b")
 
 
@@ -312,6 +312,10 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
             first = replace(first, values={**each.values, **first.values})
             known = known if each.speaker.host else replace(known, host=each.values["host"])
             break
+    if known == _NONE and first.text.startswith("NCCL WARN"):  # the rank's own error follows at once
+        below = [each for each in failures if each.file == first.file and 0 < each.number - first.number <= ALARM_LINES]
+        own = {each.speaker for each in below if _explains(first, each) and each.speaker.rank is not None}
+        known = own.pop() if len(own) == 1 else known
     if known.rank is not None:
         same_rank = (each.speaker.host for each in failures if each.speaker.rank == known.rank)
         host = known.host or next((each for each in same_rank if each), "")

@@ -29,6 +29,7 @@ _LABELS = [
         r"[Rr]ank:? ?(?P<rank>\d+)[:|] ",
         r"\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun, Horovod, SageMaker
         r" *(?P<task>\d+): ",  # srun --label
+        r"\[(?P<agent>task \d+)\] ",  # srun --label of launchers, see plain_lines.py
         r"\[\d{1,6}\] (?=\[rank\d+\]:)",  # a number of the line, in some viewers
         r"\[(?P<rank>\d{1,4})\] (?!(?:\S+:\d+ (?:\(\w+\) )?)?NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
         r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
+from itertools import takewhile
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
-from ddpkit.diagnosis.catalogue.entry import needed
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
@@ -37,11 +38,14 @@ from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 from ddpkit.diagnosis.xid import meaning_of_xid
 
 MAX_MATCHES = 2000  # of one kind in one log
-MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
+MAX_NEEDS = 40  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
+AGENT_LINES = 60  # above a timeout that are searched for frames of torchrun
 CODE_LINES = 2  # lines above an error that are the code of its frame
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 CONTEXT_BELOW = 3  # and lines below it, where none above has it
+LEAST_QUOTED = 200  # characters of a match that are shown
+BEFORE_QUOTED = 60  # and characters before it, of a long line
 MAX_CODE = 200  # characters of a line of code that is quoted
 TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
@@ -52,7 +56,9 @@ _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,
 _SPEAKING = ("cause", "hint", "noise")
 # Code that writes to one place only: its locks and queues are in /dev/shm, its cache is in the home directory.
 _FULL_PLACES = {
-    "shm-full": re.compile(r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py|/pandarallel/core\.py"),
+    "shm-full": re.compile(
+        r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py|/pandarallel/core\.py|\bSemLock\(|\bshm_open\("
+    ),
     "triton-cache-full": re.compile(r"/triton/runtime/cache\.py"),
 }
 # Code of torch that got its GPU's number from a library or as an argument.
@@ -86,6 +92,7 @@ _FILE_PLACES = {"hdf5-lock": re.compile(r"\bnetCDF4/|\bh5py/|/xarray/")}
 _PLACES = {
     "disk-full": _FULL_PLACES,
     "quota": _FULL_PLACES,
+    "permission-denied": {"shm-not-writable": re.compile(r"\bSemLock\(|\bshm_open\(|/multiprocessing/synchronize\.py")},
     "invalid-device-ordinal": _NUMBERED_PLACES,
     "devices-differ": _OFFLOADED_PLACES,
     "shapes-differ": _SIZED_PLACES,
@@ -97,6 +104,15 @@ _PLACES = {
 }
 
 
+_ERROR_NAME = re.compile(r"\b[\w.]*Error: ")
+# torchrun's agent shares its ranks with the other nodes, before it starts any; and the last line that it prints before.
+_AGENT = re.compile(
+    r"elastic/agent/server/api\.py\", line \d+, in (?:_assign_worker_ranks|_share_and_gather|_rendezvous)\b"
+)
+_BANNER = re.compile(r"\btorch[./]distributed[./]run\b|^\W*\*{20,}\W*$|Setting OMP_NUM_THREADS environment variable")
+_LOST_BY = re.compile(
+    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] .*Connection closed by remote peer (?P<peer>[^\s<]+)<"
+)
 # Of some entries, what the match and the lines around it show beside the groups of the pattern: values of the entry.
 _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
     "collectives-mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
@@ -333,7 +349,15 @@ class LogReader:
         """Return the entry of the place that the frame above an error shows, for example a file system that is full."""
         if match.entry.id == "firewall-reject" and self._is_own_address(index, match.values.get("peer", "")):
             return Match(entry=BY_ID["peer-died"], values=match.values)
-        code = self.lines[max(0, index - CODE_LINES) : index]
+        if match.entry.id == "peer-died" and self._is_own_proxy(index):
+            return Match(entry=BY_ID["nccl-proxy-lost"], values={})
+        if match.entry.id == "store-wait" and self._is_of_agent(index):
+            return Match(entry=BY_ID["agent-wait"], values=match.values)
+        # Code and its error stand in one line where a log was pasted without its line ends.
+        code = [
+            *self.lines[max(0, index - CODE_LINES) : index],
+            self.lines[index][: _start_of_error(self.lines[index])],
+        ]
         if match.entry.id == "file-missing" and any(map(_REMOVING.search, code)):
             return Match(entry=BY_ID["removed-twice"], values=match.values)
         if match.entry.id == "invalid-device-ordinal" and any(map(_RANK_AS_GPU.search, code)):
@@ -346,7 +370,7 @@ class LogReader:
             return match
         above = reversed(self.lines[max(0, index - FRAME_LINES) : index])
         frame = next((line for line in above if tracebacks.is_frame(line)), "")
-        known = next((name for name, place in places.items() if place.search(frame)), "")
+        known = next((name for name, place in places.items() if any(map(place.search, (frame, *code)))), "")
         return Match(entry=BY_ID[known], values=match.values) if known else match
 
     def _is_own_address(self, index: int, address: str) -> bool:
@@ -354,6 +378,24 @@ class LogReader:
         host = speaker_of_line(self.lines[index]).host
         own = rf"(?:^|[^\w.-]){re.escape(host)}:\d+:\d+ \[\d+\] NCCL INFO Bootstrap ?: Using \S+:{re.escape(address)}<"
         return bool(host and address) and self._holds(own)
+
+    def _is_of_agent(self, index: int) -> bool:
+        """Whether torchrun itself waited at the store: its frames are above, or its banner is the line above."""
+        if self._speaker(index)[0].known:
+            return False
+        above = [line for line in reversed(self.lines[max(0, index - AGENT_LINES) : index]) if line.strip()]
+        if above and _BANNER.search(above[0]):
+            return True
+        return any(map(_AGENT.search, takewhile(lambda line: tracebacks.HEADER not in line, above)))
+
+    def _is_own_proxy(self, index: int) -> bool:
+        """Whether a thread of NCCL lost its connection to another thread of the process, which had failed above."""
+        lost = _LOST_BY.search(self.lines[index])
+        if lost is None or lost["host"].partition(".")[0] != lost["peer"].partition(".")[0]:
+            return False
+        above = self.lines[max(0, index - CONTEXT_LINES) : index]
+        process = f"{lost['host']}:{lost['pid']}:"
+        return any(process in line and "[Proxy Service" in line and "Failed to execute" in line for line in above)
 
     def _by_frames(self, match: Match, trace: Traceback) -> Match:
         """Return the entry that the frames show: a state dict was gathered, host memory is full, torchrun ran twice."""
@@ -443,6 +485,9 @@ class LogReader:
             speaker = replace(speaker, local=int(values["local"]))
         if speaker.host:
             values.setdefault("host", speaker.host)
+        shown = [name for name, text in match.entry.branches if self._holds(text)]
+        if shown:
+            values[BRANCHES] = " ".join(shown)
         job = _JOB.search(self.lines[index])
         if job:
             values.setdefault("job", job[1])
@@ -459,7 +504,7 @@ class LogReader:
                 file=self.name,
                 number=index + 1,
                 end=(trace.end if trace else index) + 1,
-                text=split_prefix(line).text.strip()[:MAX_TEXT],
+                text=_quoted(line, match.start),
                 speaker=speaker,
                 when=when if when is not None else trace.when if trace else None,
                 values=values,
@@ -546,6 +591,19 @@ class LogReader:
                 decisive=True,
             )
         )
+
+
+def _start_of_error(line: str) -> int:
+    name = _ERROR_NAME.search(line)
+    return name.start() if name else 0
+
+
+def _quoted(line: str, start: int) -> str:
+    """Return the text of a line, of a long one the part around its match."""
+    text = split_prefix(line).text.strip()
+    if len(text) <= MAX_TEXT or start + LEAST_QUOTED <= MAX_TEXT:
+        return text[:MAX_TEXT]
+    return line[max(0, start - BEFORE_QUOTED) :][:MAX_TEXT].strip()
 
 
 def _by_sizes(match: Match, line: str) -> Match:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ddpkit.diagnosis.line_prefixes import strip_escapes
+from ddpkit.diagnosis.line_prefixes import split_prefix, strip_escapes
 
 _TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "text", "line")
 _TRACE_KEYS = ("exc_info", "exception", "stack_trace", "traceback")
@@ -21,6 +21,21 @@ _NO_HOST = re.compile(
 )
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
 _GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")
+# A frame with its code in the same line; where such a paste begins, and its parts.
+_FLAT = re.compile(r'File "[^"\n]+", line \d+, in (?:<\w+>|\w+)[ \t]+(?=\S)(?!(?:\w+\.)*[A-Z]\w*(?:Erro|Excepti))')
+_FLAT_START = re.compile(r'Traceback \(most recent call last\):|File "[^"]+", line \d+, in ')
+_FLAT_TEXT = re.compile(
+    r"\s*(Traceback \(most recent call last\):|The above exception was the direct cause of the following exception:"
+    r"|During handling of the above exception, another exception occurred:)\s*"
+)
+_FLAT_FRAME = re.compile(r'\s*(File "[^"]+", line \d+, in (?:<\w+>|\w+))[ \t]*')
+_FLAT_ERROR = re.compile(
+    r"(?m)^(    .*?)\s+(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Expired)(?:: |$))"
+)
+# Of srun: `0: [rank3]: text`. Where one task has several ranks, it is a launcher, and its number is no rank.
+_TASK = re.compile(r" *(?P<task>\d+): ")
+_RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
+_GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
 _BOX_END = "\u2570\u2500"
 MAX_WRAPPED = 40  # lines of one message
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
@@ -36,11 +51,14 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _from_json(lines)
     if _has_glued(text):
         lines, numbers = _unglued(lines, numbers)
+    if _FLAT.search(text):
+        lines, numbers = _unflattened(lines, numbers)
     if _BOX_END in text:
         lines = _unwrapped(lines)
     if "NVRM: " in text:
         lines = _joined(lines)
-    return _with_hosts(_without_margin(_without_quotes(lines))), numbers
+    lines = _with_hosts(_without_margin(_without_quotes(lines)))
+    return _with_tasks(lines) if ": [rank" in text or "NCCL" in text else lines, numbers
 
 
 # Web pages and word processors show these in place of what the program printed.
@@ -76,6 +94,31 @@ def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], l
         lines[index : index + 1] = [line[:end], line[end:]]
         numbers.insert(index, numbers[index])
     return lines, numbers
+
+
+def _unflattened(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
+    """Separate the frames, their code and the exception of a traceback that was pasted as one line."""
+    lines_out: list[str] = []
+    numbers_out: list[int] = []
+    for line, number in zip(lines, numbers, strict=True):
+        parts = _parts_of_flat(line) if _FLAT.search(line) else [line]
+        lines_out += parts
+        numbers_out += [number] * len(parts)
+    return lines_out, numbers_out
+
+
+def _parts_of_flat(line: str) -> list[str]:
+    first = _FLAT_START.search(line)
+    start = first.start() if first else 0
+    before, rest = line[:start], line[start:]
+    label = before if not split_prefix(before).text.strip() else ""
+    if label.strip():
+        rest = rest.replace(f" {label.strip()} ", " ")
+    rest = _FLAT_TEXT.sub(r"\n\1\n", rest)
+    rest = _FLAT_FRAME.sub(r"\n  \1\n    ", rest)
+    rest = _FLAT_ERROR.sub(r"\1\n", rest)
+    parts = [label + part.rstrip() for part in rest.split("\n") if part.strip()]
+    return parts if label or not before.strip() else [before.rstrip(), *parts]
 
 
 def _unwrapped(lines: Sequence[str]) -> list[str]:
@@ -189,3 +232,21 @@ def _labelled(line: str, hosts: set[str]) -> str:
     if not colon or host not in hosts or (text and text[0] != " "):
         return line
     return f"[host/{host}] {text[1:]}"
+
+
+def _with_tasks(lines: list[str]) -> list[str]:
+    """Turn `3: text` into `[task 3] text` where a task of srun is a launcher: it has other ranks, or several GPUs."""
+    gpus: dict[str, dict[str, str]] = {}
+    launchers = False
+    for line in lines:
+        rank = _RANK_OF_TASK.match(line)
+        gpu = _GPU_OF_TASK.match(line) if rank is None else None
+        if gpu:
+            gpus.setdefault(gpu["task"], {})[gpu["gpu"]] = gpu["pid"]
+        launchers = launchers or (rank is not None and int(rank["rank"]) != int(rank["task"]))
+    launchers = launchers or any(len(set(pids.values())) > 1 for pids in gpus.values())
+    return (
+        [_TASK.sub(r"[task \g<task>] ", line, count=1) if _TASK.match(line) else line for line in lines]
+        if launchers
+        else lines
+    )

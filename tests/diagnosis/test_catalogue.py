@@ -48,6 +48,8 @@ def faults_of_form(entry: Entry) -> list[str]:
         "the link is not https": not entry.link.startswith("https://"),
         "the cause ends with a full stop": entry.cause.endswith("."),
         f"{sorted(used - groups - KNOWN)} cannot be filled in": not used <= groups | KNOWN,
+        "its branches are not those of its texts": {name for name, _ in entry.branches}
+        != set(re.findall(r"\{([a-z]+)\? ", entry.cause + entry.probe + entry.fix)),
         "patterns and examples are not both there": bool(entry.patterns) != (entry.id in EXAMPLES)
         and entry.kind not in ("hint", "death"),
     }
@@ -235,6 +237,8 @@ def test_filled() -> None:
     assert filled("nc -vz {host} {port}", None) == "nc -vz HOST PORT"
     assert filled("nc -vz {host|localhost}[ {port}]", {"port": "22"}) == "nc -vz localhost 22"
     assert filled("job[ {job}] ended[ on {host}]", {"host": "node1"}) == "job ended on node1"
+    assert filled("{linux? Linux: a. }{windows? Windows: b. }c", {"branches": "windows"}) == "Windows: b. c"
+    assert filled("{linux? Linux: a. }{windows? Windows: b. }c", {}) == "Linux: a. Windows: b. c"
 
 
 def test_signals_have_entries() -> None:

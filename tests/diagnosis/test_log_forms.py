@@ -87,6 +87,36 @@ def test_a_traceback_in_one_line_of_json() -> None:
     assert (result.first.speaker.rank, result.first.number, result.lines) == (2, 2, 3)
 
 
+def test_a_traceback_that_was_pasted_as_one_line() -> None:
+    flat = " ".join(line.strip() for line in TRACE.splitlines())
+    for text in (flat, f"[rank3]: {flat}", "[rank3]: " + " [rank3]: ".join(map(str.strip, TRACE.splitlines()))):
+        first = of(f"starting\n{text}\nbye\n").first
+        assert first is not None
+        assert first.number == 2
+        assert "bad batch 7 at /home/me/train.py:33 in main" in first.cause
+        assert first.speaker.rank == (3 if "rank3" in text else None)
+
+
+def test_the_number_of_a_launchers_task_is_no_rank() -> None:
+    """Another line shows that a task has other ranks, or that it has several GPUs."""
+    line = "1: node2:10:11 [5] bootstrap.cc:77 NCCL WARN Message truncated : received 256 bytes instead of 4\n"
+    alone, launchers = of(line).first, of(line + "1: [rank9]: hello\n").first
+    gpus = of(line + "1: node2:12:13 [6] NCCL INFO Using network IB\n").first
+    assert alone is not None
+    assert launchers is not None
+    assert gpus is not None
+    assert [each.speaker.rank for each in (alone, launchers, gpus)] == [1, None, None]
+    assert launchers.speaker.host == "node2"
+
+
+def test_a_long_line_is_quoted_around_its_error() -> None:
+    first = of(
+        f"{'#' * 900} slurmstepd: error: *** JOB 17 ON node1 CANCELLED AT 2024-05-01T10 DUE TO TIME LIMIT ***\n"
+    ).first
+    assert first is not None
+    assert "DUE TO TIME LIMIT" in first.text
+
+
 @pytest.mark.parametrize(
     ("line", "rank", "host"),
     [

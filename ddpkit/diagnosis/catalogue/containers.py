@@ -563,7 +563,7 @@ ENTRIES = (
         ),
         explains=("container-start-failed",),
         cause="a hook of the container runtime failed before the container started[: {hook}]. Its own message "
-        "is in the line above",
+        "is in the line above, or after `stderr:`",
         probe="on that node, as the hook's first lines need it: enroot start IMAGE true",
         fix="switch the hook off if the job does not need it: drop its annotation "
         "(com.hooks.aws_ofi_nccl.enabled) or variable (NVIDIA_VISIBLE_DEVICES=void, "
@@ -639,6 +639,7 @@ ENTRIES = (
             r"spank_pyxis\.so: .* failed",
             r"pyxis: couldn't join \w+ namespace: (?P<what>.*)",
             r"pyxis: couldn't (?:get list of existing container filesystems|get container attributes)",
+            r"\bError: failed to start containers: (?P<what>.*)",
         ),
         cause="the container did not start. A mount is missing, a GPU driver hook failed, user namespaces are disabled, or "
         "the image is incomplete or was not imported",

@@ -71,11 +71,15 @@ ENTRIES = (
             r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): device-side assert triggered",
             r"\bcudaErrorAssert\b",
         ),
-        cause="an index is out of range on the GPU: a label is not below the number of classes, or a token id not "
-        "below the vocabulary size. GPU errors are reported late, so the traceback shows another line",
+        branches=(
+            ("label", r"\bt >= 0|\btarget\w* >= 0|n_classes|num_classes|[Nn][Ll][Ll]_?[Ll]oss"),
+            ("lookup", r"srcIndex < srcSelectDimSize|index out of bounds|sizes\[i\]|\bidx_dim\b"),
+        ),
+        cause="an index is out of range on the GPU. {label? A label is not below the number of classes, or is negative. }"
+        "{lookup? A token id or another index is not below the size of its table, for example the vocabulary. }"
+        "GPU errors are reported late, so the traceback shows another line",
         probe="the `Assertion ... failed` line above; repeat with CUDA_LAUNCH_BLOCKING=1 for the right traceback",
-        fix="print the minimum and maximum of labels and token ids before the step. Correct the data, or the size of "
-        "the layer",
+        fix="print the minimum and maximum of {label? the labels, }{lookup? the token ids and indices, }before the step, and compare them with the layer's size. Correct the data, or the size of the layer",
         link="https://github.com/milesial/Pytorch-UNet/issues/375",
     ),
     Entry(
@@ -267,6 +271,8 @@ ENTRIES = (
             "nproc-bad",
             "nccl-error",
             "nccl-warning",
+            "container-hook-failed",
+            "container-start-failed",
         ),
         patterns=(
             r"\bNVML/RM version mismatch",
@@ -278,10 +284,16 @@ ENTRIES = (
             r"NVRM: API mismatch: the client has (?:the )?version",
             r"\bnvmlInit\w*\(\) failed: Driver/library version mismatch",
         ),
-        cause="the driver was updated, and the old kernel module is still loaded. In a container, `Unknown Error` "
-        "means that it lost its devices when systemd reloaded",
+        context=r"API mismatch: the client has (?:the )?version (?P<client>[\d.]+\d).*kernel module has the version (?P<module>[\d.]+\d)",
+        branches=(
+            ("mismatch", r"(?i)version[ _]?mismatch|API mismatch"),
+            ("container", r"NVML: Unknown Error"),
+        ),
+        cause="{mismatch? the driver was updated, and the old kernel module is still loaded}[ (libraries {client}, "
+        "module {module})]{mismatch? . }{container? `Unknown Error` in a container means that it lost its devices when systemd "
+        "reloaded. }",
         probe="cat /proc/driver/nvidia/version; nvidia-smi",
-        fix="reboot the node, or reload the nvidia modules. For a container: restart it",
+        fix="{mismatch? reboot the node, or reload the nvidia modules. }{container? for a container: restart it. }",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
     ),
     Entry(
@@ -387,10 +399,13 @@ ENTRIES = (
     Entry(
         id="nccl-gpu-memory",
         title="Last error: Failed to CUDA calloc async 608 bytes",
-        patterns=(r"Failed to CUDA (?:m|c)alloc(?: async)? (?P<size>\d+) bytes",),
+        patterns=(
+            r"Failed to CUDA (?:m|c)alloc(?: async)? (?P<size>\d+) bytes",
+            r"Failed to CUDA call\s.*\balloc\.h:\d+ \((?P<call>ncclCuda\w*[CM]alloc\w*)\)",
+        ),
         explains=("nccl-error", "nccl-warning", "nccl-cuda-failure", "nccl-proxy-lost"),
-        cause="NCCL found no free memory on the GPU for its buffers. torch or another process had taken all of it before the "
-        "first collective of a group",
+        cause="NCCL found no free memory on the GPU for its buffers[, or {call} met an earlier error of CUDA]. Mostly torch or "
+        "another process had taken all of it before the first collective of a group",
         probe="nvidia-smi just before the failure; repeat with NCCL_DEBUG=INFO",
         fix="leave some memory free: a smaller batch, or torch.cuda.set_per_process_memory_fraction(0.9). Run a small "
         "all_reduce of each group at the start, so that NCCL takes its buffers first. Fewer buffers: NCCL_MAX_NCHANNELS=8",

@@ -22,7 +22,8 @@ class Entry:
     without it. `needs` must occur somewhere in the same log; in it, `(?P=path)` stands for the text of a named group.
     `context` is looked for in the lines above and in a few lines below, and its named groups fill, too; its group
     `speaker` is the rank that prints, where no label of the line has one. `hosts` is the
-    least number of hosts that print in the same log. `harmless_with` is a text of the same log: with it, and without a
+    least number of hosts that print in the same log. `branches` are names, each with a text: words in `{name? words}`
+    are left out where the same log holds the text of another branch and not that of this one. `harmless_with` is a text of the same log: with it, and without a
     failure, a hint means nothing.
     """
 
@@ -37,6 +38,7 @@ class Entry:
     needs: str = ""
     context: str = ""
     hosts: int = 1
+    branches: tuple[tuple[str, str], ...] = ()
     harmless_with: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
     explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
@@ -44,6 +46,8 @@ class Entry:
 
 _REFERENCE = re.compile(r"\(\?P=(\w+)\)")
 _OPTIONAL = re.compile(r"\[([^\[\]]*\{[a-z]+\}[^\[\]]*)\]")
+_BRANCH = re.compile(r"\{([a-z]+)\? ([^{}]*)\}")
+BRANCHES = "branches"  # the value that holds the names of those that a log shows
 _NAME = re.compile(r"\{([a-z]+)(?:\|([^{}]*))?\}")
 _USUAL = {"host": "that host", "path": "the path", "rank": "the rank", "job": "the job", "reason": "see the message"}
 
@@ -65,4 +69,10 @@ def filled(text: str, values: Mapping[str, str] | None) -> str:
             return match[1].upper()
         return values.get(match[1]) or match[2] or _USUAL.get(match[1], "unknown")
 
+    def branch(match: re.Match[str]) -> str:
+        shown = (values or {}).get(BRANCHES, "").split()
+        return match[2] if not shown or match[1] in shown else ""
+
+    if _BRANCH.search(text):  # the last branch that is left ends as if another one followed
+        text = _BRANCH.sub(branch, text).strip().rstrip(".;")
     return _NAME.sub(word, _OPTIONAL.sub(part, text))

@@ -29,12 +29,16 @@ ENTRIES = (
         patterns=(
             r"(?:Call to (?:wrap_)?)?\bibv_modify_qp failed(?: with (?:error )?(?:\d+ )?(?P<reason>[A-Z][A-Za-z ]+))?",
         ),
-        cause="two InfiniBand or RoCE cards cannot connect[ ({reason})]. Timed out or unreachable: they are in different "
-        "subnets or rails. No such device: the container lacks the card's network interface. Otherwise the wrong card "
+        branches=(
+            ("far", r"ibv_modify_qp failed.*(?:timed out|unreachable)"),
+            ("device", r"ibv_modify_qp failed.*No such device"),
+        ),
+        cause="two InfiniBand or RoCE cards cannot connect[ ({reason})]. {far? Timed out or unreachable: they are in different "
+        "subnets or rails. }{device? No such device: the container lacks the card's network interface. }Otherwise the wrong card "
         "is selected, or the GID is wrong",
         probe="on each node: cat /sys/class/infiniband/*/ports/*/state; show_gids",
-        fix="export NCCL_IB_HCA=CARD, with a card that is ACTIVE on all nodes, and NCCL_IB_GID_INDEX. Where cards reach only "
-        "the card of the same number on other nodes (rails): NCCL_CROSS_NIC=0. Containers: --network=host, or the interface of RDMA in the pod",
+        fix="set NCCL_IB_HCA to a card that is ACTIVE on all nodes, and NCCL_IB_GID_INDEX. {far? Where cards reach only "
+        "the card of the same number on other nodes (rails): NCCL_CROSS_NIC=0. }{device? Containers: --network=host, or the interface of RDMA in the pod. }",
         link="https://github.com/NVIDIA/nccl/issues/925",
     ),
     Entry(
@@ -166,14 +170,19 @@ ENTRIES = (
             r"NCCL WARN NET/OFI Couldn't",
             r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable|[Uu]nexpected).*)",
             r"efa_\d+: Failed to (?:process command|allocate)",
+            r"Unable to write to EQ: .* prov_errno: (?P<what>.*)",
         ),
-        cause="libfabric, under NCCL's OFI plugin, failed. On AWS EFA, the security group, limits or versions are wrong; on "
-        "HPE Slingshot (cxi), the provider, its limits or the fabric. If the other rank ended first, this is a "
-        "consequence",
-        probe="fi_info -p efa; fi_info -p cxi; ulimit -l",
-        fix="EFA: allow all traffic within the security group, set ulimit -l unlimited, update aws-ofi-nccl. "
-        "Slingshot: load the site's aws-ofi-nccl module, and set FI_CXI_RX_MATCH_MODE=software and "
-        "FI_MR_CACHE_MONITOR=userfaultfd. To test: NCCL_NET=Socket",
+        branches=(
+            ("efa", r"[Pp]rovider is efa|\befa_\d|\bprov/efa/|:efa:|\bEFA "),
+            ("cxi", r"[Pp]rovider is cxi|:cxi:|\bcxi\d\b|\bcxi[lp]_"),
+        ),
+        cause="libfabric, under NCCL's OFI plugin, failed. {efa? On AWS EFA, the security group, limits or versions are wrong. }"
+        "{cxi? On HPE Slingshot, the cxi provider, its limits or the fabric are wrong. }If the other rank ended first, this "
+        "is a consequence",
+        probe="{efa? fi_info -p efa; }{cxi? fi_info -p cxi; }ulimit -l",
+        fix="{efa? EFA: allow all traffic within the security group, set ulimit -l unlimited, update aws-ofi-nccl. }"
+        "{cxi? Slingshot: load the site's aws-ofi-nccl module, and set FI_CXI_RX_MATCH_MODE=software and "
+        "FI_MR_CACHE_MONITOR=userfaultfd. }To test: NCCL_NET=Socket",
         link="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
     ),
     Entry(
@@ -528,5 +537,33 @@ ENTRIES = (
         fix="if the hosts have such cards: apt-get install libibverbs1 (rdma-core) in the image, and give the container "
         "/dev/infiniband",
         link="https://github.com/NVIDIA/nccl/issues/766",
+    ),
+    Entry(
+        id="efa-no-memory",
+        title="Unable to write to EQ: Missing or unavailable event queue. err: Unknown error -12",
+        patterns=(
+            r"Unable to write to EQ: .*\berr: [^()]*\(-?12\)",
+            r"NET/OFI .*RC: -12, ERROR: Cannot allocate memory",
+        ),
+        explains=("efa-error", "nccl-warning", "nccl-error"),
+        cause="the network provider of libfabric got no memory (error 12). Usually the limit for locked memory (ulimit -l) "
+        "is too small there, or no huge pages are free. The event queue is not the reason",
+        probe="on that host, inside the container: ulimit -l; grep -i huge /proc/meminfo; free -g",
+        fix="docker run --ulimit memlock=-1:-1, or `* - memlock unlimited` in /etc/security/limits.conf and LimitMEMLOCK=infinity for slurmd. Huge pages: "
+        "FI_EFA_USE_HUGE_PAGE=0, or reserve more",
+        link="https://github.com/aws/aws-ofi-nccl/issues/107",
+    ),
+    Entry(
+        id="slingshot-no-vni",
+        title="cxip_nic_get_rgroup_vni(): Failed to find valid default rgroup and vni for cxi0",
+        kind="hint",
+        patterns=(r"Failed to find valid default rgroup and vni for (?P<device>\w+)",),
+        explains=("efa-error", "nccl-warning", "nccl-error", "mpi-error"),
+        cause="this process has no VNI, the number of a job's own network on HPE Slingshot, for {device}. The launcher set no SLINGSHOT_VNIS, "
+        "and no service of the card is open to this user. So libfabric may not use the card",
+        probe="inside the rank: env | grep SLINGSHOT_; cxi_service list -v",
+        fix="start the ranks with srun (--network=job_vni,single_node_vni for one node), not by ssh. In a container, pass SLINGSHOT_* on. "
+        "Or ask the administrators for a service for all users. To test: NCCL_NET=Socket",
+        link="https://ofiwg.github.io/libfabric/main/man/fi_cxi.7.html",
     ),
 )

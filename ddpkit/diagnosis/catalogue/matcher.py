@@ -71,6 +71,7 @@ class Match:
 
     entry: Entry
     values: dict[str, str]
+    start: int = 0  # of its text in the line
 
 
 class Matcher:
@@ -96,7 +97,8 @@ class Matcher:
         for _, _, _, entry, pattern in sorted(tried, key=lambda each: each[:3]):
             match = None if entry.id in matched else self._compiled(pattern).search(line)
             if match:
-                matched[entry.id] = Match(entry=entry, values={k: v for k, v in match.groupdict().items() if v})
+                values = {k: v for k, v in match.groupdict().items() if v}
+                matched[entry.id] = Match(entry=entry, values=values, start=match.start())
         explained = {name for each in matched.values() for name in each.entry.explains}
         yield from sorted(matched.values(), key=lambda each: (each.entry.id in explained, _ORDER[each.entry.kind]))
 

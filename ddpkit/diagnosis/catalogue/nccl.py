@@ -7,11 +7,8 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 ENTRIES = (
     Entry(
         id="nccl-mismatch",
-        title="Mismatched NCCL version detected; Message truncated",
-        patterns=(
-            r"Mismatched NCCL (?:git )?versions? detected",
-            r"Message truncated : received \d+ bytes instead of \d+",
-        ),
+        title="Mismatched NCCL version detected",
+        patterns=(r"Mismatched NCCL (?:git )?versions? detected",),
         cause="[this log shows NCCL {versions}: ]the nodes load different NCCL libraries. torch differs, or LD_LIBRARY_PATH contains the system's "
         "libnccl",
         probe="on each node: python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'; echo "
@@ -89,8 +86,12 @@ ENTRIES = (
         id="shm-not-writable",
         title="NCCL WARN Call to shm_open failed : Permission denied",
         explains=("nccl-warning", "nccl-error"),
-        patterns=(r"\bshm_open\b.*: Permission denied",),
-        cause="this user may not write to /dev/shm[ on {host}]. NCCL and DataLoader workers exchange data there",
+        patterns=(
+            r"\bshm_open\b.*: Permission denied",
+            r"lacks a functioning sem_open implementation",
+        ),
+        cause="this user may not write to /dev/shm[ on {host}], or it is not mounted. NCCL, DataLoader workers and the locks of "
+        "Python's multiprocessing need it",
         probe="[on {host}: ]ls -ld /dev/shm; touch /dev/shm/test",
         fix="as root: chmod 1777 /dev/shm. In a container, mount a tmpfs there that its user can write to",
         link="https://github.com/pytorch/pytorch/issues/37004",
@@ -347,7 +348,7 @@ ENTRIES = (
             r"\bProxy Call to rank (?P<from>\d+) failed \((?P<operation>Connect|Setup)\)",
         ),
         explains=("nccl-proxy-lost", "nccl-error"),
-        cause="NCCL on this rank could not connect to another rank (operation {operation}, rank {from} of the host). The network between "
+        cause="NCCL could not connect rank {from} to another rank (operation {operation}). The network between "
         "the two failed, or the other rank has ended",
         probe="the NCCL WARN lines of both ranks just above: they name the address; then: ping ADDRESS",
         fix="if a rank ended first, read its log. Otherwise choose the network that all nodes reach: NCCL_SOCKET_IFNAME=eth0. "
@@ -445,5 +446,18 @@ ENTRIES = (
         fix="start the container with the NVIDIA runtime and NVIDIA_DRIVER_CAPABILITIES=compute,utility, and with no "
         "libnvidia-ml of its own. Without a container: add the driver's directory to LD_LIBRARY_PATH",
         link="https://github.com/hiyouga/LLaMA-Factory/issues/6161",
+    ),
+    Entry(
+        id="nccl-message-truncated",
+        title="bootstrap.cc:77 NCCL WARN Message truncated : received 256 bytes instead of 4",
+        patterns=(r"Message truncated : received \d+ bytes instead of \d+",),
+        explains=("nccl-warning", "nccl-error", "nccl-remote"),
+        cause="as NCCL connected the ranks, this rank read a message that was meant for another step. Usually the ranks call "
+        "NCCL in different orders, or their NCCL versions or NCCL_* variables differ. Rarely, this NCCL version has a fault",
+        probe="on each node: python -c 'import torch; print(torch.cuda.nccl.version())'; env | grep NCCL_. If they are equal: repeat with "
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",
+        fix="use one torch, and the same NCCL_* variables, on all nodes. Create groups, and call collectives, send and recv, in the same "
+        "order on all ranks. If it still fails now and then, try another version of NCCL",
+        link="https://github.com/NVIDIA/nccl/issues/1176",
     ),
 )

@@ -95,7 +95,7 @@ ENTRIES = (
             r"line \d+: activate: No such file or directory",
         ),
         explains=("command-not-found", "module-missing", "library-missing", "own-exception"),
-        cause="`conda activate`[ of {environment}] failed in the job script, so its Python is another one. A script's shell does "
+        cause="`conda activate`[ of {environment}] failed in the job script, so its Python can be another one. A script's shell does "
         "not read ~/.bashrc, and environments can be on other disks",
         probe="in the job script: conda info --envs; which python",
         fix="source $(conda info --base)/etc/profile.d/conda.sh before `conda activate`, or call "

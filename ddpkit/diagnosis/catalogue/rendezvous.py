@@ -315,12 +315,16 @@ ENTRIES = (
         id="no-nccl-in-torch",
         title="Distributed package doesn't have NCCL built in",
         patterns=(r"Distributed package doesn't have (?P<backend>(?!MPI\b)\w+) built in",),
-        cause="this node's torch was built without {backend}. Builds without NCCL are builds without CUDA, or builds "
-        "for macOS or Windows",
+        branches=(
+            ("linux", r"/(?:home|root|usr|opt|workspace|mnt|data)/\S+\.py\b"),
+            ("other", r"\b[A-Z]:\\\w|/Users/\w+/|\bWinError\b"),
+        ),
+        cause="this node's torch was built without {backend}. {linux? Builds without NCCL are builds without CUDA. }"
+        "{other? No build for Windows or macOS has NCCL. }",
         probe="python -c 'import torch; print(torch.__version__, torch.version.cuda)'",
-        fix="on Linux, install a CUDA build of torch on this node: `pip install torch --index-url "
-        "https://download.pytorch.org/whl/cu126`. On Windows and macOS no build has NCCL: use backend "
-        "gloo (Lightning: process_group_backend='gloo')",
+        fix="{linux? on Linux, install a CUDA build of torch on this node: `pip install torch --index-url "
+        "https://download.pytorch.org/whl/cu126`. }{other? on Windows and macOS, use backend "
+        "gloo (Lightning: process_group_backend='gloo'). }",
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(

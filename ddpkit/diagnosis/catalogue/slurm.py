@@ -898,6 +898,7 @@ ENTRIES = (
         explains=("slurm-cancelled",),
         patterns=(
             r"error: (?P<reason>CPU count per node can not be satisfied)",
+            r"(?:failed|resources): (?=(?P<reason>Requested node configuration is not available))Requested node (?P<what>configuration) is not available",
             r"Unable to allocate resources: (?P<reason>(?!No error).*)",
             r"Job submit/allocate failed: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
@@ -910,10 +911,20 @@ ENTRIES = (
             r"sbatch: error: (?P<reason>\*\*\* ?[Ee]rror:? .*)",
             r"sbatch: error: (?P<reason>Batch script (?:is empty|contains only whitespace).*)",
         ),
-        cause="SLURM rejected the request[: {reason}]",
-        probe="sinfo -s; sacctmgr -n show assoc user=$USER format=account,partition,qos",
-        fix="correct the option in the message (--account, --partition, --gres, --qos). Of a node configuration, lower -N, "
-        "-n, -c or --mem to what `sinfo -o '%P %D %c %m %G'` shows; some cores may be reserved. `sbatch --test-only` tests it",
+        branches=(
+            ("node", r"Requested node configuration|count per node|number of (?:tasks|nodes|cpus)|More processors"),
+            (
+                "option",
+                r"(?i)\binvalid (?!number)|not valid|partition configuration|unknown|unrecognized|unable to open|batch script",
+            ),
+        ),
+        cause="SLURM rejected the request[: {reason}][. No node that this job may use has that {what} at once: tasks, CPUs, memory, "
+        "GPUs, features, reservation]",
+        probe="{node? sinfo -o '%P %D %c %m %G %f'; env | grep -E '^(SBATCH|SALLOC|SLURM)_'; }{option? sinfo -s; sacctmgr -n show assoc user=$USER "
+        "format=account,partition,qos}",
+        fix="{node? lower -N, -n, -c, --mem or --gres to what `sinfo -o '%P %D %c %m %G'` shows; some cores may be reserved. Options also come "
+        "from SBATCH_*, SALLOC_* and SLURM_* variables, for example a reservation: start from a new shell. }{option? correct the option "
+        "that the message is about (--account, --partition, --gres, --qos). }`sbatch --test-only` tests it",
         link="https://slurm.schedmd.com/sbatch.html",
     ),
     # After all others: it takes what a site's plugin prints, which can be any text.

@@ -212,4 +212,15 @@ ENTRIES = (
         "init_method='env://'",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
     ),
+    Entry(
+        id="agent-wait",
+        title="torch.distributed.DistStoreError: Socket Timeout, in torchrun itself before any rank starts",
+        kind="generic",
+        cause="torchrun on this node waited for the torchrun of another node, and no rank has started. The other one was not "
+        "started in time, has failed, or has the same node rank. Or it cannot reach this port",
+        probe="on each node: ps -ww -C python,torchrun -o args; nc -vz $MASTER_ADDR $MASTER_PORT; echo $NODE_RANK $RANK",
+        fix="start torchrun on all nodes at the same time, with the same --nnodes, --master-addr and --master-port, and with another "
+        "--node-rank on each. Of a tool that starts torchrun, read which variable it takes as the node's rank. Open the port to all nodes",
+        link="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    ),
 )

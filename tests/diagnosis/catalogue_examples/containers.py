@@ -241,6 +241,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: pyxis: couldn't get list of existing container filesystems",
             "pyxis, source",
         ),
+        ("Error: failed to start containers: train", "docker 24, source"),
     ),
     "mpi-slots": (
         ("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),

@@ -766,6 +766,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "node1:100:200 [0] include/alloc.h:196 NCCL WARN Failed to CUDA calloc async 4 bytes",
             "NCCL 2.19, source",
         ),
+        (
+            "NCCL WARN Failed to CUDA call   include/alloc.h:497 (ncclCudaCallocAsyncDebug)",
+            "NCCL 2.27, unverified",
+        ),
     ),
     "cuda-memory-too-early": (
         (

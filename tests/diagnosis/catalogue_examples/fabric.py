@@ -101,6 +101,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "-22, ERROR: Invalid argument",
             "https://github.com/aws/aws-ofi-nccl/issues/24",
         ),
+        (
+            "Unable to write to EQ: Missing or unavailable event queue. err: Input/output error (5) prov_errno: Unknown error 4123 (4123) prov/efa/src/efa_eq.c:31",
+            "libfabric 1.22, unverified",
+        ),
     ),
     "nccl-topology": (
         ("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),
@@ -420,6 +424,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "node1:10:10 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\nnode1:10:10 [0] NCCL INFO Using network Socket\nnode2:11:11 [0] NCCL INFO Using network Socket",
             "https://github.com/NVIDIA/nccl/issues/766",
+        ),
+    ),
+    "efa-no-memory": (
+        (
+            "Unable to write to EQ: Missing or unavailable event queue. err: Unknown error -12 (-12) prov_errno: Unknown error -12 (-12) prov/efa/src/rxr/rxr.h:993",
+            "https://github.com/aws/aws-ofi-nccl/issues/107",
+        ),
+        (
+            "NCCL WARN NET/OFI Couldn't open a fabric access domain. RC: -12, ERROR: Cannot allocate memory",
+            "aws-ofi-nccl 1.6, unverified",
+        ),
+    ),
+    "slingshot-no-vni": (
+        (
+            "libfabric:507357:1741146011::cxi:fabric:cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0",
+            "https://github.com/aws/aws-ofi-nccl/issues/801",
         ),
     ),
 }

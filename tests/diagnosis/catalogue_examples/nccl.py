@@ -16,10 +16,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL WARN Mismatched NCCL version detected : rank 0 version 22005 rank 8 version 21903",
             "NCCL 2.25, source",
         ),
-        (
-            "NCCL WARN Message truncated : received 1024 bytes instead of 256",
-            "https://github.com/NVIDIA/nccl/issues/286",
-        ),
     ),
     "nccl-sizes-differ": (
         (
@@ -56,6 +52,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "node08:27106:27302 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied",
             "https://github.com/pytorch/pytorch/issues/37004",
+        ),
+        (
+            "ImportError: This platform lacks a functioning sem_open implementation, therefore, the required synchronization primitives needed will not function, see issue 3770.",
+            "Python 3.11, source",
         ),
     ),
     "collective-mismatch": (
@@ -302,6 +302,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NCCL WARN Failed to open libnvidia-ml.so.1: libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
             "NCCL, ncclOsNvmlOpen of src/os/linux.cc, source",
+        ),
+    ),
+    "nccl-message-truncated": (
+        (
+            "node1:34639:36718 [5] bootstrap.cc:77 NCCL WARN Message truncated : received 256 bytes instead of 4",
+            "https://github.com/NVIDIA/nccl/issues/1176",
+        ),
+        (
+            "NCCL WARN Message truncated : received 1024 bytes instead of 256",
+            "https://github.com/NVIDIA/nccl/issues/286",
         ),
     ),
 }

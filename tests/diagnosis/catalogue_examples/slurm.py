@@ -286,6 +286,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "sbatch: error: *** Error partition 'h200_courant' is not valid for this job",
             "https://github.com/outerloop-science/outerloop/pull/176",
         ),
+        (
+            "salloc: error: Job submit/allocate failed: Requested node configuration is not available",
+            "SLURM 22.05, run",
+        ),
     ),
     "slurm-spool-script": (
         (

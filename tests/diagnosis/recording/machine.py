@@ -282,7 +282,7 @@ def _(scene: Scene) -> str:
         return scene.run(f"{TORCHRUN} train.py")
 
 
-@case("limits/file-size", "ulimit -f is smaller than the checkpoint", "own-exception or disk-full or io-error")
+@case("limits/file-size", "ulimit -f is smaller than the checkpoint", "file-too-large")
 def _(scene: Scene) -> str:
     scene.write(
         "save.py",
