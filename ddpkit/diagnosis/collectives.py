@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
@@ -239,6 +239,12 @@ def _is_one_alone(works: Sequence[_Work]) -> bool:
 def name_ranks(ranks: Sequence[int]) -> str:
     """Return `rank 1`, or `ranks 1, 2`."""
     return f"rank{'s' if len(ranks) > 1 else ''} {list_ranks(ranks)}"
+
+
+def missing_ranks(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the ranks that a barrier of the store missed, where the one that reports it had come alone."""
+    rank, wanted, joined = (int(values[name]) for name in ("rank", "wanted", "joined"))
+    return {"absent": name_ranks([each for each in range(wanted) if each != rank])} if joined == 1 < wanted else {}
 
 
 def list_ranks(ranks: Sequence[int]) -> str:

@@ -19,7 +19,7 @@ from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
-from ddpkit.diagnosis.collectives import joined_by_all, last_error, reasons_of_mismatch
+from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
 from ddpkit.diagnosis.line_prefixes import (
@@ -116,6 +116,7 @@ _LOST_BY = re.compile(
 # Of some entries, what the match and the lines around it show beside the groups of the pattern: values of the entry.
 _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
     "collectives-mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
+    "store-barrier-timeout": lambda values, lines, index: missing_ranks(values),
     "desync": lambda values, lines, index: joined_by_all(lines, index),
     "dcp-size-differs": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
     "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),

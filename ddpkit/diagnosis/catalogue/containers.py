@@ -295,15 +295,17 @@ ENTRIES = (
     Entry(
         id="image-registry-slash",
         title="URL https://registry-1.docker.io/v2/registry.example.com/name/manifests/latest returned error code: 401",
-        patterns=(r"registry-1\.docker\.io/v2/(?P<registry>[\w-]+(?:\.[\w-]+)+)/(?P<image>\S+)/manifests/",),
+        patterns=(
+            r"registry-1\.docker\.io/v2/(?P<registry>[\w-]+(?:\.[\w-]+)+)/(?P<image>\S+)/manifests/(?P<tag>[\w.:-]+)?",
+        ),
         explains=(
             "container-start-failed",
             "image-not-found",
             "image-import-failed",
         ),
         cause="enroot searched Docker Hub for {registry}/{image}: it separates a registry from the name by #, not by /",
-        probe="on that node: enroot import docker://{registry}#{image}",
-        fix="--container-image={registry}#{image}:TAG. For a private registry, also its login: "
+        probe="on that node: enroot import docker://{registry}#{image}[:{tag}]",
+        fix="--container-image={registry}#{image}[:{tag}]. For a private registry, also its login: "
         "~/.config/enroot/.credentials",
         link="https://github.com/NVIDIA/pyxis/issues/168",
     ),
@@ -557,17 +559,18 @@ ENTRIES = (
         id="container-hook-failed",
         title="[ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
         patterns=(
-            r"\[ERROR\] (?P<hook>/\S*hooks\.d/\S+) exited with return code",
+            r"\[ERROR\] (?P<hook>/\S*hooks\.d/(?:\d+-)?(?P<name>[\w-]+)\S*) exited with return code",
             r"error executing hook `(?P<hook>[^`]+)` \(exit code: -?\d+\)",
             r"error running (?:prestart |createRuntime )?hook #?\d*:? ?:?(?P<what>.*)",
         ),
         explains=("container-start-failed",),
-        cause="a hook of the container runtime failed before the container started[: {hook}]. Its own message "
-        "is in the line above, or after `stderr:`",
-        probe="on that node, as the hook's first lines need it: enroot start IMAGE true",
-        fix="switch the hook off if the job does not need it: drop its annotation "
-        "(com.hooks.aws_ofi_nccl.enabled) or variable (NVIDIA_VISIBLE_DEVICES=void, "
-        "MELLANOX_VISIBLE_DEVICES=void). Or use an image with the missing program, for example ldconfig",
+        context=r"(?:pyxis: +|^)\[ERROR\] (?P<said>(?!/\S*hooks\.d/|[Ff]ailed to create|Command not found).*\S)",
+        cause="a hook of the container runtime failed before the container started[: {hook}]. Its own message: "
+        "{said|see the line above, or the text after `stderr:`}",
+        probe="on that node: less {hook|/etc/enroot/hooks.d/*}; enroot start IMAGE true",
+        fix="switch the hook off if the job does not need it: drop its annotation (com.hooks.{name|aws_ofi_nccl}.enabled) or its "
+        "variable (NVIDIA_VISIBLE_DEVICES=void, MELLANOX_VISIBLE_DEVICES=void). Or use an image with the missing program: hooks "
+        "that add libraries need ldconfig of glibc, which Alpine lacks",
         link="https://github.com/NVIDIA/pyxis/issues/101",
     ),
     Entry(
@@ -662,9 +665,17 @@ ENTRIES = (
             r"Not enough slots on the hosts to fulfill the \d+ requested",
         ),
         cause="mpirun or horovodrun needs more slots for these ranks than its hosts have",
-        probe="cat HOSTFILE; nproc",
-        fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe. With "
-        "-npernode or --map-by ppr:N:node, N times the hosts must be at least -np. With --map-by seq, the hostfile has one line for each rank. horovodrun: -H node1:4,node2:4, with commas and without spaces",
+        branches=(
+            ("slots", r"not enough slots|available slots|Not enough slots|already filled"),
+            ("ppr", r"\bppr\b|npernode|conflicting number of processes"),
+            ("seq", r"sequential map was requested"),
+            ("horovod", r"[Hh]orovod|total available slots"),
+        ),
+        probe="nvidia-smi -L | wc -l; nproc; the hostfile, if mpirun gets one (--hostfile)",
+        fix="{slots? start fewer ranks (-np, mostly at most the GPUs), or set slots=N in the hostfile. Otherwise request N tasks (SLURM: "
+        "--ntasks=N), or use mpirun --oversubscribe. }{ppr? With -npernode or --map-by ppr:N:node, N times the hosts must be at least -np. }"
+        "{seq? With --map-by seq, the hostfile has one line for each rank. }{horovod? horovodrun: -H node1:4,node2:4, with commas and "
+        "without spaces. }",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
     ),
     Entry(
@@ -1030,9 +1041,9 @@ ENTRIES = (
         ),
         cause="the deepspeed launcher got a GPU[ {slot}] that its resources on {host|the host} do "
         "not have. It counts the GPUs that it sees from 0, and CUDA_VISIBLE_DEVICES may hide some",
-        probe="echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L; cat HOSTFILE",
-        fix="unset CUDA_VISIBLE_DEVICES and choose GPUs with `deepspeed --include localhost:1`, or use a "
-        "newer DeepSpeed. For other hosts, correct slots= in the host file",
+        probe="echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L",
+        fix="choose GPUs by their place among those that this job sees: `deepspeed --include localhost:0` is the first. Under SLURM "
+        "they begin at 0 in each job. Otherwise unset CUDA_VISIBLE_DEVICES, or use a newer DeepSpeed. For other hosts, correct slots= in the host file",
         link="https://github.com/deepspeedai/DeepSpeed/issues/5818",
     ),
     Entry(

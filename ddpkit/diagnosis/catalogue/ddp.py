@@ -59,9 +59,8 @@ ENTRIES = (
         "does not really connect these ranks (GID index, interface or HCA between nodes), two ranks use "
         "one GPU, or rank {other} is in another call",
         probe="NCCL_DEBUG=INFO shows the interface and GID of each rank; `ddpkit test` shows GPUs and network",
-        fix="between nodes: export NCCL_SOCKET_IFNAME=eth0, NCCL_IB_GID_INDEX=3 and the right NCCL_IB_HCA, "
-        "or to test NCCL_IB_DISABLE=1. On one node: torch.cuda.set_device(LOCAL_RANK) first; to test "
-        "NCCL_P2P_DISABLE=1",
+        fix="on one node: NCCL_P2P_DISABLE=1 to test, and torch.cuda.set_device(LOCAL_RANK) first. Between nodes: "
+        "NCCL_SOCKET_IFNAME=eth0, NCCL_IB_GID_INDEX=3 and the right NCCL_IB_HCA, or to test NCCL_IB_DISABLE=1",
         link="https://github.com/SWivid/F5-TTS/issues/1008",
     ),
     Entry(

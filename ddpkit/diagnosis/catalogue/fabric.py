@@ -64,6 +64,7 @@ ENTRIES = (
         id="ib-not-used",
         title="NET/Socket instead of InfiniBand or EFA; a tenth of the bandwidth",
         kind="hint",
+        harmless_with=r"NET/Socket : Using \[0\]lo:127\.|\bnNodes 1 localRanks\b",
         patterns=(r"NET/IB : No device found",),
         cause="NCCL found no InfiniBand card and uses TCP. Hosts without such cards or EFA are always so. With them it is slow: the "
         "image lacks a plugin or /dev/infiniband, or NCCL_IB_DISABLE is set",

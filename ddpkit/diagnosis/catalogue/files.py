@@ -17,7 +17,7 @@ ENTRIES = (
         ),
         explains=("checkpoint-not-written", "checkpoint-broken"),
         cause="[a file was not written to its end ({failure}). Usually ]a disk is full or has no free inodes. Checkpoints, logs, /tmp or a cache use it",
-        probe="df -h; df -i; the path is in the traceback",
+        probe="df -h; df -i; the path is in the message or its traceback",
         fix="delete old checkpoints, or use another disk (TMPDIR, HF_HOME, WANDB_DIR, --log-dir)",
         link="https://docs.python.org/3/library/errno.html#errno.ENOSPC",
     ),

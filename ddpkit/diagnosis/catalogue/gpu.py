@@ -12,11 +12,12 @@ ENTRIES = (
             r"Duplicate GPU detected : rank (?P<rank>\d+) and rank (?P<other>\d+) both on CUDA device (?P<device>\w+)",
             r"(?i)multiple ranks (?:detected|are) using the same GPU",
         ),
+        context=r"(?P<vllm>\bvllm\b)",
         cause="two ranks use one GPU[: {sharing}]. The script does not call torch.cuda.set_device(LOCAL_RANK), there are more ranks "
         "than GPUs, or every task has CUDA_VISIBLE_DEVICES=0",
-        probe="ddpkit test NPROC shows ranks and GPU; or print torch.cuda.current_device() in each rank",
+        probe="print(torch.cuda.current_device(), torch.cuda.device_count()) in each rank; echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L",
         fix="call `torch.cuda.set_device(int(os.environ['LOCAL_RANK']))` first, and use at most one rank per GPU. With "
-        "srun, replace --gpus-per-task with --gpus-per-node. A vLLM server of TRL needs GPUs of its own (CUDA_VISIBLE_DEVICES)",
+        "srun, replace --gpus-per-task with --gpus-per-node[. A server of {vllm} beside the training needs GPUs of its own (CUDA_VISIBLE_DEVICES)]",
         link="https://github.com/NVIDIA/Megatron-LM/issues/661",
     ),
     Entry(

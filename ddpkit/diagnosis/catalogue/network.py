@@ -24,10 +24,11 @@ ENTRIES = (
             "name-is-loopback",
             "peer-died",
         ),
+        context=r"(?P<ray>\bRay)(?:Worker|Task|Distributed|Executor)\w*",
         cause="gloo could not resolve this host's own name, and uses 127.0.0.1. Ranks on other hosts cannot reach that",
         probe="on each node: getent hosts $(hostname)",
         fix="export GLOO_SOCKET_IFNAME=eth0, or the interface that `ip -o route get` shows for rank 0's "
-        "address. Or add the host's name to /etc/hosts",
+        "address[. With {ray}, set it before `ray start` on each node]. Or add the host's name to /etc/hosts",
         link="https://github.com/pytorch/pytorch/pull/26166",
     ),
     Entry(

@@ -82,7 +82,7 @@ ENTRIES = (
             r"Timed out initializing process group in store[- ]based barrier on rank:? (?P<rank>\d+).*"
             r"world_size=(?P<wanted>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
         ),
-        cause="only {joined} of {wanted} workers joined: ranks were not started, cannot reach this store, are slow, or "
+        cause="only {joined} of {wanted} workers joined[, and {absent} did not]: ranks were not started, cannot reach this store, are slow, or "
         "create their groups in another order",
         probe="on each node: ps -ww -C python,torchrun -o pid,ppid,args; nc -vz $MASTER_ADDR $MASTER_PORT",
         fix="start the missing ranks with the same MASTER_ADDR and MASTER_PORT, and open the port to their hosts. If all "
