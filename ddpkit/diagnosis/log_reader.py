@@ -32,6 +32,7 @@ from ddpkit.diagnosis.line_prefixes import (
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, is_quoted, says_it_continues
+from ddpkit.diagnosis.pyxis_log import message_of_enroot
 from ddpkit.diagnosis.tensor_shapes import is_part_of_flat, part_of_tensor
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
@@ -117,6 +118,8 @@ _LOST_BY = re.compile(
 _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
     "collectives-mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
     "store-barrier-timeout": lambda values, lines, index: missing_ranks(values),
+    "container-start-failed": lambda values, lines, index: message_of_enroot(lines, index),
+    "image-import-failed": lambda values, lines, index: message_of_enroot(lines, index),
     "desync": lambda values, lines, index: joined_by_all(lines, index),
     "dcp-size-differs": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
     "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),

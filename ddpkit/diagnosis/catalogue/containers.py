@@ -508,7 +508,7 @@ ENTRIES = (
             r"FATAL: +While making image from oci registry: ",
             r"FATAL: +.*root filesystem extraction failed: ",
         ),
-        cause="enroot could not download or convert the image. Its own message is above or below this line",
+        cause="enroot could not download or convert the image. Its own message: {reason|above or below this line}",
         probe="on that node: enroot import docker://IMAGE",
         fix="correct the name (docker://REGISTRY#NAME:TAG), log in (~/.config/enroot/.credentials), or free "
         "space in ENROOT_CACHE_PATH. For a file, begin its path with / or ./",
@@ -564,9 +564,9 @@ ENTRIES = (
             r"error running (?:prestart |createRuntime )?hook #?\d*:? ?:?(?P<what>.*)",
         ),
         explains=("container-start-failed",),
-        context=r"(?:pyxis: +|^)\[ERROR\] (?P<said>(?!/\S*hooks\.d/|[Ff]ailed to create|Command not found).*\S)",
+        context=r"(?:pyxis: +|^)\[ERROR\] (?P<reason>(?!/\S*hooks\.d/|[Ff]ailed to create|Command not found).*\S)",
         cause="a hook of the container runtime failed before the container started[: {hook}]. Its own message: "
-        "{said|see the line above, or the text after `stderr:`}",
+        "{reason|see the line above, or the text after `stderr:`}",
         probe="on that node: less {hook|/etc/enroot/hooks.d/*}; enroot start IMAGE true",
         fix="switch the hook off if the job does not need it: drop its annotation (com.hooks.{name|aws_ofi_nccl}.enabled) or its "
         "variable (NVIDIA_VISIBLE_DEVICES=void, MELLANOX_VISIBLE_DEVICES=void). Or use an image with the missing program: hooks "
@@ -644,7 +644,7 @@ ENTRIES = (
             r"pyxis: couldn't (?:get list of existing container filesystems|get container attributes)",
             r"\bError: failed to start containers: (?P<what>.*)",
         ),
-        cause="the container did not start. A mount is missing, a GPU driver hook failed, user namespaces are disabled, or "
+        cause="the container did not start[: {reason}]. Usual: a mount is missing, a GPU driver hook failed, user namespaces are disabled, or "
         "the image is incomplete or was not imported",
         probe="the lines above it; on that host: enroot start IMAGE true, or apptainer exec IMAGE true",
         fix="read the line above it that names a file or a hook. Correct the mounts, or import the image "

@@ -290,7 +290,7 @@ ENTRIES = (
             ("container", r"NVML: Unknown Error"),
         ),
         cause="{mismatch? the driver was updated, and the old kernel module is still loaded}[ (libraries {client}, "
-        "module {module})]{mismatch? . }{container? `Unknown Error` in a container means that it lost its devices when systemd "
+        "module {module})]{mismatch? . }{container? `Unknown Error` usually means that a container lost its devices when systemd "
         "reloaded. }",
         probe="cat /proc/driver/nvidia/version; nvidia-smi",
         fix="{mismatch? reboot the node, or reload the nvidia modules. }{container? for a container: restart it. }",
