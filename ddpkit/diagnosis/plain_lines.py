@@ -32,8 +32,11 @@ _FLAT_FRAME = re.compile(r'\s*(File "[^"]+", line \d+, in (?:<\w+>|\w+))[ \t]*')
 _FLAT_ERROR = re.compile(
     r"(?m)^(    .*?)\s+(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Expired)(?:: |$))"
 )
-# Of srun: `0: [rank3]: text`. Where one task has several ranks, it is a launcher, and its number is no rank.
-_TASK = re.compile(r" *(?P<task>\d+): ")
+# Of srun `0: [rank3]: text`, of mpirun `[1,0]<stdout>:[rank3]: text`. A task with several ranks is a launcher, and its
+# number is no rank.
+_TASK = re.compile(
+    r"(?: *(?=\d+: )|\[(?:\d+,|mpirank:)?(?=\d+[\],]))(?P<task>\d+)(?:: |(?:,[\w.-]+)?\]<std(?:out|err|diag)>: ?)"
+)
 _RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
 _GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
 _BOX_END = "\u2570\u2500"
@@ -58,7 +61,7 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
     if "NVRM: " in text:
         lines = _joined(lines)
     lines = _with_hosts(_without_margin(_without_quotes(lines)))
-    return _with_tasks(lines) if ": [rank" in text or "NCCL" in text else lines, numbers
+    return _with_tasks(lines) if "[rank" in text or "NCCL" in text else lines, numbers
 
 
 # Web pages and word processors show these in place of what the program printed.
@@ -235,7 +238,7 @@ def _labelled(line: str, hosts: set[str]) -> str:
 
 
 def _with_tasks(lines: list[str]) -> list[str]:
-    """Turn `3: text` into `[task 3] text` where a task of srun is a launcher: it has other ranks, or several GPUs."""
+    """Turn `3: text` into `[task 3] text` where a task of srun or mpirun is a launcher: it has other ranks, or several GPUs."""
     gpus: dict[str, dict[str, str]] = {}
     launchers = False
     for line in lines:

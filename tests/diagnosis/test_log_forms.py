@@ -107,6 +107,9 @@ def test_the_number_of_a_launchers_task_is_no_rank() -> None:
     assert gpus is not None
     assert [each.speaker.rank for each in (alone, launchers, gpus)] == [1, None, None]
     assert launchers.speaker.host == "node2"
+    mpirun = of("[1,0]<stderr>:ValueError: bad batch 7\n[1,0]<stderr>:[rank3]: hello\n").first
+    assert mpirun is not None
+    assert mpirun.speaker.rank is None
 
 
 def test_a_long_line_is_quoted_around_its_error() -> None:
