@@ -46,7 +46,8 @@ CODE_LINES = 2  # lines above an error that are the code of its frame
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 CONTEXT_BELOW = 3  # and lines below it, where none above has it
 LEAST_QUOTED = 200  # characters of a match that are shown
-BEFORE_QUOTED = 60  # and characters before it, of a long line
+BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
+BEFORE_QUOTED = 20  # and characters before it, of a long line
 MAX_CODE = 200  # characters of a line of code that is quoted
 TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
@@ -603,11 +604,12 @@ def _start_of_error(line: str) -> int:
 
 
 def _quoted(line: str, start: int) -> str:
-    """Return the text of a line, of a long one the part around its match."""
+    """Return the text of a line, of a long one its beginning and the part around its match."""
     text = split_prefix(line).text.strip()
     if len(text) <= MAX_TEXT or start + LEAST_QUOTED <= MAX_TEXT:
         return text[:MAX_TEXT]
-    return line[max(0, start - BEFORE_QUOTED) :][:MAX_TEXT].strip()
+    begin = max(text[:BEGIN_QUOTED].rfind(" "), BEGIN_QUOTED // 2)
+    return f"{text[:begin]} ... {line[max(0, start - BEFORE_QUOTED) :].strip()}"[:MAX_TEXT]
 
 
 def _by_sizes(match: Match, line: str) -> Match:

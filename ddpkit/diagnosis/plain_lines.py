@@ -238,7 +238,7 @@ def _labelled(line: str, hosts: set[str]) -> str:
 
 
 def _with_tasks(lines: list[str]) -> list[str]:
-    """Turn `3: text` into `[task 3] text` where a task of srun or mpirun is a launcher: it has other ranks, or several GPUs."""
+    """Turn `3: text` into `[task 3] text` where tasks are launchers: one has other ranks, or several GPUs."""
     gpus: dict[str, dict[str, str]] = {}
     launchers = False
     for line in lines:
