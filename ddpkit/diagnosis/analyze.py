@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import progress, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.catalogue.entry import BRANCHES
 from ddpkit.diagnosis.collectives import (
     absent_ranks,
     busy_ranks,
@@ -555,17 +556,20 @@ def _late_ranks(
     """Return the ranks that others waited for, where that is certain, and what the log shows as values."""
     matches = [each for each in (result.first, *result.alike) if each is not None]
     idle = idle_ranks(matches, [log.lines for log in logs.values()])
+    certain = (
+        {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
+    )  # no advice for other reasons
     if len(idle) > 1:
-        return idle, {"absent": f"{name_ranks(idle)} never called it"}
+        return idle, {"absent": f"{name_ranks(idle)} never called it", **certain}
     named = matches[0].values.get("late", "")  # by a barrier
     if named.isdecimal() and int(named) not in waited:
         return [int(named)], {}
     late = idle or (result.silent_ranks if len(result.silent_ranks) == 1 else [])
     if late or result.silent_ranks or matches[0].id != "collective-timeout":
-        return late, ({"late": str(late[0])} if late else {})
+        return late, ({"late": str(late[0]), **certain} if late else {})
     known = {rank for rank in waited if rank is not None}
-    absent, certain = ([], False) if _is_cut(logs) else absent_ranks(matches, known)
-    if certain and len(absent) == 1 and len(known) > 1:
+    absent, alone = ([], False) if _is_cut(logs) else absent_ranks(matches, known)
+    if alone and len(absent) == 1 and len(known) > 1:
         return absent, {"late": str(absent[0])}
     values = lagging(matches)
     if absent and len(absent) <= max(1, len(known)):

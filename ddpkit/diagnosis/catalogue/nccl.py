@@ -53,13 +53,15 @@ ENTRIES = (
             r"[Cc]aught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
+        branches=(("open", r"(?!)"),),  # left out where the log shows which ranks never called it
         cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ][{together}: ]a collective did not finish in time. One rank did not join "
         "it: it died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
-        "prepares data. Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did[, but here {passed} collectives had completed before]",
-        probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
-        fix="find the rank that does not print this line, or prints the lowest SeqNum, and read its log. If it is only slow, pass a "
-        "longer timeout to init_process_group. If all ranks print the same SeqNum, data does not pass: on one machine, try "
-        "NCCL_P2P_DISABLE=1. Between nodes: NCCL_DEBUG=INFO, and `ddpkit test` on them",
+        "prepares data{open? . Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did}[, but here {passed} collectives had completed before]",
+        probe="{open? the last lines of the rank that does not print this; }[the last lines of {guilty}; ]on its host: py-spy dump -p PID",
+        fix="{open? find the rank that does not print this line, or prints the lowest SeqNum, and read its log. }[read the last lines of "
+        "{guilty}: all ranks must call the same collectives in the same order. ]If it is only slow, pass a "
+        "longer timeout to init_process_group. {open? If all ranks print the same SeqNum, data does not pass: on one machine, try "
+        "NCCL_P2P_DISABLE=1. Between nodes: NCCL_DEBUG=INFO, and `ddpkit test` on them}",
         link="https://github.com/pytorch/pytorch/issues/118369",
     ),
     Entry(
