@@ -54,8 +54,8 @@ ENTRIES = (
             r"\bTimeout at NCCL work: \d+",
         ),
         branches=(("open", r"(?!)"),),  # left out where the log shows which ranks never called it
-        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ][{together}: ]a collective did not finish in time. One rank did not join "
-        "it: it died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
+        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ][{together}: ]a collective did not finish in time. A rank did not join "
+        "it. It died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
         "prepares data{open? . Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did}[, but here {passed} collectives had completed before]",
         probe="{open? the last lines of the rank that does not print this; }[the last lines of {guilty}; ]on its host: py-spy dump -p PID",
         fix="{open? find the rank that does not print this line, or prints the lowest SeqNum, and read its log. }[read the last lines of "
