@@ -1453,8 +1453,8 @@ ENTRIES = (
             "container-start-failed",
             "image-unreadable",
         ),
-        cause="a layer of the image is in the cache of this node, and this user cannot read it: {path}. Another user has "
-        "imported it. Users share the cache, but its files are for their owner or group alone",
+        cause="a layer of the image is in the cache of this node, and this user cannot read it: {path}. Usually another "
+        "user imported it: the cache is shared, and its files are for their owner and group alone",
         probe="ls -l {path}; id; env | grep -E 'CACHE_(PATH|DIR)'; grep CACHE_PATH /etc/enroot/enroot.conf",
         fix="use a cache of your own: export ENROOT_CACHE_PATH=/tmp/$USER/enroot (Apptainer: APPTAINER_CACHEDIR). As administrator: "
         "one cache for each user in enroot.conf, or group rights for all of its files (setfacl -d)",
