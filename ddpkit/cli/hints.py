@@ -39,11 +39,23 @@ def split_script(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Write the words of one command for a shell; the first one may be two, as `bench start`."""
+    """Write the words of one command for a shell; the first one may be two, as `bench start`. It has no secrets."""
     from ddpkit.launchers.shell import join
 
     first, *rest = words
-    return f"ddpkit {join([*first.split(), *rest])}"
+    end = rest.index("--") if "--" in rest else len(rest)
+    shown = [_public(word, before) for before, word in zip(words, rest[:end], strict=False)]
+    return f"ddpkit {join([*first.split(), *shown, *rest[end:]])}"
+
+
+def _public(word: str, before: str) -> str:
+    """The word, or `NAME` in place of `NAME=VALUE` where it says that the value is a secret: of `--env`."""
+    from ddpkit.launchers.shell import Secret, guard
+
+    option, equals, inside = word.partition("=") if word.startswith("--env=") else ("", "", word)
+    name, has_value, value = inside.partition("=")
+    secret = (equals or before == "--env") and has_value and isinstance(guard(name, value), Secret)
+    return f"{option}{equals}{name}" if secret else word
 
 
 def _options(words: Sequence[str]) -> list[list[str]]:

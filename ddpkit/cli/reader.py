@@ -116,7 +116,7 @@ class _Reader(TypedLine):
         variable = value or (self.rest[0] if self.rest else "")
         if name == "-e" and "--env" in self.options and re.match(r"\w+=", variable):
             corrected = self.corrected(self.at, 1 if value else 2, ["--env", variable])
-            raise UsageError(f"-e {variable}: variables of the ranks are --env", corrected)
+            raise UsageError(f"-e {variable.partition('=')[0]}: variables of the ranks are --env", corrected)
         if name in self.options and not self._is_of_sbatch(name, value):
             self._own(word, name, equals, value)
         elif not (self._of_backend(name, equals, value) or self._of_slurm(name, equals, value)):

@@ -305,6 +305,15 @@ def test_an_error_has_the_corrected_command_line(line: str, typed: TYPED, tmp_pa
     assert not (tmp_path / "logs").exists()
 
 
+@pytest.mark.parametrize("option", ["--env ", "--env=", "-e ", "-e"])
+def test_a_corrected_command_line_shows_no_secret(option: str, typed: TYPED) -> None:
+    """Errors stand in logs of others."""
+    done = typed(f"launch -n two --env A=b {option}HF_TOKEN=hidden -- train.py --env HF_TOKEN=own")
+    assert "hidden" not in done.err
+    assert "--env A=b --env" in done.err
+    assert done.err.endswith("-- train.py --env HF_TOKEN=own\n")
+
+
 @pytest.mark.parametrize("line", [line for line, (_, hint) in CORRECTED.items() if "-- train.py" in hint])
 def test_a_corrected_command_line_is_understood(line: str, typed: TYPED) -> None:
     """Of those without nodes; it can be copied as it is."""
