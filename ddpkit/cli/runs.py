@@ -215,13 +215,16 @@ def _show(
     run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_json: bool, since: float | None = None
 ) -> Sequence[bytes]:
     """Print lines of a run. Returns the last of them."""
+    from ddpkit.console.controls import harmless
     from ddpkit.run import logs
 
     bare = wanted.ranks is not None and len(wanted.ranks) == 1
+    terminal = sys.stdout.isatty()
     last: deque[bytes] = deque(maxlen=SHOWN)
 
     def put(line: logs.Line) -> None:
         text = line.text if bare else line.labelled
+        text = harmless(text) if terminal else text
         if as_json:
             rank = int(line.source) if line.source.isdecimal() else None
             words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "surrogateescape")}

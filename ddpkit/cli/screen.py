@@ -43,7 +43,18 @@ def open_screen(
         fold = Fold(plan.world_size, settings.fold)
     rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
     draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
-    return screen, Relay(folder, screen.out, screen.err, rich=rich, fold=fold, folded=folded, draw=draw, quiet=quiet)
+    relay = Relay(
+        folder,
+        screen.out,
+        screen.err,
+        rich=rich,
+        terminals=terminals,
+        fold=fold,
+        folded=folded,
+        draw=draw,
+        quiet=quiet,
+    )
+    return screen, relay
 
 
 def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:

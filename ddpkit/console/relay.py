@@ -17,6 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Protocol
 
+from ddpkit.console.controls import harmless
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
 
@@ -46,7 +47,8 @@ class Relay:
     """Writes lines to two streams and a folder of logs.
 
     `rich`: outputs (1, 2) with colour. `folded`: outputs on which lines fold. `draw` makes what a terminal shows of a
-    panel; without it a panel's lines are plain. `quiet`: routine notes are in the log only.
+    panel; without it a panel's lines are plain. `terminals`: outputs on which lines have no controls but colours.
+    `quiet`: routine notes are in the log only.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Relay:
         err: Sink,
         *,
         rich: Collection[int] = (),
+        terminals: Collection[int] = (),
         fold: Fold | None = None,
         folded: Collection[int] = (1, 2),
         draw: Callable[[Panel], bytes] | None = None,
@@ -66,6 +69,7 @@ class Relay:
         self.out = out
         self.err = err
         self.rich = rich
+        self.terminals = terminals
         self.fold = fold
         self.folded = folded
         self.draw = draw
@@ -95,7 +99,8 @@ class Relay:
         if show and lines:
             self._count += len(lines)
             self._last[name] = self._count
-            self._show(Source(rank, host, agent), number, front, [line for line, _ in lines])
+            plain = harmless if number in self.terminals else bytes
+            self._show(Source(rank, host, agent), number, front, [plain(line) for line, _ in lines])
 
     def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
         if self.fold is None or number not in self.folded:

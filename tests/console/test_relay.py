@@ -53,6 +53,33 @@ def test_colour_is_only_for_the_label(tmp_path: Path) -> None:
     assert (tmp_path / "all.log").read_bytes() == b"[0 a] x\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        (b"plain \ttext \xc3\xa9 \xff", b"plain \ttext \xc3\xa9 \xff"),
+        (b"\x1b[1;31mred\x1b[0m", b"\x1b[1;31mred\x1b[0m"),
+        (b"\x1b[8mhidden", b"\x1b[8mhidden\x1b[0m"),
+        (b"a\x1b]52;c;aGk=\x07b\x1b]0;title\x1b\\c", b"abc"),
+        (b"a\x1b]52;c;", b"a"),
+        (b"a\x1b[2J\x1b[?1049h\x1b[6n\x1b[Ab\x1bc\x1b(0\x1b", b"ab"),
+        (b"\x1bP+q544e\x1b\\\x1b_apc\x1b\\\x1b^pm\x1b\\x", b"x"),
+        (b"\x00\x07\x0b\x7f\xc2\x9b31mx", b"31mx"),
+        (b"1%\x08\x0822%", b"22%"),
+        (b"x" + b"\x08" * 20 + b"ddpkit: done", b"ddpkit: done"),
+    ],
+)
+def test_a_terminal_shows_text_and_colours_alone(line: bytes, seen: bytes, tmp_path: Path) -> None:
+    """The start of a sequence took the verdict in. The logs, and other outputs, have all bytes."""
+    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), terminals={1})
+    relay.write(0, "a", "", 1, line + b"\n")
+    relay.write(0, "a", "", 2, line + b"\n")
+    assert shown(relay) == b"[0 a] " + seen + b"\n"
+    assert isinstance(relay.err, io.BytesIO)
+    assert relay.err.getvalue() == b"[0 a] " + line + b"\n"
+    relay.close()
+    assert (tmp_path / "rank_0.log").read_bytes() == 2 * (line + b"\n")
+
+
 def test_a_progress_bar_is_shown_rarely_and_kept_whole(relay: Relay) -> None:
     states = b"".join(b"\r%d%%" % number for number in range(100))
     for start in range(0, len(states), 7):
