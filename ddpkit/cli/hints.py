@@ -49,7 +49,7 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def _public(word: str, before: str) -> str:
-    """The word, or `NAME` in place of `NAME=VALUE` where it says that the value is a secret: of `--env`."""
+    """The word; of `--env`, `NAME` in place of `NAME=VALUE` where the value is a secret by its name."""
     from ddpkit.launchers.shell import Secret, guard
 
     option, equals, inside = word.partition("=") if word.startswith("--env=") else ("", "", word)

@@ -1,4 +1,4 @@
-"""What a terminal shows of a rank's line: its text and its colours, and nothing that moves, hides or answers.
+"""Lines of ranks for a terminal: their text and their colours, without controls that move, hide or answer.
 
 A script may print the title of a window, the contents of the clipboard (OSC 52) or the start of a sequence without its
 end, which takes in what is printed next: the verdict.
@@ -24,7 +24,7 @@ def harmless(line: bytes) -> bytes:
     """Return a line without controls but colours, which end with it. Backspaces have done what they do."""
     if _ANY.search(line) is None:
         return line
-    text = _SEQUENCE.sub(lambda found: found[1] or b"", line)
+    text = _SEQUENCE.sub(lambda match: match[1] or b"", line)
     if b"\x08" in text:
         text = _go_back(re.sub(_COLOUR, b"", text).decode("utf-8", "surrogateescape"))
     return text + _RESET if b"\x1b" in text and not text.endswith((_RESET, b"\x1b[m")) else text
