@@ -304,8 +304,8 @@ def _target(connection: fabric.Connection) -> str:
     return f"{port}{user}{host}"
 
 
-def _copied_to(connection: fabric.Connection) -> str:
-    """Return the arguments of ssh-copy-id for this connection. They show the user and the host of the login."""
+def _login_words(connection: fabric.Connection) -> str:
+    """Return the arguments of ssh and ssh-copy-id for this connection. They show the user and the host of the login."""
     port = f"-p {connection.port} " if int(connection.port) != int(connection.ssh_config.get("port", 22)) else ""
     return f"{port}{connection.user}@{connection.host}"
 
@@ -355,7 +355,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
     if isinstance(error, RefusedError):
         return error
     host, port, user = connection.host, connection.port, connection.user
-    at = f"{host} port {port}"
+    at, by_hand = f"{host} port {port}", _login_words(connection)
     if isinstance(error, socket.gaierror):
         return unresolved(host)
     if isinstance(error, paramiko.BadAuthenticationType) and "publickey" not in error.allowed_types:
@@ -363,7 +363,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         return RefusedError(f"sshd at {at} accepts no keys ({methods})", "add -o transport=openssh")
     if isinstance(error, paramiko.AuthenticationException):
         return RefusedError(
-            f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, _copied_to(connection))
+            f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, by_hand)
         )
     if isinstance(error, NoServerError):
         cause = "no-sshd" if "connection refused" in error.causes else "no-answer"
@@ -394,7 +394,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         return RefusedError(
             f"cannot connect to {at}: {str(error.strerror or error).lower()}", login_fix("no-answer", host)
         )
-    return RefusedError(f"cannot log in at {at}: {error or type(error).__name__}", f"ssh -v {user}@{host} true")
+    return RefusedError(f"cannot log in at {at}: {error or type(error).__name__}", f"ssh -v {by_hand} true")
 
 
 def _lifeline(transport: Any) -> lifeline.Stream:

@@ -7,6 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
+import fabric
+import paramiko
 import pytest
 
 from ddpkit.transports import hosts, ssh_config
@@ -69,3 +71,9 @@ def test_what_libraries_import_for_tests_alone_costs_a_launch_nothing() -> None:
     code += "\nfrom unittest.mock import Mock; print(type(Mock().any).__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\nMock\n"
+
+
+def test_the_command_that_explains_a_strange_server_has_its_port() -> None:
+    connection = fabric.Connection("node1", user="me", port=2222, config=fabric.Config(lazy=True))
+    refused = remote._explained(paramiko.SSHException('Indecipherable protocol version "hello"'), connection, 1, 5.0)
+    assert refused.fix == "ssh -v -p 2222 me@node1 true"
