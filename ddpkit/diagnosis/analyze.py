@@ -17,11 +17,13 @@ from ddpkit.diagnosis.collectives import (
     lagging,
     name_ranks,
     passed_before,
+    waiting_in_first,
     waiting_together,
 )
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
+from ddpkit.diagnosis.main_first import wait_above, wait_in_cut
 from ddpkit.diagnosis.members import missing_members
 from ddpkit.diagnosis.nccl_versions import differing_versions
 from ddpkit.diagnosis.outcome import Failure
@@ -145,6 +147,8 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
     result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
     if result.first is None or result.first.id in _STOPPED:
         _look_at_members(result, logs)
+    if result.first is None:
+        _look_at_cut(result, logs)
     if result.first is None or result.first.kind == "hint":
         _look_at_health(result, matches, logs)
     if result.first_alarm is None:
@@ -288,11 +292,19 @@ def _explains(match: LogMatch, failure: LogMatch) -> bool:
         return False
     if failure.entry is None and match.id in _NO_CUDA:
         return _ABOUT_GPUS.search(failure.text) is not None
+    if match.id == "peer-died" and failure.id == "nccl-not-connected" and _is_own_peer(match):
+        return False  # its own helper thread, which that failure ended, closed the connection
     if failure.entry is None and match.id == "ray-actor-died":  # the task of that worker failed for it
         return failure.kind == "generic"
     if failure.entry is None and match.id == "command-not-found":  # that a wrapper of the script's own called
         return _ABOUT_COMMANDS.search(failure.text) is not None
     return failure.id in match.entry.explains
+
+
+def _is_own_peer(match: LogMatch) -> bool:
+    """Whether the peer of a connection is the host that prints the line."""
+    peer, host = (name.partition(".")[0] for name in (match.values.get("peer", ""), match.speaker.host))
+    return bool(host) and peer == host
 
 
 def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
@@ -542,7 +554,7 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         result.first = first = replace(first, speaker=speaker, reporter=first.speaker)
     result.first = first = replace(first, values={**first.values, **values})
     prompt = _debugger_prompt(first, logs[first.file])
-    work = prompt or _slow_work(result, first, logs[first.file])
+    work = prompt or _slow_work(result, first, logs[first.file]) or wait_above(logs[first.file].lines, first.number)
     if work is not None:
         result.consequences = [first, *result.consequences]
         result.alike = []
@@ -574,7 +586,18 @@ def _late_ranks(
     values = lagging(matches)
     if absent and len(absent) <= max(1, len(known)):
         values["absent"] = f"no line of {name_ranks(absent)} is in this log"
-    return [], values or waiting_together(matches) or passed_before(matches)
+    together = waiting_together(matches) or waiting_in_first(matches, [log.lines for log in logs.values()])
+    return [], values or together or passed_before(matches)
+
+
+def _look_at_cut(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
+    """Where a log has no exception, for it is cut off: show that a traceback began in a wait for the main process."""
+    for name, log in logs.items():
+        waits = wait_in_cut(log.lines)
+        if waits is not None:
+            index, values = waits
+            result.first = replace(_of_line(name, log.lines, index, "slow-rank"), kind="generic", values=values)
+            return
 
 
 def _debugger_prompt(first: LogMatch, log: _Log) -> dict[str, str] | None:

@@ -43,6 +43,7 @@ _LABELS = [
         r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=(?:\S+:\d+ (?:\(\w+\) )?)?NCCL)",
         r"\| *(?P<when>" + _TIME + r"|\d{10,13}) *\| ?",  # a table of CloudWatch
         r"(?P<host>(?!\d+ )[\w.-]+) +\| ",  # docker compose
+        r"\[(?P<when>" + _TIME + r")(?: (?:DP|TP|PP|EP|CP)\d+)+\] ",  # SGLang
         r"\[?(?P<when>" + _TIME + r")\]?(?: (?:stdout|stderr) [FP])?(?: ?[:,-]+(?= ))?[ \t]?",  # k8s, CRI, loggers
         r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?: - " + _LEVEL + r" - \S+ -)?[ \t]? {0,3}(?=\S)",
         r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?(?: -)? ?",

@@ -403,10 +403,13 @@ class LogReader:
         return any(process in line and "[Proxy Service" in line and "Failed to execute" in line for line in above)
 
     def _by_frames(self, match: Match, trace: Traceback) -> Match:
-        """Return the entry that the frames show: a state dict was gathered, host memory is full, torchrun ran twice."""
-        if match.entry.id not in ("cuda-out-of-memory", "port-in-use"):
+        """Return the entry that the frames show: a state dict was gathered, torchrun ran twice or waited for a node."""
+        if match.entry.id not in ("cuda-out-of-memory", "port-in-use", "store-wait"):
             return match
         frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
+        if match.entry.id == "store-wait":
+            of_agents = any(line.rstrip().endswith("in _share_and_gather") for line in frames)
+            return Match(entry=BY_ID["node-rank-missing"], values=match.values) if of_agents else match
         if match.entry.id == "port-in-use":
             twice = any("/elastic/rendezvous/" in frame for frame in frames) and self._has_two_agents
             return Match(entry=BY_ID["two-agents"], values=match.values) if twice else match

@@ -11,7 +11,10 @@ from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of,
 
 HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?$')
-_ERROR = re.compile(r"(?P<kind>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z_]\w*))(?:\((?P<inner>\w+)\))?(?:: (?P<text>.*)|:)?$")
+_ERROR = re.compile(  # compiled modules also have `struct.error`, `socket.timeout` and `nixlBackendError`
+    r"(?P<kind>(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z_]\w*|(?<=\.)(?:[a-z]\w*(?:Error|Exception)|error|timeout|gaierror|herror)))"
+    r"(?:\((?P<inner>\w+)\))?(?:: (?P<text>.*)|:)?$"
+)
 _USUAL = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Quit|Warning|Timeout|Iteration|Failure|Failed|Expired|Abort|Group)$"
 )

@@ -227,6 +227,8 @@ ENTRIES = (
             r"\bE[A-Z]9999: Inner Error",
             r"\bACL stream synchronize failed\b",
             r"RuntimeError: The Inner error is reported as above",
+            r"\[ERROR\] HCCL\(\d+,.*\berrNo\[0x0*(?P<code>\w+)\]",
+            r"\bHcclCommInit\w+ fail, error:(?P<code>\d+), rank:(?P<rank>\d+)",
         ),
         cause="a call to CANN, the software of the NPU, failed[ with code {code}]. The reason is in a line of the form EI0002, "
         "EZ9999 or EL0004 near it, or in CANN's own log",

@@ -53,24 +53,26 @@ ENTRIES = (
         id="ddp-sizes-lost",
         title="DDP expects same model across all ranks, but ... has inconsistent 0 params",
         patterns=(
-            r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent 0 params",
+            r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>0|\d{7,}) params",
         ),
-        cause="rank {rank} never got the number of parameters of rank {other}: the models can be equal. NCCL "
-        "does not really connect these ranks (GID index, interface or HCA between nodes), two ranks use "
-        "one GPU, or rank {other} is in another call",
-        probe="NCCL_DEBUG=INFO shows the interface and GID of each rank; `ddpkit test` shows GPUs and network",
-        fix="on one node: NCCL_P2P_DISABLE=1 to test, and torch.cuda.set_device(LOCAL_RANK) first. Between nodes: "
-        "NCCL_SOCKET_IFNAME=eth0, NCCL_IB_GID_INDEX=3 and the right NCCL_IB_HCA, or to test NCCL_IB_DISABLE=1",
+        cause="rank {rank} never got the number of parameters of rank {other}, but {others}: the models can be equal. NCCL "
+        "does not really connect these ranks (GID index, interface or HCA between nodes), or two ranks use "
+        "one GPU. Or rank {other} is in another call, for example to save or to load the best model",
+        probe="the last lines of rank {other}; NCCL_DEBUG=INFO shows the interface and GID of each rank; `ddpkit test` shows GPUs and network",
+        fix="between nodes: export NCCL_SOCKET_IFNAME=eth0, NCCL_IB_GID_INDEX=3 and the right NCCL_IB_HCA, "
+        "or to test NCCL_IB_DISABLE=1. On one node: torch.cuda.set_device(LOCAL_RANK) first; to test "
+        "NCCL_P2P_DISABLE=1. If rank {other} is elsewhere, wrap the model at the same point on all ranks",
         link="https://github.com/SWivid/F5-TTS/issues/1008",
     ),
     Entry(
         id="ddp-model-differs",
         title="DDP expects same model across all ranks",
         patterns=(
-            r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>[1-9]\d*)",
+            r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>[1-9]\d{0,5})\b",
             r"(?:params|replicas\[\d+\])\[\d+\] in this process with sizes .* appears not to match (?:sizes|strides) of the same param in process",
             r"rebuilt parameter indices size is not same as original model parameters size",
             r"bucket_count == per_bucket_sizes\.size\(\) INTERNAL ASSERT FAILED",
+            r"grad\.(?:numel|device|scalar_type)\(\) == bucket_view\.\w+\(\) (?:INTERNAL )?ASSERT FAILED",
         ),
         cause="the ranks built models of different shapes or memory formats, or the model changed after DDP wrapped it: configuration, "
         "vocabulary, seed or channels_last differ",
@@ -271,11 +273,13 @@ ENTRIES = (
             r"Only Tensors of floating point and complex dtype can require gradients",
             r"Requires uniform (?P<what>dtype) across all gradients",
             r"FSDP expects uniform reduce (?P<what>dtype)",
+            r"FSDP reduce-scatter expects uniform gradient (?P<what>dtype)",
         ),
         cause="FSDP combines parameters of different types (bf16 and fp32, quantised, frozen) in one flat parameter",
         probe="print({p.dtype for p in model.parameters()}) before FSDP",
         fix="FSDP(..., use_orig_params=True), with the whole model in one dtype. A model in 4 bits: "
-        "bnb_4bit_quant_storage=torch.bfloat16, the dtype of the rest; 8 bits do not work with FSDP",
+        "bnb_4bit_quant_storage=torch.bfloat16, the dtype of the rest; 8 bits do not work with FSDP. FSDP2: call fully_shard "
+        "apart on the modules of another dtype",
         link="https://github.com/huggingface/peft/issues/484",
     ),
     Entry(
@@ -333,6 +337,7 @@ ENTRIES = (
         title="DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient; optimizer got an empty parameter list",
         patterns=(
             r"\w*DistributedDataParallel is not needed when a module doesn't have any parameters",
+            r"Expected at least one parameter\. \(Reducer at ",
             r"optimizer got an empty parameter list",
         ),
         cause="the model has no parameter to train. All are frozen, or the model was built in another place than where "
@@ -1294,6 +1299,7 @@ ENTRIES = (
             r"Zero bubble requires the number of microbatches to be a",
             r"(?:DualPipeV|ZBV) requires (?:at least as many microbatches as stages|exactly 2 stages per rank)",
             r"\bFailed to run stage backward:",
+            r"\bassert len\(output_val\) == len\(grad_val\)",
         ),
         cause="a batch, the stages and the ranks of the pipeline do not fit each other[: {reason}][: it expects {wanted} "
         "{what}, and got {number}]. Each stage gets tensors of the shape of the first step",
@@ -1323,7 +1329,8 @@ ENTRIES = (
             r"all_reduce does not support (?P<reason>\S+) on complex tensors",
             r"(?P<backend>ProcessGroupGloo)::\w+: unsupported device type (?P<reason>\w+)",
             r"\bmonitored_barrier is only implemented for (?P<reason>GLOO) backend",
-            r"Cannot use ReduceOp\.(?P<reason>\w+) with (?P<backend>Gloo)",
+            r"Cannot use ReduceOp\.(?P<reason>\w+) with (?P<backend>Gloo|NCCL|XCCL)",
+            r"ValueError: Cannot use (?P<reason>\w+) with bool",
         ),
         cause="the backend of this group[, {backend},] does not offer this collective for this type of tensor[ ({reason})]",
         probe="print(tensor.dtype, tensor.device, dist.get_backend(group)) before the call in the traceback",
@@ -1336,7 +1343,10 @@ ENTRIES = (
         title="Argument ``gather_list`` must be specified on destination rank; Expected timeout argument to be of type datetime.timedelta",
         patterns=(
             r"Argument ``(?P<argument>gather_list|scatter_list)`` must (?:NOT )?be specified on \S+ ranks?",
-            r"\b(?P<argument>src|dst|source|destination) rank should not be the same as the rank of the current process",
+            r"\b(?P<argument>src|dst|source|destination) rank(?:: rank)? should not be the same as the rank of the current process",
+            r"\b(?P<argument>Tensor list) must (?:be nonempty|have \d+ elements)",
+            r"Must provide (?P<argument>object_gather_list) on dst rank",
+            r"source rank must provide non-None (?P<argument>scatter_object_input_list)",
             r"Invalid usage of tensors with different dtypes",
             r"(?:RuntimeError|ValueError): (?P<argument>Tensors) must be contiguous",
             r"Expected (?P<argument>timeout) argument to be of type ?datetime\.timedelta",
@@ -1348,6 +1358,33 @@ ENTRIES = (
         fix="pass lists only on the rank that gathers or scatters, and None elsewhere. Ranks are global ones. Tensors: one "
         "dtype, and tensor.contiguous(). A timeout: datetime.timedelta(minutes=30)",
         link="https://docs.pytorch.org/docs/stable/distributed.html#collective-functions",
+    ),
+    Entry(
+        id="device-id-index",
+        title="init_process_group device_id parameter must be an accelerator with an index; not safe to split any process groups",
+        patterns=(
+            r"device_id parameter must be an? (?:accelerator|cuda device) with an (?:index|id)",
+            r"Please use a device_id with index",
+            r"No device associated with the default pg, not safe to split any process groups",
+        ),
+        cause="init_process_group does not know the rank's GPU: device_id is missing, or has no number",
+        probe="grep -rn 'init_process_group' of the script: its argument device_id",
+        fix="init_process_group('nccl', device_id=torch.device('cuda', LOCAL_RANK)). On a CPU, omit it. It also makes NCCL's groups at once, "
+        "which split_group needs",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group",
+    ),
+    Entry(
+        id="uneven-inputs",
+        title="Detected at least one rank that exhausted inputs. Throwing across all ranks",
+        patterns=(
+            r"RuntimeError: Rank (?P<rank>\d+) exhausted all inputs",
+            r"Detected at least one rank that exhausted inputs\. Throwing across all ranks",
+        ),
+        cause="a rank[ ({rank})] had fewer batches than the others. The script's join(throw_on_early_termination=True) ends the run then",
+        probe="print(len(loader)) in each rank",
+        fix="give all ranks the same number of batches: DistributedSampler(drop_last=True), or shards of one size. Or let the others continue: "
+        "join without throw_on_early_termination",
+        link="https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html",
     ),
     Entry(
         id="dcp-async-backend",

@@ -9,12 +9,14 @@ ENTRIES = (
         id="ib-retry",
         title="NET/IB : Got completion from peer ... status=12",
         patterns=(
-            # 4, 10 and 11: see ib-protection; 5: see ib-flushed.
+            # 2, 4 and 8 to 11: see ib-protection; 5: see ib-flushed.
             r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
-            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?!(?:0|4|5|10|11|IBV_WC_(?:WR_FLUSH|LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b)\w+",
-            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?!(?:[045]|10|11)\b)\d+",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?!(?:0|2|4|5|8|9|10|11|IBV_WC_(?:WR_FLUSH|LOC_PROT|LOC_QP_OP|LOC_ACCESS|REM_INV_REQ|REM_ACCESS|REM_OP)_ERR)\b)\w+",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?!(?:[024589]|10|11)\b)\d+",
             r"Call to (?:wrap_)?ibv_poll_cq failed",
+            r"\ba work item failed: status 12\b",  # MSCCL++
         ),
+        explains=("aborted", "uncaught-exception"),
         cause="packets over InfiniBand or RoCE[ to {peer}] got no answer, while TCP works. Common reasons are a wrong GID "
         "index, a cable, routing or flow control, at either end. If the peer died first, this is a consequence",
         probe="on both nodes: show_gids; ibstat; perfquery -x; ib_write_bw (package perftest) between the two cards",
@@ -28,7 +30,10 @@ ENTRIES = (
         title="Call to ibv_modify_qp failed",
         patterns=(
             r"(?:Call to (?:wrap_)?)?\bibv_modify_qp failed(?: with (?:error )?(?:\d+ )?(?P<reason>[A-Z][A-Za-z ]+))?",
+            r"\bibv_create_ah\(.*\) for .*failed: (?P<reason>[A-Z][A-Za-z ]+)",
+            r"Failed to modify QP to RTR, check mtu, gid, peer lid, peer qp num: (?P<reason>[A-Z][a-z]+(?: [a-z]+)*)",
         ),
+        explains=("ucx-error", "nixl-error", "mooncake-transfer"),
         branches=(
             ("far", r"ibv_modify_qp failed.*(?:timed out|unreachable)"),
             ("device", r"ibv_modify_qp failed.*No such device"),
@@ -294,16 +299,19 @@ ENTRIES = (
         id="ib-protection",
         title="NET/IB : Got completion from peer ... with error 4; IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR",
         patterns=(
-            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:4|10|11|IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP)_ERR)\b",
-            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?:4|10|11)\b",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*status=(?:2|4|8|9|10|11|IBV_WC_(?:LOC_PROT|LOC_QP_OP|LOC_ACCESS|REM_INV_REQ|REM_ACCESS|REM_OP)_ERR)\b",
+            r"NET/IB\w* ?: ?.*Got completion(?: from peer (?P<peer>[^\s<]+)<\d+>)?.*with error (?:2|4|8|9|10|11)\b",
+            r"NET/IB ?: (?:(?P<card>[\w.]+:\d+) )?.*async (?:fatal )?event.*: (?P<event>local access violation|invalid request)(?: local)? work queue error",
             r"UCX +ERROR (?:Local protection|Remote access) on (?P<card>\w+:\d+)",
         ),
-        explains=("nccl-warning", "nccl-error", "ib-flushed"),
-        cause="a network card[, in the connection with {peer},] may not read or write memory of a GPU. GPUDirect RDMA fails: "
-        "PCIe ACS or the IOMMU redirects its accesses, or a virtual machine does not support it",
+        explains=("nccl-warning", "nccl-error", "ib-flushed", "ib-link-lost"),
+        cause="a network card[, in the connection with {peer},] may not read or write memory of a GPU[ ({event})]. GPUDirect RDMA fails: "
+        "PCIe ACS or the IOMMU redirects its accesses, or a virtual machine does not support it. Rarely, this release of NCCL, RCCL "
+        "or its plugin asks for an access that it did not register",
         probe="sudo lspci -vvv | grep ACSCtl: `SrcValid+` means that ACS is on; repeat with NCCL_NET_GDR_LEVEL=LOC",
         fix="as administrator: disable ACS on all PCIe bridges (setpci, or in the BIOS), and start the kernel with "
-        "iommu=pt. Until then: export NCCL_NET_GDR_LEVEL=LOC, which copies through the host's memory",
+        "iommu=pt. Until then: export NCCL_NET_GDR_LEVEL=LOC, which copies through the host's memory. If ACS and the IOMMU are "
+        "off, use another release of NCCL or its plugin",
         link="https://github.com/NVIDIA/nccl/issues/928",
     ),
     Entry(
@@ -452,6 +460,54 @@ ENTRIES = (
         fix="update NCCL to 2.26, which skips such GIDs. Until then export NCCL_IB_GID_INDEX=N, with the RoCE v2 GID that "
         "show_gids lists, or run with the host's network (docker: --network=host; Kubernetes: hostNetwork)",
         link="https://github.com/NVIDIA/nccl/issues/1573",
+    ),
+    Entry(
+        id="nixl-error",
+        title="nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND; nixlRemoteDisconnectError",
+        patterns=(
+            r"\bnixl\._bindings\.nixl\w+: (?P<error>NIXL_ERR_\w+)",
+            r"\bnixlBackendError\('(?P<error>NIXL_ERR_\w+)'\)",
+        ),
+        context=r"UCX +WARN +transports? (?P<missing>'[\w',]+') (?:are|is) not available",
+        explains=("vllm-engine-failed",),
+        cause="NIXL, which moves tensors between the processes, failed: {error}[. Its UCX has no {missing}]. Mostly UCX reaches no card, takes a "
+        "wrong one, or was built without CUDA",
+        probe="ucx_info -v; ucx_info -d | grep -E 'Transport|Device'; repeat with UCX_LOG_LEVEL=info",
+        fix="name the cards of the GPUs: UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1, and give the container --network=host and /dev/infiniband. "
+        "Where cuda_ipc or cuda_copy is missing, install nixl with a UCX that was built --with-cuda. To test: UCX_TLS=tcp,cuda_copy",
+        link="https://github.com/LMCache/LMCache/issues/605",
+    ),
+    Entry(
+        id="mooncake-memory",
+        title="rdma_context.cpp: Failed to register memory 0x7b375b400000: Invalid argument [22]",
+        patterns=(
+            r"\bFailed to register memory 0x\w+: (?P<reason>[A-Z][a-z]+(?: [a-z]+)*)",
+            r"RdmaTransport: Failed to register memory\b",
+            r"Mooncake memory registration failed",
+            r"DMA BUF support\w* required for GPU RDMA without nvidia-peermem",
+        ),
+        context=r"Failed to register memory 0x\w+: (?P<reason>[A-Z][a-z]+(?: [a-z]+)*)",
+        cause="Mooncake could not give the network card access to this memory[ ({reason})]. For memory of a GPU, nvidia-peermem is not "
+        "loaded or the card does not support it. Cannot allocate memory: the limit of locked memory is too small",
+        probe="lsmod | grep -i peermem; ulimit -l; nvidia-smi topo -m",
+        fix="sudo modprobe nvidia-peermem on the host, and start the container with --ulimit memlock=-1 --device=/dev/infiniband "
+        "--privileged. Name only cards of the GPUs' network (--disaggregation-ib-device). To test: MC_FORCE_TCP=1",
+        link="https://github.com/kvcache-ai/Mooncake/issues/281",
+    ),
+    Entry(
+        id="mooncake-transfer",
+        title="worker_pool.cpp: Worker: Process failed for slice ...: transport retry counter exceeded",
+        patterns=(
+            r"Process failed for slice \(.*local_nic: (?P<device>[\w.-]+), peer_nic: (?P<peer>[^,]+),.*\): (?P<reason>[\w ]+)",
+            r"No suitable GID found on (?P<device>[\w.-]+)",
+            r"RdmaTransport: No available RNIC",
+        ),
+        cause="Mooncake's transfer over RDMA failed[: {device} to {peer}][: {reason}]. The card has no usable address (GID), or the peer's "
+        "card does not answer: another rail, a switch, or the peer ended first",
+        probe="show_gids; on both hosts: ib_write_bw -d CARD -x GID between these two cards; the log of the peer",
+        fix="name cards that reach each other (--disaggregation-ib-device), and MC_GID_INDEX=N, with the RoCE v2 GID that show_gids lists. If "
+        "the peer ended first, see its log. To test: MC_FORCE_TCP=1",
+        link="https://github.com/sgl-project/sglang/issues/21395",
     ),
     Entry(
         id="cxi-resources",

@@ -172,8 +172,8 @@ ENTRIES = (
             r"Fatal error in (?P<call>\w+): (?P<error>[^,]+), error stack",
             r"\bMPI_ERRORS_ARE_FATAL\b",
         ),
-        context=r"\(rank (?P<speaker>\d+) in comm",
-        cause="MPI failed[ in {call}], and ended the job. The reason is in the lines around this one",
+        context=r"\(rank (?P<speaker>\d+) in comm|\*\*\* (?P<reason>MPI_ERR_\w+: .*\S)",
+        cause="MPI failed[ in {call}], and ended the job[: {reason}]. The reason is in the lines around this one",
         probe="the lines above and below it, of all ranks",
         fix="read the first error above it. With the output of all ranks: mpirun --tag-output (MPICH: -l)",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
@@ -241,6 +241,21 @@ ENTRIES = (
         link="https://github.com/openucx/ucx/issues/4224",
     ),
     Entry(
+        id="cma-forbidden",
+        title="Reading from remote process' memory failed. Disabling CMA support; process_vm_readv: Operation not permitted",
+        patterns=(
+            r"(?:Reading from|Writing to) remote process' memory failed\. Disabling CMA support",
+            r"process_vm_(?:readv|writev)\b.*Operation not permitted",
+        ),
+        explains=("mpi-error", "mpi-abort", "ucx-error", "abort"),
+        cause="ranks of one host may not read each other's memory (CMA). The kernel's ptrace_scope or the container forbids it, or each rank is "
+        "in a user namespace of its own",
+        probe="cat /proc/sys/kernel/yama/ptrace_scope (0 permits it); ls -l /proc/self/ns/user, in two ranks of the host",
+        fix="sudo sysctl kernel.yama.ptrace_scope=0, and in docker --cap-add=SYS_PTRACE. Or do without CMA: PSM3_KASSIST_MODE=none, "
+        "or UCX_TLS=^cma",
+        link="https://github.com/openucx/ucx/issues/3545",
+    ),
+    Entry(
         id="ucx-unreachable",
         title="ucp_ep_create(proc=1) failed: Destination is unreachable; Failed to resolve UCX endpoint for rank 1",
         patterns=(
@@ -262,12 +277,15 @@ ENTRIES = (
         doubtful=True,
         title="UCX ERROR",
         kind="generic",
-        patterns=(r"\bUCX +(?:ERROR|FATAL) +(?P<error>(?!inotify_add_watch)\S.*)",),
+        patterns=(
+            r"\bUCX +(?:ERROR|FATAL) +(?P<error>(?!inotify_add_watch)\S.*)",
+            r"\bUCC +(?:ERROR|FATAL) +(?P<error>\S.*)",
+        ),
         explains=("io-error",),
-        cause="UCX, the network library of MPI, reported: {error}",
+        cause="UCX, the network library of MPI, or UCC, its collectives, reported: {error}",
         probe="ucx_info -d; repeat with UCX_LOG_LEVEL=info",
         fix="select the transport: UCX_TLS=tcp,sm,self to test, UCX_NET_DEVICES for the card. Search for the text in the issues of "
-        "openucx/ucx",
+        "openucx/ucx. Of UCC, leave the part out that the line is about: UCC_CL_BASIC_TLS=^cuda or ^mlx5, or use the backend nccl",
         link="https://openucx.readthedocs.io/en/master/faq.html",
     ),
     Entry(
@@ -561,5 +579,24 @@ ENTRIES = (
         fix="to accumulate over N batches: hvd.DistributedOptimizer(optimizer, backward_passes_per_step=N). Otherwise one backward of the "
         "sum of losses, then step(), then zero_grad(). To change gradients before: optimizer.synchronize()",
         link="https://horovod.readthedocs.io/en/stable/pytorch.html",
+    ),
+    Entry(
+        id="mpi-rank-invalid",
+        title="MPI_ERR_RANK: invalid rank; MPI_ERR_ROOT: invalid root; Invalid rank has value 1 but must be nonnegative and less than 1",
+        patterns=(
+            r"\bMPI_ERR_RANK\b.* invalid rank",
+            r"\bMPI_ERR_ROOT\b.* invalid root",
+            r"Invalid (?:rank|root) has value (?P<number>-?\d+) but must be nonnegative and less than (?P<size>\d+)",
+            r"Invalid root \(value given was (?P<number>-?\d+)\)",
+            r"Fatal error in \w+: Invalid (?:rank|root)\b",
+        ),
+        context=r"Invalid (?:rank|root) has value (?P<number>-?\d+) but must be nonnegative and less than (?P<size>\d+)",
+        explains=("mpi-error", "mpi-abort"),
+        cause="a call names a rank that its communicator does not have[: {number} of {size}]. Often mpirun is of another MPI than the "
+        "program, and each process takes itself for rank 0 of 1. Otherwise it is a rank of the whole job in a smaller group",
+        probe="mpirun -np 2 python -c 'from mpi4py import MPI; print(MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size)'; mpirun --version",
+        fix="start it with the mpirun of the MPI that the program loads (ldd shows it; in conda, that of the environment). If the sizes are right, "
+        "correct the number in that call",
+        link="https://github.com/kokkos/kokkos-comm/issues/134",
     ),
 )

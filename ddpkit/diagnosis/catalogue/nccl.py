@@ -133,6 +133,18 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/969",
     ),
     Entry(
+        id="nccl-ras-mismatch",
+        title="Communicator ranks have different AllReduce operation counts",
+        patterns=(r"Communicator ranks have different (?P<operation>\w+) operation counts",),
+        context=r"^ *Rank (?P<outlier>\d+) .*managed by process \d+ on node (?P<node>\S+)",
+        cause="ranks of one communicator have called {operation} more or less often than the others. NCCL RAS names those that differ from "
+        "most below[, first rank {outlier} on {node}]",
+        probe="ask again a minute later (ncclras): where a number still grows, the job only waits for a slow rank",
+        fix="if the numbers stay, compare the stacks of a named rank and of another (py-spy dump --pid PID). The calls differ, or one "
+        "rank waits for something else",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html",
+    ),
+    Entry(
         id="nccl-root-mismatch",
         title="NCCL WARN Bootstrap Root : rank 0 of 4 ranks has already checked in; mismatch in rank count from procs",
         patterns=(
@@ -258,7 +270,6 @@ ENTRIES = (
         patterns=(
             r"Unable to find interface for: \[?(?P<address>[\w.:]+)",
             r"rp != nullptr\. Unable to find address for: (?P<name>\S+)",
-            r"GlooDeviceFactory::make\w+\(\): interface or hostname can't be empty",
         ),
         explains=("vllm-engine-failed", "nccl-no-interface"),
         cause="gloo needs an address of this host, and found none[: no interface has {address}][: the name {name} resolves "
@@ -270,6 +281,16 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
     ),
     Entry(
+        id="store-windows-unknown",
+        title="torch.distributed.DistNetworkError: Unknown error",
+        patterns=(r"\bDistNetworkError: Unknown error$",),
+        cause="this torch could not make its TCPStore, and does not say why. torch 2.2.0 prints this under Windows, also with one process",
+        probe="python -c 'import torch; print(torch.__version__)'",
+        fix="install another torch: 2.1.2 works (pip install torch==2.1.2 torchvision==0.16.2 torchaudio==2.1.2), or one from "
+        "2.3 on. With one process, do not call init_process_group",
+        link="https://github.com/litagin02/Style-Bert-VITS2/issues/38",
+    ),
+    Entry(
         id="gloo-without-transport",
         title="makeDeviceForHostname(): unsupported gloo device",
         patterns=(r"\bmakeDeviceForHostname\(\): unsupported gloo device",),
@@ -278,6 +299,20 @@ ENTRIES = (
         fix="run it under Linux or WSL, or install another version of torch. For one process: do not call "
         "init_process_group",
         link="https://github.com/RVC-Boss/GPT-SoVITS/issues/2626",
+    ),
+    Entry(
+        id="nccl-comm-id-address",
+        title="NCCL WARN Net : No interface found in the same subnet as remote address; No usable listening interface found",
+        patterns=(
+            r"No interface found in the same subnet as remote address (?P<address>[\w.:]+)<(?P<port>\d+)>",
+            r"NET/Socket : No usable listening interface found",
+        ),
+        explains=("nccl-warning", "nccl-error", "nccl-remote", "nccl-call-failed"),
+        cause="NCCL_COMM_ID names an address[, {address},] of which this host has no interface. In a container without the host's network, the "
+        "addresses of the host are not its own",
+        probe="env | grep NCCL_COMM_ID; ip -br addr, both in the container",
+        fix="unset NCCL_COMM_ID: torch passes the address to NCCL itself. Start containers with --network=host",
+        link="https://github.com/NVIDIA/nccl/issues/929",
     ),
     Entry(
         id="nccl-no-interface",
@@ -320,7 +355,11 @@ ENTRIES = (
         patterns=(
             r"NCCL communicator was aborted(?: on rank (?P<rank>\d+))?",
             r"Original reason for failure was: (?P<reason>.*)",
+            r"commReclaim: cleanup comm \w+ rank \d+ failed in destroy/abort",
+            r"invalid root \d+ \(root should be in the 0\.\.-1 range\)",
+            r"NCCL WARN comm \w+ has already been destroyed",
         ),
+        explains=("nccl-warning",),
         cause="NCCL closed this rank's connection because another rank or a collective failed",
         probe="the first line about a collective, in all logs",
         fix="read the logs of all ranks; `ddpkit explain` takes several files",
@@ -461,5 +500,17 @@ ENTRIES = (
         fix="use one torch, and the same NCCL_* variables, on all nodes. Create groups, and call collectives, send and recv, in the same "
         "order on all ranks. If it still fails now and then, try another version of NCCL",
         link="https://github.com/NVIDIA/nccl/issues/1176",
+    ),
+    Entry(
+        id="host-name-empty",
+        title="GlooDeviceFactory::makeUVDevice(): interface or hostname can't be empty",
+        patterns=(r"GlooDeviceFactory::make\w+\(\): interface or hostname can't be empty",),
+        explains=("vllm-engine-failed",),
+        cause="this host has an empty name, and gloo listens on the address of the host's name. Some installations of "
+        "Windows and some containers have none",
+        probe="python -c 'import socket; print([socket.gethostname()])' prints ['']",
+        fix="give the host a name: under Windows `Rename-Computer NAME` as administrator, and restart; docker run "
+        "--hostname NAME. Or set GLOO_SOCKET_IFNAME to an interface",
+        link="https://github.com/RVC-Project/Retrieval-based-Voice-Conversion-WebUI/issues/724",
     ),
 )

@@ -120,14 +120,16 @@ ENTRIES = (
             r"\bncclOsSocketPollConnect\b.*failed with error (?P<reason>.*)",
             r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)> returned \d+\(",
             r"SO_ERROR: (?:No route to host|Network is unreachable), remote=\[(?P<peer>[^\]]+)\]",
+            r"\boptval == 0\. \d+ vs 0\. SO_ERROR: (?:No route to host|Network is unreachable|Connection refused|Connection timed out)$",
             r"connect \[(?P<peer>[\w.:]+)\]:(?P<port>\d+): (?:Connection refused|No route to host|Connection timed out)",
             r"Call to connect (?:timeout|failed) : (?P<reason>.*)",
         ),
-        explains=("nccl-warning", "nccl-error"),
+        context=r"(?:torch\.distributed|dist)\.(?P<call>new_group)\(",
+        explains=("nccl-warning", "nccl-error", "aborted"),
         cause="this node cannot connect to a dynamic port of NCCL or gloo[ on {peer}]. Where it is refused, the process there has "
-        "ended, often with the first failure. Otherwise a firewall rejects it, or the address has no route",
+        "ended, often with the first failure. [Or the ranks call {call} for different groups at once. ]Otherwise a firewall rejects it, or the address has no route",
         probe="on {peer|the other node}: sudo nft list ruleset (or: sudo ufw status; sudo firewall-cmd --list-all)",
-        fix="read the end of the log of {peer|the other node} first. For a firewall, open all ports between the nodes: `sudo ufw allow from SUBNET` on each. If the interface is wrong, export "
+        fix="read the end of the log of {peer|the other node} first. [Call {call} on all ranks for every group, in one order. ]For a firewall, open all ports between the nodes: `sudo ufw allow from SUBNET` on each. If the interface is wrong, export "
         "NCCL_SOCKET_IFNAME",
         link="https://github.com/NVIDIA/nccl-tests/issues/162",
     ),
@@ -171,6 +173,20 @@ ENTRIES = (
         fix="repair InfiniBand on the nodes that use sockets (driver, libibverbs, devices in the container). Or use "
         "sockets on all nodes: NCCL_IB_DISABLE=1 and NCCL_NET=Socket",
         link="https://github.com/NVIDIA/nccl-tests/issues/188",
+    ),
+    Entry(
+        id="nccl-plugin-differs",
+        title="NCCL INFO Using network IB on one node, Using network IBext_v8 on another",
+        kind="hint",
+        needs=r"Using network IBext",
+        patterns=(r"Using network IB$",),
+        explains=("nccl-foreign-connection", "nccl-warning", "nccl-error", "nccl-remote", "collective-timeout"),
+        cause="some nodes load the network plugin of NVIDIA (libnccl-net.so, IBext), others use NCCL's own code for InfiniBand. The two "
+        "cannot connect to each other, and the job hangs without an error",
+        probe="on each node: grep 'Plugin Path' of its log; ls /opt/hpcx/nccl_rdma_sharp_plugin/lib; echo $LD_LIBRARY_PATH",
+        fix="install the plugin on all nodes (HPC-X, the same version), or use it on none: NCCL_NET_PLUGIN=none in the environment of all "
+        "ranks",
+        link="https://github.com/NVIDIA/nccl/issues/1634",
     ),
     Entry(
         id="nccl-foreign-connection",

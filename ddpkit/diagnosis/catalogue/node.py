@@ -321,7 +321,7 @@ ENTRIES = (
             r"DefaultCPUAllocator: (?:not enough memory|can't allocate memory)",
             r"Unable to allocate .* for an array with shape",
             r"\bMemoryError\b",
-            r"Cannot allocate memory$",
+            r"(?<!, strerror: )Cannot allocate memory$",
             r"Cannot allocate memory \(os error 12\)",
             r"\[Errno 12\] Cannot allocate memory",
             r"\bmemory allocation of [\w ]*\d+ bytes failed",

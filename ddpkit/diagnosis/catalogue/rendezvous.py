@@ -92,7 +92,7 @@ ENTRIES = (
             "rendezvous-timeout",
         ),
         patterns=(
-            r"client socket has timed out after \d+m?s while trying to connect to [\[(]?(?P<host>[^\],\s()]+?)\]?(?:, |:)(?P<port>\w+)",
+            r"client socket has timed out after \d+m?s while trying to connect to [\[(]?(?:(?=(?P<itself>localhost\b|127\.0\.0\.1|::1))|)(?P<host>[^\],\s()]+?)\]?(?:, |:)(?P<port>\w+)",
             r"client socket has failed to connect to (?:any network address of )?[\[(](?:::ffff:(?=\d+\.))?(?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
             r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - timed out",
             r"RuntimeError: connect\(\) timed out\.(?:$| Original timeout was \d+ ms)",
@@ -105,7 +105,7 @@ ENTRIES = (
         "belongs to another machine or to a network that this node does not reach, or a firewall drops "
         "the packets",
         probe="on each node: nc -vz {host|$MASTER_ADDR} {port|$MASTER_PORT}",
-        fix="[wait until {peers} run. If it lasts: ]start rank 0's node. Set MASTER_ADDR (torchrun: --rdzv-endpoint) to an address of that node that all nodes can reach, and "
+        fix="[wait until {peers} run. If it lasts: ]start rank 0's node. [{itself} is each node itself. ]Set MASTER_ADDR (torchrun: --rdzv-endpoint) to an address of that node that all nodes can reach, and "
         "open port {port|29500} between the nodes",
         link="https://github.com/pytorch/pytorch/issues/105782",
     ),
@@ -214,12 +214,12 @@ ENTRIES = (
         id="no-node-is-host",
         title="RendezvousConnectionError: The connection to the C10d store has failed",
         patterns=(r"RendezvousConnectionError: The connection to the C10d store has failed",),
-        cause="no node became the rendezvous host. Either the head node is not running, or its host name does "
+        cause="no node became the rendezvous host, or it does not answer this node. Either the head node is not running, or its host name does "
         "not resolve to the endpoint's address. Common reasons are a 127.0.1.1 line in /etc/hosts, a "
-        "second network card, a wrong address, or NAT",
-        probe="on the head node: getent hosts $(hostname)",
+        "second network card, a wrong address, or NAT. From about 100 nodes on, too many connect at once",
+        probe="on the head node: getent hosts $(hostname); on the others: nc -vz HEAD PORT",
         fix="add `--rdzv-conf=is_host=1 --local-addr=ADDRESS` on the head node only, or remove the 127.0.1.1 line from "
-        "its /etc/hosts",
+        "its /etc/hosts. For very many nodes: sysctl -w net.core.somaxconn=8192 there, and --rdzv-conf=read_timeout=600",
         link="https://github.com/pytorch/pytorch/issues/69197",
     ),
     Entry(
@@ -229,7 +229,8 @@ ENTRIES = (
         cause="some nodes did not join, or every node was started with node rank 0. Without `--node-rank`, each node "
         "waits at its own store",
         probe="on each node: ps -ww -C python,torchrun -o args | grep node.rank",
-        fix="pass a different --node-rank (0 to N-1) on each node, or use `ddpkit launch -b ssh`",
+        fix="pass a different --node-rank (0 to N-1) on each node, or use `ddpkit launch -b ssh`. With --rdzv-endpoint, see the log of "
+        "torchrun on each node: one ended or hangs after it had joined",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
@@ -406,6 +407,7 @@ ENTRIES = (
             r"\bRendezvousClosedError\b",
             r"\bRendezvousGracefulExitError\b",
             r"[Tt]he rendezvous '\S+' is closed",
+            r"AttributeError: 'NoneType' object has no attribute 'is_failed'",  # of torchrun, as it ends for that reason
         ),
         cause="another node closed this rendezvous before this node joined. The job had finished or failed there, or it began "
         "without this node, which came late",
@@ -432,7 +434,7 @@ ENTRIES = (
         title="Cuda is not available; Unsupported nproc_per_node value",
         patterns=(
             r"Unsupported nproc_per_node value: (?P<value>\S+)",
-            r"(?P<device>Cuda) is not available\.$",
+            r"(?P<device>Cuda|Xpu|[a-z]pu) is not available\.$",
             r"error: argument --nproc[-_]per[-_]node: invalid int value: (?P<value>.*\S)",
         ),
         explains=("bad-arguments",),
@@ -512,5 +514,20 @@ ENTRIES = (
         fix="--nnodes=2 or --nnodes=1:4, --rdzv-id=$SLURM_JOB_ID, --rdzv-endpoint=HOST:29500, --rdzv-conf=timeout=900, and "
         "a port below 65536",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    ),
+    Entry(
+        id="master-leads-elsewhere",
+        title="The server socket on [...]:40613 has timed out, will retry, and: the client socket has timed out ... (HOST, 40613)",
+        needs=r"server socket on \S+:(?P=port) has timed out, will retry",
+        patterns=(
+            r"client socket has timed out after \d+m?s while trying to connect to [\[(]?(?P<host>[^\],\s()]+?)\]?(?:, |:)(?P<port>\d+)",
+        ),
+        explains=("master-unreachable", "no-node-is-host", "store-wait"),
+        cause="rank 0 listens on port {port}, and a client that uses the name {host} does not reach it. On one machine, that name leads "
+        "to a wrong address: a public one, one of a VPN, or that of an old entry. With several, a firewall can drop packets",
+        probe="getent hosts {host}; ip -br addr; nc -vz {host} {port}",
+        fix="on one machine, name no host: MASTER_ADDR=127.0.0.1 (torchrun: --standalone). With several, use an address that `ip -br addr` "
+        "shows on rank 0's host, and open port {port} between them",
+        link="https://github.com/ModelTC/LightCompress/issues/365",
     ),
 )

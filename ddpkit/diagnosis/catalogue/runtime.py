@@ -8,7 +8,10 @@ ENTRIES = (
     Entry(
         id="monitored-barrier",
         title="Ranks 1, 3 failed to pass monitoredBarrier",
-        patterns=(r"Ranks? (?P<rank>[\d, ]+?) failed to pass monitoredBarrier",),
+        patterns=(
+            r"Ranks? (?P<rank>[\d, ]+?) failed to pass monitoredBarrier",
+            r"\b(?:gather|barrier) failed -- missing ranks: (?P<rank>\d+(?:, \d+)*)",
+        ),
         cause="rank {rank} did not reach the barrier. It died, or hangs elsewhere",
         probe="on its host: py-spy dump -p PID",
         fix="read the log of rank {rank}. If it is only slow, pass a longer timeout to init_process_group",
@@ -108,9 +111,9 @@ ENTRIES = (
         id="ib-link-lost",
         title="communicator encountered a fatal error; NET/IB : async fatal event",
         patterns=(
-            r"NET/IB ?: .*async fatal event(?: on \w+ \S+)?: (?P<event>.*)",
+            r"NET/IB ?: .*async fatal event(?: on \w+(?: \S+)?)?: (?P<event>(?!local access|invalid request).*)",
             r"communicator encountered a fatal error \(detected in",
-            r"NET/IB ?: .*Got async event ?: (?P<event>.*(?:error|fatal).*)",
+            r"NET/IB ?: .*Got async event ?: (?P<event>(?!local access|invalid request).*(?:error|fatal).*)",
             r"NET/IB ?: .*Got (?:non-fatal )?async (?:error )?event: (?P<event>port error.*)",
             r"mlx5_core (?P<device>[0-9a-f:.]+)(?: \S+)?: .*device's health compromised",
             r"mlx5_core (?P<device>[0-9a-f:.]+)(?: \S+)?: .*Fatal error \d+ detected",
@@ -138,6 +141,8 @@ ENTRIES = (
             r"Timed out waiting (?P<ms>\d+)ms for (?:recv|send) operation to complete",
             r"Application timeout caused pair closure",
             r"successfully reached monitoredBarrier, but received errors while waiting .* from rank (?P<late>\d+)",
+            r"\bTIMEOUT self_rank = \d+ pair_rank = (?P<late>\d+)",
+            r"\btimed out in monitoredBarrier after (?P<ms>\d+) ms",
         ),
         cause="[rank {late} did not answer: ]gloo waited for another rank in a collective. That rank died, hangs, is in another call, or is slow",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
@@ -148,7 +153,10 @@ ENTRIES = (
     Entry(
         id="gloo-size-mismatch",
         title="op.preamble.length <= op.nbytes; gloo ranks send different sizes",
-        patterns=(r"op\.preamble\.length <= op\.nbytes",),
+        patterns=(
+            r"op\.preamble\.length <= op\.nbytes",
+            r"Received data size doesn't match expected size\. Is there a distributed collective mismatch",
+        ),
         cause="two ranks passed tensors of different sizes to one gloo collective",
         probe="print the shapes in each rank; repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL",
         fix="use the same shape and dtype on all ranks: pad, or all_gather the sizes first",
@@ -162,6 +170,7 @@ ENTRIES = (
         patterns=(
             r"RPC agent for (?P<from>\S+) encountered error when sending outgoing request #\d+ to (?P<peer>\S+): (?!.*expected to happen during shutdown)(?P<reason>.*?\S)(?: \(this error originated.*)?$",
             r"RuntimeError: ECONNREFUSED: connection refused",
+            r"RuntimeError: (?P<reason>(?!eof|.*[Bb]roken pipe|.*pipe closed)\S.*) \(this error originated at tensorpipe",
         ),
         cause="torch's RPC cannot reach a worker[: {from} to {peer}: {reason}]. The other process has ended, its address is "
         "that of another interface, or very many workers connect at once (Resource temporarily unavailable)",

@@ -28,7 +28,7 @@ ENTRIES = (
         id="bad-init-method",
         title="Address already used or stale file: file:// init; No rendezvous handler for",
         patterns=(
-            r"No rendezvous handler for (?P<scheme>\S+)",
+            r"No rendezvous handler for (?!(?:env|tcp)://)(?P<scheme>\S+)",
             r"RuntimeError: File already exists: (?P<path>\S+)",
             r"(?:^|\]: )File already exists: (?P<path>\S*(?:init|rdzv|rendezvous|store|sync)\S*)$",
             r"RuntimeError: open\((?P<path>/[^)]+)\): No such file or directory",
@@ -38,6 +38,16 @@ ENTRIES = (
         probe="[ls -l {path}; ]env | grep -E 'MASTER|INIT'",
         fix="use env:// with ddpkit launch. For file://, use a new file name for each run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
+    ),
+    Entry(
+        id="store-windows-old",
+        title="RuntimeError: No rendezvous handler for env://",
+        patterns=(r"No rendezvous handler for (?P<scheme>(?:env|tcp)://)",),
+        cause="this torch has no TCPStore, and knows no {scheme}. torch 1.7 under Windows prints this: it has only gloo with a file:// init",
+        probe="python -c 'import torch, sys; print(torch.__version__, sys.platform, torch.distributed.is_available())'",
+        fix="install torch 1.8 or newer, with the backend gloo (Windows has no NCCL), or train under Linux or WSL. With one GPU, start without "
+        "a launcher: python train.py",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/5358",
     ),
     Entry(
         id="store-shared",
@@ -142,8 +152,8 @@ ENTRIES = (
     Entry(
         id="slow-rank",
         title="A rank is slow, not dead: it prepares data, saves or evaluates while the others wait until a timeout",
-        cause="[rank {busy}: ]a rank was still busy, and the others waited for it until the timeout ended the "
-        "run. It printed: {work|its work}",
+        cause="[rank {busy}: ]a rank was still busy, and the others waited for it[ in {frame}] until the timeout ended the "
+        "run[. It printed: {work}]",
         probe="compare the time of that step with the timeout",
         fix="pass a longer timeout: init_process_group(timeout=timedelta(hours=3)); transformers "
         "--ddp_timeout; accelerate InitProcessGroupKwargs; Lightning DDPStrategy(timeout=...). Or do "
@@ -162,19 +172,22 @@ ENTRIES = (
         id="store-connect-reset",
         title="torch.distributed.DistNetworkError: Connection reset by peer, as init_process_group creates its TCPStore",
         kind="generic",
-        needs=r"\bTCPStore\(|Stop_waiting response|, in init_process_group\b",
+        doubtful=True,
+        needs=r"\bTCPStore\(|Stop_waiting response|, in init_process_group\b|\bTCPStore::ping\(|connect/validate to host",
         patterns=(
             r"(?:DistNetworkError|RuntimeError): Connection reset by peer$",
             r"Stop_waiting response is expected",
+            r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - retrying .*(?:reset by peer|got 0 bytes|Broken pipe)",
+            r"frame #\d+: c10d::TCPStore::ping\(",
         ),
-        explains=("peer-died",),
+        explains=("peer-died", "store-lost"),
         cause="the store of rank 0 accepted this rank's connection and closed it or answered wrongly, before training began. Rank 0 has ended, "
-        "another program has that port, or the ranks run different versions of torch. With a thousand ranks and more, "
-        "too many connect at once",
-        probe="on rank 0's host: ss -ltnp 'sport = :29500'; sysctl net.core.somaxconn; on each node: python -c 'import torch; "
+        "another program has that port, or the ranks run different versions of torch. Or something between resets connections: a VPN, "
+        "a firewall or security software, on one machine as well. With a thousand ranks and more, too many connect at once",
+        probe="on rank 0's host: ss -ltnp 'sport = :{port|29500}'; sysctl net.core.somaxconn; on each node: python -c 'import torch; "
         "print(torch.__version__)'",
         fix="read rank 0's log first. Choose another port, install the same torch on all nodes, and end processes of earlier "
-        "runs. For very many ranks: sysctl -w net.core.somaxconn=8192",
+        "runs. On one machine, use MASTER_ADDR=127.0.0.1 (vLLM: VLLM_HOST_IP=127.0.0.1). For very many ranks: sysctl -w net.core.somaxconn=8192",
         link="https://github.com/pytorch/pytorch/issues/118666",
     ),
     Entry(
@@ -185,6 +198,7 @@ ENTRIES = (
             r"DistStoreError: (?:wait timeout|Timed out|Socket Timeout)",
             r"\bSocket Timeout$",
             r"Timeout waiting for key: (?P<key>\S+)",
+            r"\bbarrier timeout after (?P<ms>\d+)ms, key",
             r"(?:DistStoreError|RuntimeError): Wait timeout",
             r"waitForInput: socket .* timed out after (?P<ms>\d+)ms",
         ),

@@ -340,6 +340,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: The Inner error is reported as above.",
             "https://github.com/hiyouga/LlamaFactory/issues/3670",
         ),
+        (
+            "[ERROR] HCCL(36035,mindie_llm_backend_connector):2025-05-13-02:25:58.068.817 [op_base.cc:974][36818][Init][CommRootInfoConfig]errNo[0x0000000005000002]HcclCommInitRootInfo failed.",
+            "https://github.com/gpustack/gpustack/issues/2021",
+        ),
+        (
+            "[2025-05-13 02:25:58.64217] [error] [36815] [hccl_runner.cpp:132] AllGatherHcclRunner:0 HcclCommInitRootInfo fail, error:2, rank:1, rankSize:4",
+            "https://github.com/gpustack/gpustack/issues/2021",
+        ),
     ),
     "npu-exit-report": (
         (

@@ -85,6 +85,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: replicas[0][0] in this process with sizes [200, 128] appears not to match sizes of the same param in process 0.",
             "https://github.com/OpenDriveLab/UniAD/issues/189",
         ),
+        (
+            'RuntimeError: grad.numel() == bucket_view.numel() INTERNAL ASSERT FAILED at "/pytorch/torch/csrc/distributed/c10d/reducer.cpp":330, please report a bug to PyTorch.',
+            "torch 2.13, source",
+        ),
     ),
     "collectives-mismatch": (
         (
@@ -379,6 +383,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: FSDP expects uniform reduce dtype but got {torch.float32, torch.bfloat16}",
             "torch 2.13, source",
+        ),
+        (
+            "AssertionError: FSDP reduce-scatter expects uniform gradient dtype but got {torch.bfloat16, torch.float32}",
+            "https://github.com/pytorch/pytorch/issues/196996",
         ),
     ),
     "inplace-modified": (
@@ -790,6 +798,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "rank 0 has inconsistent 0 params.",
             "https://github.com/NJU-PCALab/STAR/issues/44",
         ),
+        (
+            "RuntimeError: DDP expects same model across all ranks, but Rank 5 has 128 params, while rank 0 has inconsistent 1506656875 params.",
+            "https://github.com/huggingface/transformers/issues/30702",
+        ),
     ),
     "checkpoint-empty": (
         (
@@ -885,6 +897,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: optimizer got an empty parameter list",
             "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: replicas_[0].size() >= 1 ASSERT FAILED at /pytorch/torch/csrc/distributed/c10d/reducer.cpp:53, please report a bug to PyTorch. Expected at least one parameter. (Reducer at /pytorch/torch/csrc/distributed/c10d/reducer.cpp:53)",
+            "https://github.com/XPixelGroup/RankSRGAN/issues/14",
         ),
     ),
     "wrapped-attribute": (
@@ -1518,6 +1534,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "        Failed to run stage backward:\n        Stage output: ('Tensor(torch.Size([10]), grad=True)',)",
             "https://github.com/pytorch/PiPPy/issues/1054",
         ),
+        (
+            '[rank0]: File "/home/project/lib/python3.10/site-packages/torch/distributed/pipelining/_backward.py", line 52, in extract_tensors_with_grads [rank0]: assert len(output_val) == len(grad_val)',
+            "https://github.com/pytorch/pytorch/issues/129732",
+        ),
     ),
     "pipeline-not-traced": (
         (
@@ -1558,6 +1578,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Invalid scalar type",
             "https://github.com/NVIDIA-NeMo/Speech/issues/5485",
         ),
+        (
+            "ValueError: Cannot use ReduceOp.BAND with NCCL",
+            "torch 2.7, source",
+        ),
+        (
+            "ValueError: Cannot use AVG with boolean inputs",
+            "torch 2.7, source",
+        ),
     ),
     "collective-arguments": (
         (
@@ -1590,6 +1618,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "TypeError: Invalid function argument. Expected parameter `tensor` of type torch.Tensor",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Invalid source rank: rank should not be the same as the rank of the current process.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: Tensor list must be nonempty",
+            "torch 2.7, source",
+        ),
+        (
+            "AssertionError: Must provide object_gather_list on dst rank",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: source rank must provide non-None scatter_object_input_list",
             "torch 2.13, source",
         ),
     ),
@@ -1842,6 +1886,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: The world size (6) must be divisible by 'group_size=8'",
+            "torch 2.13, source",
+        ),
+    ),
+    "device-id-index": (
+        (
+            "ValueError: init_process_group device_id parameter must be an accelerator with an index",
+            "https://github.com/pytorch/pytorch/pull/190432",
+        ),
+        (
+            "ValueError: Please use a device_id with index.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: No device associated with the default pg, not safe to split any process groups",
+            "torch 2.13, source",
+        ),
+    ),
+    "uneven-inputs": (
+        (
+            "RuntimeError: Detected at least one rank that exhausted inputs. Throwing across all ranks.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Rank 3 exhausted all inputs.",
             "torch 2.13, source",
         ),
     ),

@@ -23,6 +23,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NET/IBP:Got completion from peer 7.6.13.83<36315> with status=12 opcode=32698 len=32696 vendor err 129 (Send)",
             "https://github.com/NVIDIA/nccl/issues/1664",
         ),
+        (
+            "terminate called after throwing an instance of 'mscclpp::IbError'\n  what():  a work item failed: status 12 (Ib failure: Cannot allocate memory)",
+            "https://github.com/microsoft/mscclpp/issues/323",
+        ),
     ),
     "ib-modify-qp": (
         (
@@ -32,6 +36,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[2026-03-13 22:26:02] host-01:1234:1300 [5] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1, curr state INIT, next state RTR, local GID index 3",
             "https://github.com/NVIDIA/nccl/issues/2013",
+        ),
+        (
+            "[1745563465.856286] [oneasia-gpu-node1:1617 :0]       ib_device.c:1332 UCX  ERROR   ibv_create_ah(dlid=49152 sl=0 port=1 src_path_bits=0 dgid=::ffff:10.1.1.2 flow_label=0xffffffff sgid_index=3 traffic_class=106) for UD mlx5 connect on mlx5_3 failed: Connection timed out",
+            "https://github.com/ai-dynamo/dynamo/issues/814",
+        ),
+        (
+            "E0701 10:00:04.000000 21 rdma_endpoint.cpp:1033] [Handshake] Failed to modify QP to RTR, check mtu, gid, peer lid, peer qp num: Connection timed out [110]",
+            "https://github.com/sgl-project/sglang/pull/27730",
         ),
     ),
     "memlock": (
@@ -281,6 +293,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[1608237182.123456] [node1:31212:0] ib_mlx5_log.c:143  UCX  ERROR Local protection on mlx5_0:1/IB (synd 0x4 vend 0x33 hw_synd 0/0)",
             "UCX, unverified",
         ),
+        (
+            "node-0:139577:139678 [0] transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_1:1 async fatal event on QP (0x7309dc3bb338): invalid request local work queue error",
+            "https://github.com/NVIDIA/nccl/issues/1919",
+        ),
+        (
+            "node201:127799:127863 [0] transport/net_ib.cc:101 NCCL WARN NET/IB : mlx5_0:1 Got async event : local access violation work queue error",
+            "https://github.com/NVIDIA/nccl/issues/1710",
+        ),
+        (
+            "node023:10214:10303 [0] transport/net_ib.cc:1909 NCCL WARN NET/IB : Got completion from peer 10.1.3.201<33057> with status=9 opcode=0 len=0 vendor err 138 (Send)",
+            "https://github.com/NVIDIA/nccl/issues/1710",
+        ),
+        (
+            "h100-28:238:1313 [0] transport/net_ib.cc:139 NCCL WARN communicator encountered a fatal error (detected in ncclIbTest)\nh100-28:238:1219 [0] transport/net_ib.cc:180 NCCL WARN NET/IB : mlx5_ib0:1 async fatal event on QP (0x7f69f01519a8): local access violation work queue error",
+            "https://github.com/NVIDIA/nccl/issues/1905",
+        ),
     ),
     "ib-flushed": (
         (
@@ -440,6 +468,48 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "libfabric:507357:1741146011::cxi:fabric:cxip_nic_get_rgroup_vni():253<warn> : Failed to find valid default rgroup and vni for cxi0",
             "https://github.com/aws/aws-ofi-nccl/issues/801",
+        ),
+    ),
+    "nixl-error": (
+        (
+            "[1746690477.974497] [llm206:611  :0]     ucp_context.c:1268 UCX  WARN  transports 'cuda_ipc','cuda_copy' are not available, please use one or more of: mm, posix, self, shm, sm, sysv, tcp\nnixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
+            "https://github.com/LMCache/LMCache/issues/605",
+        ),
+        (
+            "2025-04-25T06:44:25.860Z ERROR client._set_errored: nixlBackendError('NIXL_ERR_BACKEND')",
+            "https://github.com/ai-dynamo/dynamo/issues/814",
+        ),
+    ),
+    "mooncake-memory": (
+        (
+            "E0605 10:48:27.885119 10136 rdma_context.cpp:203] Failed to register memory 0x7b375b400000: Invalid argument [22]\n[2025-06-05 10:48:27 TP7] Mooncake memory registration failed.",
+            "https://github.com/sgl-project/sglang/issues/6894",
+        ),
+        (
+            "W0302 10:03:01.210035 72983 rdma_transport.cpp:400] RdmaTransport: Failed to register memory: addr 0x733a96e00000 length 2896659072",
+            "https://github.com/kvcache-ai/Mooncake/issues/1592",
+        ),
+        (
+            "E20260821 12:30:19.433391 rdma_context.cpp:1343] DMA BUF supported required for GPU RDMA without nvidia-peermem",
+            "https://github.com/kvcache-ai/Mooncake/pull/3538",
+        ),
+        (
+            "RuntimeError: Mooncake memory registration failed.",
+            "https://github.com/kvcache-ai/Mooncake/issues/281",
+        ),
+    ),
+    "mooncake-transfer": (
+        (
+            "E0325 09:33:41.551047  8274 worker_pool.cpp:294] Worker: Process failed for slice (opcode: 1, source_addr: 0x7ef798060000, length: 65536, dest_addr: 0x7f3056060000, local_nic: mlx5_9, peer_nic: 10.121.129.7:15867@mlx5_9, dest_rkey: 2491916, retry_cnt: 0): transport retry counter exceeded",
+            "https://github.com/sgl-project/sglang/issues/21395",
+        ),
+        (
+            "E0302 10:03:01.110035 72983 rdma_context.cpp:480] No suitable GID found on rocep153s0",
+            "https://github.com/kvcache-ai/Mooncake/issues/1592",
+        ),
+        (
+            "E20260821 12:30:19.448818 rdma_transport.cpp:827] RdmaTransport: No available RNIC",
+            "https://github.com/kvcache-ai/Mooncake/pull/3538",
         ),
     ),
 }

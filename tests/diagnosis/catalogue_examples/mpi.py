@@ -190,6 +190,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "*** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,",
             "https://github.com/mpi4py/mpi4py/issues/141",
         ),
+        (
+            "[g2-nasp:24252] *** An error occurred in MPI_Allreduce\n[g2-nasp:24252] *** on communicator MPI_COMM_WORLD\n[g2-nasp:24252] *** MPI_ERR_OTHER: known error not in list",
+            "Open MPI 4.1, source",
+        ),
     ),
     "mpi-library-missing": (
         (
@@ -279,6 +283,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[node1:996  :0]      ucp_worker.c:1415 UCX  ERROR uct_iface_open(tcp/net0) failed: Input/output error",
             "UCX 1.12, run",
+        ),
+        (
+            "[1667117403.755480] [luna-0062:1724877:0]     ucc_context.c:240  UCC  ERROR required TL nccl is not part of the context",
+            "https://github.com/openucx/ucc/issues/656",
         ),
     ),
     "ucx-vfs-warning": (
@@ -505,6 +513,46 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). This is prohibited as it can cause a race condition.",
             "horovod 0.28, source",
+        ),
+    ),
+    "mpi-rank-invalid": (
+        (
+            "[g2-nasp:24252] *** MPI_ERR_ROOT: invalid root",
+            "https://github.com/pytorch/pytorch/issues/20200",
+        ),
+        (
+            "Abort(67791110) on node 0 (rank 0 in comm 0): Fatal error in internal_Send: Invalid rank, error stack:\ninternal_Send(78).: Invalid rank has value 1 but must be nonnegative and less than 1",
+            "https://github.com/kokkos/kokkos-comm/issues/134",
+        ),
+        (
+            "[login1:1032368] *** MPI_ERR_RANK: invalid rank",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "PMPI_Bcast(1576): Invalid root (value given was 1389571432)",
+            "MPICH 3.4, source",
+        ),
+        (
+            "internal_Send(78).: Invalid rank has value 2 but must be nonnegative and less than 2",
+            "MPICH 4.0, source",
+        ),
+    ),
+    "cma-forbidden": (
+        (
+            "[1705415958.879795729] machine:rank1.cpu_allreduce_test: Reading from remote process' memory failed. Disabling CMA support\nmachine:rank1: Assertion failure at psm3/ptl_am/ptl.c:196: nbytes == req->req_data.recv_msglen",
+            "https://github.com/uxlfoundation/oneCCL/issues/109",
+        ),
+        (
+            "node7.4215Writing to remote process' memory failed. Disabling CMA support",
+            "opa-psm2 11.2, source",
+        ),
+        (
+            "[lxbk1012:3549626:0:3549626]      cma_ep.c:84   process_vm_readv(pid=3549634 {0x24ed520,12480}-->{0x1bd42a0,12480}) returned -1: Operation not permitted\n==== backtrace (tid:3549626) ====",
+            "https://github.com/openucx/ucx/issues/8958",
+        ),
+        (
+            "[1556700000.123456] [node1:2100:0]        cma_ep.c:113  UCX  ERROR process_vm_readv delivered 0 instead of 480960, error message Operation not permitted",
+            "UCX 1.5, source",
         ),
     ),
 }

@@ -153,6 +153,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.  Original reason for failure was: ",
             "torch 2.2, source",
         ),
+        (
+            "devvm5552:3355146:3355146 [0] init.cc:2143 NCCL WARN commReclaim: cleanup comm 0x9801e10 rank 0 failed in destroy/abort, error 1",
+            "https://github.com/pytorch/pytorch/pull/155740",
+        ),
+        (
+            "slave1:126624:126758 [1] misc/argcheck.cc:39 NCCL WARN Broadcast : invalid root 0 (root should be in the 0..-1 range)",
+            "https://github.com/horovod/horovod/issues/3752",
+        ),
+        (
+            "biomind:6502:6588 [0] init.cc:1137 NCCL WARN comm 0x7fd72034c4d0 has already been destroyed",
+            "https://github.com/horovod/horovod/issues/3625",
+        ),
     ),
     "nccl-proxy-lost": (
         (
@@ -212,10 +224,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "gloo-address-not-here": (
-        (
-            "RuntimeError: GlooDeviceFactory::makeUVDevice(): interface or hostname can't be empty",
-            "https://github.com/maxrmorrison/torchcrepe/issues/30",
-        ),
         (
             "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:127] rp != nullptr. Unable to find address for: dgx-1.ai",
             "https://github.com/msr-fiddle/pipedream/issues/32",
@@ -312,6 +320,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NCCL WARN Message truncated : received 1024 bytes instead of 256",
             "https://github.com/NVIDIA/nccl/issues/286",
+        ),
+    ),
+    "host-name-empty": (
+        (
+            "RuntimeError: GlooDeviceFactory::makeUVDevice(): interface or hostname can't be empty",
+            "https://github.com/RVC-Project/Retrieval-based-Voice-Conversion-WebUI/issues/724",
+        ),
+    ),
+    "store-windows-unknown": (
+        (
+            "torch.distributed.DistNetworkError: Unknown error",
+            "https://github.com/pytorch/pytorch/issues/118868",
+        ),
+    ),
+    "nccl-ras-mismatch": (
+        (
+            "#0-0 (fa93daea854b060b) MISMATCH\n  Communicator ranks have different AllGather operation counts\n  30 ranks have launched up to operation 640\n  2 ranks have launched up to operation 641\n  Rank 12 -- GPU 4 managed by process 323032 on node 10.137.190.124",
+            "https://github.com/NVIDIA/nccl/issues/1911",
+        ),
+    ),
+    "nccl-comm-id-address": (
+        (
+            "d9beab19e6d2:1791:1791 [0] misc/socket.cc:237 NCCL WARN Net : No interface found in the same subnet as remote address 203.0.113.10<1778>",
+            "https://github.com/NVIDIA/nccl/issues/929",
+        ),
+        (
+            "d9beab19e6d2:1791:1791 [0] bootstrap.cc:39 NCCL WARN NET/Socket : No usable listening interface found",
+            "https://github.com/NVIDIA/nccl/issues/929",
         ),
     ),
 }

@@ -94,6 +94,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "node2:4153:4209 [1] include/socket.h:361 NCCL WARN Call to connect timeout : Connection refused",
             "NCCL 2.3, source",
         ),
+        (
+            '    gloo_group = dist.new_group(ranks=self_group, backend="gloo")\nRuntimeError: [/opt/conda/conda-bld/pytorch_1682343967769/work/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [172.31.71.170]:13195: Connection refused',
+            "https://github.com/pytorch/pytorch/issues/108732",
+        ),
+        (
+            "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at /home/me/gloo/gloo/transport/tcp/pair.cc:498] optval == 0. 111 vs 0. SO_ERROR: Connection refused",
+            "https://github.com/facebookarchive/caffe2/issues/360",
+        ),
     ),
     "firewall-drop": (
         (
@@ -212,6 +220,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[104235.156774] nf_conntrack: nf_conntrack: table full, dropping packet",
             "Linux, netfilter, documented",
+        ),
+    ),
+    "nccl-plugin-differs": (
+        (
+            "HGX-H100-04:589474:589541 [0] NCCL INFO Using network IBext_v8\nHGX-H100-11:18226:18274 [5] NCCL INFO Using network IB",
+            "https://github.com/NVIDIA/nccl/issues/1634",
         ),
     ),
 }

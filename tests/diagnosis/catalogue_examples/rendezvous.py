@@ -234,6 +234,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "is closed, terminating pending rendezvous.",
             "torch 2.13, source",
         ),
+        (
+            "    if result.is_failed():\nAttributeError: 'NoneType' object has no attribute 'is_failed'",
+            "https://github.com/pytorch/pytorch/issues/194710",
+        ),
     ),
     "rendezvous-endpoint-bad": (
         (
@@ -288,6 +292,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "launch.py: error: argument --nproc_per_node: invalid int value: ''",
             "https://github.com/cfzd/FcaNet/issues/12",
+        ),
+        (
+            "ValueError: Xpu is not available.",
+            "torch 2.13, source",
         ),
     ),
     "socket-fallback": (
@@ -403,6 +411,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: port must have value from 0 to 65535 but was 295000.",
             "torch 2.13, source",
+        ),
+    ),
+    "master-leads-elsewhere": (
+        (
+            "[W416 15:37:25.363094293 socket.cpp:933] [c10d] The server socket on [::ffff:36.7.80.13]:40613 has timed out, will retry.\n[E416 15:40:10.861069241 socket.cpp:1023] [c10d] The client socket has timed out after 300000ms while trying to connect to (mo.sy.cn, 40613).",
+            "https://github.com/ModelTC/LightCompress/issues/365",
         ),
     ),
 }

@@ -3,6 +3,10 @@
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "monitored-barrier": (
         ("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 6000 ms", "torch 2.13, run"),
+        (
+            "RuntimeError: barrier failed -- missing ranks: 0, 2, 3, wait timeout after 1ms, keys: foo/last_members",
+            "torch 2.13, source",
+        ),
     ),
     "peer-died": (
         (
@@ -161,11 +165,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Application timeout caused pair closure",
             "torch 2.13, source",
         ),
+        (
+            "terminate called after throwing an instance of 'gloo::TimeoutException'\n  what():  [/paddle/third_party/gloo/gloo/transport/tcp/pair.cc:587] TIMEOUT self_rank = 0 pair_rank = 1 peer_str = [172.16.32.105]:36265",
+            "https://github.com/PaddlePaddle/PaddleOCR/issues/13435",
+        ),
+        (
+            "RuntimeError: Rank 0 timed out in monitoredBarrier after 300000 ms.",
+            "torch 2.13, source",
+        ),
     ),
     "gloo-size-mismatch": (
         (
             "terminate called after throwing an instance of 'gloo::EnforceNotMet' what():  [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8 vs 4",
             "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/uv/pair.cc:333] Received data size doesn't match expected size. Is there a distributed collective mismatch in your code?",
+            "torch 2.13, source",
         ),
     ),
     "rpc-unreachable": (
@@ -174,6 +190,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/tensorpipe/issues/201",
         ),
         ("RuntimeError: ECONNREFUSED: connection refused", "https://github.com/pytorch/tensorpipe/issues/201"),
+        (
+            "RuntimeError: connect: Resource temporarily unavailable (this error originated at tensorpipe/common/socket.cc:114)",
+            "https://github.com/pytorch/pytorch/issues/85607",
+        ),
     ),
     "user-signal": (
         ("srun: error: node1: task 0: User defined signal 1", "Slurm 22.05, run"),

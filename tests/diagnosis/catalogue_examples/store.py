@@ -88,6 +88,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             '  File "/opt/conda/lib/python3.6/site-packages/torch/distributed/distributed_c10d.py", line 360, in init_process_group\n    timeout=timeout)\nRuntimeError: Connection reset by peer',
             "https://github.com/kubeflow/trainer/issues/2008",
         ),
+        (
+            "[W426 16:56:01.831041000 TCPStore.cpp:347] [c10d] TCP client failed to connect/validate to host 100.64.0.1:59782 - retrying (try=6, timeout=1800000ms, delay=5241ms): Connection reset by peer",
+            "https://github.com/TheTom/vllm-swift/issues/9",
+        ),
+        (
+            "[W519 18:43:28.514281000 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=22, addr=[10.0.0.5]:58160, remote=[10.0.0.5]:58159): Connection reset by peer\nframe #3: c10d::TCPStore::ping() + 200 (0x116b4e68c in libtorch_cpu.dylib)",
+            "https://github.com/vllm-project/vllm/issues/18362",
+        ),
     ),
     "store-wait": (
         ("RuntimeError: Wait timeout", "https://github.com/pytorch/gloo/issues/148"),
@@ -98,6 +106,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[W516 14:34:56.854597329 socket.cpp:489] [c10d] waitForInput: socket SocketImpl(fd=79, addr=[localhost]:41170, remote=[localhost]:29500) timed out after 1800000ms",
             "torch 2.7, source",
+        ),
+        (
+            "torch.distributed.DistStoreError: barrier timeout after 300000ms, key: /barrier",
+            "torch 2.13, source",
         ),
     ),
     "new-group-timeout": (
@@ -114,6 +126,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "{'dist_init_method': 'file:///scratch/sync_file', 'world_size': 16}\nnode1:123:180 [0] include/socket.h:403 NCCL WARN Connect to 10.0.0.7<51234> failed : Connection refused\nnode1:123:180 [0] NCCL INFO Call to connect returned Connection refused, retrying",
             "NCCL 2.8, unverified",
+        ),
+    ),
+    "store-windows-old": (
+        (
+            "RuntimeError: No rendezvous handler for env://",
+            "https://github.com/open-mmlab/mmdetection/issues/6436",
+        ),
+        (
+            "RuntimeError: No rendezvous handler for tcp://",
+            "https://github.com/lemuria-wchen/DialogVED/issues/1",
         ),
     ),
 }
