@@ -1535,7 +1535,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/PiPPy/issues/1054",
         ),
         (
-            '[rank0]: File "/home/project/lib/python3.10/site-packages/torch/distributed/pipelining/_backward.py", line 52, in extract_tensors_with_grads [rank0]: assert len(output_val) == len(grad_val)',
+            '[rank0]: File "/home/project/lib/python3.10/site-packages/torch/distributed/pipelining/_backward.py", line 52, in extract_tensors_with_grads\n[rank0]:     assert len(output_val) == len(grad_val)\n[rank0]: AssertionError',
             "https://github.com/pytorch/pytorch/issues/129732",
         ),
     ),
