@@ -87,6 +87,8 @@ _LOADED_PLACES = {
 _TRACKER_PLACES = {"wandb-process-ended": re.compile(r"/wandb/sdk/")}
 # Code that removes or moves a file: another process was faster.
 _REMOVING = re.compile(r"\b(?:os\.(?:remove|unlink|rmdir|rename|replace)|shutil\.(?:rmtree|move)|\.unlink)\(")
+# Code that locks a file: another process holds the lock.
+_LOCKING = re.compile(r"\b(?:flock|lockf)\(")
 # Code that gives a tensor of a GPU to another process.
 _SHARED_PLACES = {"cuda-ipc": re.compile(r"[/\\]torch[/\\](?:multiprocessing[/\\]reductions|storage)\.py")}
 # Code that reads a file of HDF5, whose errno it reports.
@@ -330,7 +332,12 @@ class LogReader:
             explained = {name for index in inside for name in by_line[index].entry.explains}
             best = min(
                 inside,
-                key=lambda index: (_strength(by_line[index]), by_line[index].entry.id in explained, index),
+                key=lambda index: (
+                    _strength(by_line[index]),
+                    by_line[index].entry.id in explained,
+                    by_line[index].entry.doubtful,
+                    index,
+                ),
                 default=None,
             )
             if best is not None and by_line[best].entry.kind == "noise":
@@ -368,6 +375,8 @@ class LogReader:
         if match.entry.id == "invalid-device-ordinal" and any(map(_RANK_AS_GPU.search, code)):
             known = "global-rank-as-gpu" if self._holds(_OTHER_LOCAL_RANK) else match.entry.id
             return Match(entry=BY_ID[known], values=match.values)
+        if match.entry.id == "cannot-fork" and any(map(_LOCKING.search, code)):
+            return Match(entry=BY_ID["file-lock"], values=match.values)
         if match.entry.id == "shapes-differ" and is_part_of_flat(self.lines[index]):
             return Match(entry=BY_ID["optimizer-step-sizes"], values=match.values)
         places = _PLACES.get(match.entry.id)

@@ -660,4 +660,19 @@ ENTRIES = (
         "all nodes",
         link="https://github.com/Parsl/parsl/issues/3858",
     ),
+    Entry(
+        id="oneccl-worker",
+        title="oneCCL: error while creating worker thread #0 pthread_create returns 22",
+        patterns=(
+            r"error while creating worker thread #\d+ pthread_create returns (?P<error>\d+)",
+            r"\boneCCL: .*EXCEPTION: failed to start worker",
+        ),
+        explains=("oneccl-error", "cannot-fork"),
+        cause="oneCCL could not start its own thread on the core that it chose. Error 22: the process may not use this core, as SLURM, a container or "
+        "taskset gives it other ones",
+        probe="in the job: taskset -pc $$; env | grep -E 'CCL_WORKER|CCL_LOCAL|I_MPI_PIN'",
+        fix="start the ranks by mpirun, which passes their local numbers to oneCCL, or export CCL_WORKER_AFFINITY with cores of the job, one for each rank "
+        "of the host (`taskset -pc $$` lists them). Give each rank more than one core",
+        link="https://github.com/intel/torch-ccl/issues/54",
+    ),
 )

@@ -144,6 +144,7 @@ ENTRIES = (
             r"Bundles must be a non-empty list of resource dictionaries",
             r"no enough nodes for request: searching",
             r"requesting (?P<wanted>\d+) processes, bundle count cannot satisfy",
+            r"\bJob supervisor actor could not be scheduled",
         ),
         explains=("ray-actor-died",),
         cause="Ray's cluster has fewer free GPUs or CPUs than the program requests[: {free}, and {wanted} are needed]. A node "
@@ -324,7 +325,7 @@ ENTRIES = (
         patterns=(
             r"tasks in gang unschedulable: (?P<reason>.*?)[,']*$",
             r"queue resource (?P<reason>quota insufficient)",
-            r"couldn't assign flavors to pod set (?:[\w-]+): (?P<reason>.*)",
+            r"couldn'{1,2}t assign flavors to pod set (?:[\w-]+): (?P<reason>.*)",
             r"cannot find enough sibling pods, (?P<reason>.*)",
             r"pod group is not ready, (?P<reason>\d+ Pending.*?)[,']*$",
         ),
@@ -384,6 +385,8 @@ ENTRIES = (
             r"\bTaintManagerEviction\b(?!.*Cancelling)",
             r"\bDeletionByTaintManager\b",
             r"terminated in response to imminent node shutdown",
+            r"\bNodeNotReady\b.*\bNode is not ready\b",
+            r"Pod was rejected as the node is shutting down",
         ),
         explains=("pod-crash-loop", "launcher-summary", "terminated"),
         cause="Kubernetes ended the pod because its node was shut down, drained or did not answer any more. For spot machines, "
@@ -404,11 +407,17 @@ ENTRIES = (
     ),
     Entry(
         id="k8s-denied",
-        title="admission webhook denied the request; violates PodSecurity; Error from server (Forbidden)",
+        title="admission webhook denied the request; violates PodSecurity; is invalid: spec...: Invalid value",
         patterns=(
             r"admission webhook \"[^\"]+\" denied the request: (?P<reason>.*)",
             r"violates PodSecurity (?P<reason>.*)",
             r"Error from server \(Forbidden\): (?P<reason>.*)",
+            r"\bis invalid: (?P<reason>\[?(?:spec|metadata|status)[\w.\[\]]*: (?:Invalid value|Required value|Unsupported value|Forbidden|Duplicate value|Too long|Too many|Not found)(?!.*field is immutable).*)",
+            r"\berror validating (?:data|\"[^\"]+\"): (?P<reason>.*)",
+            r"\bstrict decoding error: \w+ (?P<reason>field .*)",
+            r"\bpods \"[^\"]*\" is forbidden: (?P<reason>(?!exceeded quota|violates PodSec).*)",
+            r"container has runAsNonRoot and (?P<reason>image .*)",
+            r"error converting YAML to JSON: (?P<reason>.*)",
         ),
         cause="Kubernetes refused the object, and no pod was started: {reason}",
         probe="kubectl auth can-i create pods; kubectl apply --dry-run=server -f FILE",
@@ -419,11 +428,15 @@ ENTRIES = (
     Entry(
         id="k8s-kind-missing",
         title='no matches for kind "PyTorchJob" in version "kubeflow.org/v1"',
-        patterns=(r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>[^\"]+)\"",),
-        cause="the cluster does not know {kind} of {version}. Its operator is not installed, or is of another version",
+        patterns=(
+            r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>[^\"]+)\"",
+            r"the server could not find the requested resource \(\w+ (?P<kind>[\w-]+)\.(?P<version>[\w.-]+)\)",
+            r"the server doesn't have a resource type \"(?P<kind>[\w.-]+)\"",
+        ),
+        cause="the cluster does not know {kind}[ of {version}]. Its operator is not installed, or is of another version",
         probe="kubectl api-resources | grep -iE 'kubeflow|volcano|jobset|ray|kueue'; kubectl get crd",
         fix="install the operator of {kind} (PyTorchJob: Kubeflow's training operator; MPIJob: its mpi-operator; TrainJob: "
-        "Kubeflow Trainer 2), or write the apiVersion that `kubectl api-resources` shows",
+        "Kubeflow Trainer 2; podgroups: Volcano; workloads: Kueue), or write the apiVersion that `kubectl api-resources` shows",
         link="https://www.kubeflow.org/docs/components/trainer/",
     ),
     Entry(
@@ -629,5 +642,65 @@ ENTRIES = (
         fix="if a worker failed before, correct that failure. `ray stop --force` on all nodes before a new run. Start the program "
         "once, on the head alone (SLURM: srun -N1 -n1), and give parallel runs a namespace each: ray.init(namespace=...)",
         link="https://github.com/hiyouga/EasyR1/issues/314",
+    ),
+    Entry(
+        id="kueue-evicted",
+        title="Exceeded the PodsReady timeout; EvictedDueToPodsReadyTimeout",
+        patterns=(
+            r"\bExceeded the PodsReady timeout\b",
+            r"\b(?:Normal|Warning) +(?P<reason>EvictedDueTo(?!Preempted)\w+) .*-workload-controller ",
+        ),
+        explains=("k8s-gang", "pod-pending", "launcher-summary", "terminated"),
+        cause="Kueue stopped the job and took its quota back[: {reason}]. PodsReadyTimeout: not all pods were running in time, as an "
+        "image, a volume or a node was missing, or a pod failed. The others: its queue was stopped, or a node was lost",
+        probe="kubectl describe workload NAME | tail -30; kubectl get pods; kubectl get events | grep -iE 'failed|backoff' | tail",
+        fix="correct what held the last pod (kubectl describe pod NAME), then let Kueue start the job again. If the pods are only slow: "
+        "a larger waitForPodsReady.timeout in Kueue's configuration",
+        link="https://kueue.sigs.k8s.io/docs/tasks/manage/setup_wait_for_pods_ready/",
+    ),
+    Entry(
+        id="k8s-webhook-unreachable",
+        title="Internal error occurred: failed calling webhook: connect: connection refused",
+        patterns=(
+            r"failed calling webhook \\?\"(?P<name>[\w.-]+)\\?\".*\b(?:dial|read) [^\"]*?: (?P<reason>[\w ]+: [^\"]*|i/o timeout)",
+            r"failed calling webhook \\?\"(?P<name>[\w.-]+)\\?\".*: (?P<reason>[^:\"\\]+)(?:\\?\".*)?$",
+        ),
+        explains=("k8s-denied", "connection-refused", "pod-crash-loop", "image-registry-certificate"),
+        cause="Kubernetes asks an operator of the cluster, by its webhook {name}, before it makes this object, and got no answer: {reason}. "
+        "The operator's pod does not run or has just started, its certificate is not ready, or a network rule is in between",
+        probe="kubectl get pods -A | grep -iE 'webhook|operator|controller|kueue|trainer'; kubectl get endpoints -A | grep -i webhook",
+        fix="wait until the operator's pod is ready (kubectl wait --for=condition=Available deployment/NAME), and apply again. Otherwise read "
+        "its log. For a removed operator: kubectl delete validatingwebhookconfiguration and mutatingwebhookconfiguration of it",
+        link="https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",
+    ),
+    Entry(
+        id="kueue-queue-missing",
+        title="LocalQueue user-queue doesn't exist; ClusterQueue cluster-queue is inactive",
+        patterns=(
+            r"\b(?P<kind>(?:Local|Cluster)Queue) (?P<name>\S*) (?P<reason>doesn'{1,2}t) exist\b",
+            r"\b(?P<kind>(?:Local|Cluster)Queue) (?P<name>\S*) (?P<reason>is) inactive\b",
+        ),
+        explains=("k8s-gang",),
+        cause="Kueue does not start the job: its {kind} {name} does not exist in the job's namespace, or is stopped. A ClusterQueue is inactive, "
+        "too, if a ResourceFlavor or an AdmissionCheck of it is missing",
+        probe="kubectl get localqueues -A; kubectl get clusterqueues; kubectl describe clusterqueue NAME | tail; kubectl describe workload NAME",
+        fix="name an existing queue of this namespace in the label kueue.x-k8s.io/queue-name, or ask the administrators to make it, with its "
+        "ClusterQueue and ResourceFlavor",
+        link="https://kueue.sigs.k8s.io/docs/tasks/troubleshooting/troubleshooting_jobs/",
+    ),
+    Entry(
+        id="gpu-plugin-down",
+        title="nvidia-device-plugin-daemonset 0/1 CrashLoopBackOff: the node offers no GPUs",
+        patterns=(
+            r"restarting failed container[= ]nvidia-device-plugin[\w-]*",
+            r"\bnvidia-device-plugin-[\w-]+ +\d+/\d+ +(?P<reason>CrashLoopBackOff|Error|RunContainerError|CreateContainerError|Init:\w+)",
+        ),
+        explains=("k8s-unschedulable", "pod-crash-loop"),
+        cause="NVIDIA's device plugin does not run on a node[: {reason}]. Kubernetes then counts no GPUs there, and pods that request them wait",
+        probe="kubectl get pods -A | grep -iE 'nvidia|gpu-operator'; kubectl logs -n NAMESPACE POD; kubectl describe node NODE | grep -A8 "
+        "Allocatable; on that node: nvidia-smi",
+        fix="correct what its log names. Usually nvidia-smi fails on the node, or NVIDIA's runtime is not that of containerd. For the latter: "
+        "nvidia-ctk runtime configure --runtime=containerd --set-as-default, restart containerd, and delete the plugin's pod",
+        link="https://github.com/NVIDIA/k8s-device-plugin",
     ),
 )

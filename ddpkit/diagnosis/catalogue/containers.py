@@ -27,9 +27,10 @@ ENTRIES = (
         title="[ERROR] Command not found: nvidia-container-cli",
         patterns=(
             r"\[ERROR\]:? Command not found: (?P<program>[\w.+-]+)",
-            r"exec: \\?\"?(?:/\S+/)?(?P<program>nvidia-container-(?:cli|runtime(?:-hook)?))\\?\"?: (?:executable file not found|stat \S+: no such file)",
+            r"exec: \\?\"?(?:/\S+/)?(?P<program>nvidia-container-(?:cli|runtime(?:-hook)?)|(?:docker-)?runc|crun|conmon|newuidmap|slirp4netns|pasta|fuse-overlayfs|netavark|nvidia-ctk|mksquashfs|unsquashfs|squashfuse\w*)\\?\"?: (?:executable file not found|stat \S+: no such file)",
             r"fork/exec (?:/\S+/)?(?P<program>nvidia-container-runtime(?:-hook)?): no such file",
             r"while mounting image \S+: (?P<program>squashfuse\w*|fuse2fs|fuse-overlayfs) not found",
+            r"could not extract squashfs data, (?P<program>unsquashfs) not found",
         ),
         explains=(
             "docker-no-gpu",
@@ -37,6 +38,7 @@ ENTRIES = (
             "container-start-failed",
             "image-import-failed",
             "container-no-shell",
+            "own-exception",
         ),
         cause="{program} is not installed on the node. The container runtime calls it outside of the image, before the "
         "container starts",
@@ -261,8 +263,11 @@ ENTRIES = (
             r"Singularity must be executed in privileged mode to use images",
             r"User namespace not supported, and program not running privileged",
             r"no mapping entry found in /etc/sub[ug]id for",
+            r"Failed invoking the NEWUSER namespace runtime: (?P<reason>.*)",
+            r"\bwaiting event for user namespace mappings",
+            r"\bCould not write info to setgroups: (?P<reason>.*)",
         ),
-        explains=("container-start-failed", "image-not-found"),
+        explains=("container-start-failed", "image-not-found", "command-not-found"),
         cause="this user cannot create a user namespace on that host, or has no range of ids there. Rootless podman, docker, "
         "enroot and Apptainer need that",
         probe="on that host: unshare -U true; cat /proc/sys/user/max_user_namespaces; grep $USER /etc/subuid /etc/subgid",
@@ -339,6 +344,7 @@ ENTRIES = (
         explains=(
             "container-start-failed",
             "image-import-failed",
+            "command-not-found",
         ),
         patterns=(
             r"\bErrImagePull\b",
@@ -359,6 +365,8 @@ ENTRIES = (
             r"\bCannotPullContainerError\b",
             r"no basic auth credentials",
             r"denied: Your authorization token has expired",
+            r"failed to resolve reference \"(?P<image>[^\"]+)\": .*not found",
+            r"\bErrImageNeverPull\b",
         ),
         cause="the container image was not found under this name, needs a login, or this host cannot reach the "
         "registry",
@@ -449,16 +457,17 @@ ENTRIES = (
     Entry(
         id="container-runtime-directory",
         title="mkdir: cannot create directory '/run/enroot': Permission denied; pyxis: couldn't mkdir /run/pyxis/1000",
-        explains=("container-start-failed", "read-only-fs"),
+        explains=("container-start-failed", "read-only-fs", "shell-variable-unset", "permission-denied"),
         patterns=(
             r"cannot create directory ['‘](?P<path>/run/[^'’]+)['’]: (?P<reason>.*)",
+            r"(?:pyxis|enroot)\b.*cannot create directory ['‘](?P<path>/[^'’]+)['’]: (?P<reason>.*)",
             r"pyxis: (?:slurmd: )?couldn't (?:mkdir|chown) (?P<path>/\S+): (?P<reason>.*)",
         ),
         cause="the container runtime cannot create its directory {path} on that node: {reason}",
         probe="on that node: ls -ld /run/enroot /run/pyxis; cat /etc/enroot/enroot.conf; cat /etc/slurm/plugstack.conf",
         fix="as administrator, create the directory above {path} on every node: for pyxis /run/pyxis (runtime_path in "
         "plugstack.conf), with systemd-tmpfiles, as /run is empty after a boot. For enroot, also: export "
-        "ENROOT_RUNTIME_PATH=DIR with a writable directory on a local disk",
+        "ENROOT_RUNTIME_PATH=DIR with a writable directory on a local disk. A directory of enroot.conf for all users: chmod 1777",
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),
     Entry(
@@ -469,6 +478,7 @@ ENTRIES = (
             r"FATAL ERROR: ?Failed to write to output filesystem",
             r"FATAL: +While (?:making|performing|building|pulling) .*: no space left on device",
             r"failed to (?:register layer|extract layer|copy|pull).*: no space left on device",
+            r"(?:/var/lib/(?:docker|containerd|containers)/|GetImageBlob|/apptainer|/singularity).*: no space left on device",
         ),
         explains=(
             "disk-full",
@@ -505,13 +515,21 @@ ENTRIES = (
         patterns=(
             r"pyxis: failed to import docker image",
             r"pyxis: child \d+ failed with error code",
-            r"FATAL: +While making image from oci registry: ",
-            r"FATAL: +.*root filesystem extraction failed: ",
+            r"FATAL: +While making image from oci registry: (?P<reason>.*)",
+            r"FATAL: +.*root filesystem extraction failed: (?:extract command failed: )?(?:WARNING: .*|ERROR +: .*|(?P<reason>.*))",
+            r"\bERROR: +unpackSIF failed: (?P<reason>.*)",
+            r"\bFATAL: +[Ww]hile performing build: (?P<reason>.*)",
+            r"\bFATAL: +[Ww]hile extracting [^:]+: (?P<reason>.*)",
+            r"\[ERROR\]:? Could not process JSON input",
+            r"\[ERROR\]:? Could not parse authentication realm from (?P<reason>\S+)",
+            r"\[ERROR\]:? Could not parse digest information from (?P<reason>\S+)",
+            r"\[ERROR\]:? Unsupported (?P<reason>authentication method \S+)",
         ),
-        cause="enroot could not download or convert the image. Its own message: {reason|above or below this line}",
-        probe="on that node: enroot import docker://IMAGE",
+        cause="the container tool (enroot, Apptainer) could not download, convert or unpack the image. Its own message: {reason|above or below this line}",
+        probe="on that node: enroot import docker://IMAGE; apptainer pull IMAGE; df -h /tmp; env | grep -iE 'proxy|APPTAINER|ENROOT'",
         fix="correct the name (docker://REGISTRY#NAME:TAG), log in (~/.config/enroot/.credentials), or free "
-        "space in ENROOT_CACHE_PATH. For a file, begin its path with / or ./",
+        "space in ENROOT_CACHE_PATH. For a file, begin its path with / or ./. No JSON came: a proxy answers in place of the registry, or "
+        "enroot is too old for this docker. Apptainer: unpack once with `apptainer build --sandbox DIR IMAGE`, on a node where it works",
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
@@ -519,7 +537,7 @@ ENTRIES = (
         title="enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
         patterns=(
             r"enroot-switchroot: failed to execute: (?P<program>[^:]+)",
-            r"exec(?:_user_process caused)?: \"?(?P<program>/[\w./-]+)\"?: stat \S+: no such file",
+            r"exec(?:_user_process caused)?: \\?\"?(?P<program>\.{0,2}/[\w./-]+)\\?\"?: stat \S+: no such file",
             r"FATAL: +(?P<program>/\S+): no such file or directory",
             r"exec: \\?\"(?P<program>[^\"\\]+)\\?\": executable file not found in \$PATH",
             r"executable (?:file )?[`\"]?(?P<program>(?!file\b)\S+?)[`'\"]? not found in \$PATH",
@@ -527,6 +545,7 @@ ENTRIES = (
             r"FATAL: +exec \S+ failed: a (?P<program>shared library) is likely missing in the image",
             r"FATAL: +stat (?P<program>/\S+): no such file or directory",
             r"FATAL: +\"(?P<program>[^\"]+)\": executable file not found in \$PATH",
+            r"exec user process caused:? \"?(?P<reason>no such file) or directory",
         ),
         explains=(
             "container-start-failed",
@@ -537,7 +556,7 @@ ENTRIES = (
         probe="on that node: enroot start IMAGE ls /bin, or docker run --rm --entrypoint ls IMAGE /bin",
         fix="correct the command, or use an image that contains it (for pyxis, /bin/bash), or "
         "--no-container-entrypoint, or import the image again. If the missing program is a Python of the host, "
-        "use the image's own, or mount its directory",
+        "use the image's own, or mount its directory. For a script of yours: -v $PWD:/workspace -w /workspace",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(
@@ -576,14 +595,17 @@ ENTRIES = (
     Entry(
         id="container-hook-nvidia",
         title="OCI runtime error: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)",
-        patterns=(r"error executing hook `(?P<hook>\S*nvidia-container-[^`]+)` \(exit code",),
-        explains=("container-hook-failed", "container-start-failed"),
-        cause="NVIDIA's hook failed under podman or crun before the container started. Usual: rootless containers may not "
-        "change cgroups, or the driver is not loaded on the host",
+        patterns=(
+            r"error executing hook `(?P<hook>\S*nvidia-container-[^`]+)` \(exit code",
+            r"\berror creating device nodes: open (?P<hook>\S+)",
+        ),
+        explains=("container-hook-failed", "container-start-failed", "own-exception", "permission-denied"),
+        cause="NVIDIA's hook or runtime failed under podman, crun or runc before the container started. Usual: rootless containers may not "
+        "change cgroups or make device files, or the driver is not loaded on the host",
         probe="on that host: nvidia-smi; nvidia-container-cli -k -d /dev/tty info; grep no-cgroups "
         "/etc/nvidia-container-runtime/config.toml",
         fix="use CDI in place of the hook: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, then podman run --device "
-        "nvidia.com/gpu=all. Or set no-cgroups = true in that config.toml, for rootless containers only",
+        "nvidia.com/gpu=all, without --runtime. Or set no-cgroups = true in that config.toml, for rootless containers only",
         link="https://github.com/NVIDIA/nvidia-container-runtime/issues/85",
     ),
     Entry(
@@ -644,7 +666,7 @@ ENTRIES = (
             r"pyxis: couldn't (?:get list of existing container filesystems|get container attributes)",
             r"\bError: failed to start containers: (?P<what>.*)",
         ),
-        cause="the container did not start[: {reason}]. Usual: a mount is missing, a GPU driver hook failed, user namespaces are disabled, or "
+        cause="the container did not start[: {what}][: {reason}]. Usual: a mount is missing, a GPU driver hook failed, user namespaces are disabled, or "
         "the image is incomplete or was not imported",
         probe="the lines above it; on that host: enroot start IMAGE true, or apptainer exec IMAGE true",
         fix="read the line above it that names a file or a hook. Correct the mounts, or import the image "
@@ -747,7 +769,7 @@ ENTRIES = (
             r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
             r"(?:mpirun|mpiexec|prterun|orterun)(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-            r"(?:mpirun|mpiexec|prterun|Horovod) detected that one or more processes exited with non-zero status",
+            r"(?:mpirun|mpiexec|prterun|Horovod|Gloo job) detected that one or more processes exited with non-zero status",
             r"has exited due to process rank (?P<rank>\d+) with PID \d+ on(?:\s+node (?P<host>\S+))?",
             r"Primary job +terminated normally, but \d+ process returned",
             r"PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<host>[^\s@]+)",
@@ -823,6 +845,7 @@ ENTRIES = (
             r"Training failed due to worker errors:",
             r"Error executing job with overrides: \[",
             r"RuntimeError: Step \d exited with non-zero status (?P<code>\d+)",
+            r"\bJob entrypoint command failed with exit code (?P<code>[1-9]\d*)",
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}][: {meaning}]. The reason is in the output of that process",
         probe="read the lines before it",
@@ -855,10 +878,10 @@ ENTRIES = (
         id="ray-placement",
         title="No available node types can fulfill resource request {'node:10.0.0.1': 0.001, 'GPU': 1.0}",
         patterns=(
-            r"No available node types can fulfill resource request (?P<request>\{[^}]*\})",
+            r"No available node types can fulfill resource requests? (?:\w+\(<class \'\w+\'>, )?(?P<request>\{[^}]*\})",
             r"Cannot provide a placement group of",
             r"Cannot provide a placement group requiring (?P<request>[\d.]+ \w+)",
-            r"required GPUs exceeds the total number of available GPUs in the placement group",
+            r"required GPUs exceeds the total number of available GPUs\b",
             r"Current node has no (?:GPU|TPU|XPU)s? available",
         ),
         explains=(
@@ -884,6 +907,8 @@ ENTRIES = (
             r"Failed to get node info b?['\"]",
             r"GCS cannot find the node with node ID",
             r"Failed to register worker \w+ to Raylet",
+            r"Unable to register worker with raylet",
+            r"Can't find a `node_ip_address\.json` file",
         ),
         context=r"Local node IP: (?P<address>[\w.:]+)",
         cause="Ray did not start on this node in time[. It uses the address {address}]. The head cannot reach that address, "
@@ -1328,11 +1353,16 @@ ENTRIES = (
     Entry(
         id="docker-option-misplaced",
         title='exec: "--gpus": executable file not found in $PATH',
-        patterns=(r"exec: \\*\"(?P<option>--?\w[\w-]*)[^\"\\]*\\*\": executable file not found in \$PATH",),
-        explains=("container-no-shell", "container-start-failed"),
-        cause="docker took its option {option} for the command to run, as it comes after the image's name",
+        patterns=(
+            r"exec: \\*\"(?P<option>--?\w[\w-]*)[^\"\\]*\\*\": executable file not found in \$PATH",
+            r"FATAL: +\"(?P<option>--?[A-Za-z][\w-]*)[^\"]*\": executable file not found in \$PATH",
+            r"/\.singularity\.d/actions/\w+: \d+: exec: (?P<option>--?[A-Za-z][\w-]*): not found",
+            r"executable file `(?P<option>--?[A-Za-z][\w-]*)[^`]*` not found in \$PATH",
+        ),
+        explains=("container-no-shell", "container-start-failed", "line-continued-badly", "command-not-found"),
+        cause="docker, podman or Apptainer took its option {option} for the command to run, as it comes after the image's name",
         probe="the command: docker run [OPTIONS] IMAGE [COMMAND]",
-        fix="write {option} before the image: docker run {option} ... IMAGE COMMAND",
+        fix="write {option} before the image: docker run {option} ... IMAGE COMMAND, apptainer exec {option} ... IMAGE COMMAND",
         link="https://github.com/NVIDIA/nvidia-docker/issues/1528",
     ),
     Entry(
@@ -1459,5 +1489,78 @@ ENTRIES = (
         fix="use a cache of your own: export ENROOT_CACHE_PATH=/tmp/$USER/enroot (Apptainer: APPTAINER_CACHEDIR). As administrator: "
         "one cache for each user in enroot.conf, or group rights for all of its files (setfacl -d)",
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
+    ),
+    Entry(
+        id="container-no-nvidia-smi",
+        title='exec: "nvidia-smi": executable file not found in $PATH: the container got no GPU',
+        patterns=(
+            r"exec: \\?\"nvidia-smi\\?\": executable file not found in \$PATH",
+            r"FATAL: +\"nvidia-smi\": executable file not found in \$PATH",
+            r"executable file `nvidia-smi` not found in \$PATH",
+        ),
+        explains=("container-no-shell", "container-start-failed", "command-not-found"),
+        cause="the container was started without GPUs. nvidia-smi and the driver's libraries are the host's, and NVIDIA's toolkit puts "
+        "them into a container only where GPUs are requested",
+        probe="on that host: nvidia-smi; docker info | grep -i runtimes; nvidia-ctk --version",
+        fix="docker run --gpus all ... (or --runtime=nvidia), podman run --device nvidia.com/gpu=all, apptainer exec --nv. In Kubernetes: "
+        "limits nvidia.com/gpu. enroot: NVIDIA_VISIBLE_DEVICES=all and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+        link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html",
+    ),
+    Entry(
+        id="container-overlay",
+        title="failed to open overlay image: currently in use for writing by another process",
+        patterns=(r"failed to open overlay image (?P<path>[^\s:]+): (?:.*: )?(?P<reason>.+)",),
+        explains=("container-start-failed", "cannot-fork", "file-missing", "image-not-found"),
+        cause="Apptainer cannot open the overlay image {path}: {reason}. A writable overlay serves one container at a time. Usually another "
+        "task, job or node has it open, or a killed one left it open",
+        probe="on each host that uses it: fuser -v {path}; ps -ef | grep {path}; ls -l {path}",
+        fix="in jobs of many tasks, open it for reading alone: --overlay {path}:ro. To write: one container, and end the others first. After a "
+        "killed one: fsck.ext3 {path}",
+        link="https://github.com/apptainer/singularity/issues/6196",
+    ),
+    Entry(
+        id="container-runtime-broken",
+        title="OCI runtime create failed: unable to retrieve OCI runtime error (open log.json: no such file or directory)",
+        patterns=(
+            r"unable to retrieve OCI runtime error \(open \S+: no such file or directory\)(?!.*executable file not found)(?:: (?P<reason>.+?))?(?:: unknown\.?)?$",
+        ),
+        explains=("container-start-failed", "file-missing"),
+        cause="the container engine started its OCI runtime (nvidia-container-runtime, runc), and that ended at once, without a log[: {reason}]. "
+        "Usually it is not installed, its configuration is wrong, or a library that it needs is missing or too old",
+        probe="on that host: nvidia-container-runtime --version; runc --version; ldd $(command -v runc); grep -rn nvidia /etc/containerd /etc/docker",
+        fix="reinstall nvidia-container-toolkit and the engine from one release, run nvidia-ctk runtime configure, and restart containerd or docker",
+        link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
+    ),
+    Entry(
+        id="gpu-files-forbidden",
+        title="Failed to initialize NVML: Insufficient Permissions",
+        patterns=(
+            r"Failed to initialize NVML: Insufficient Permissions",
+            r"\bNVMLError_NoPermission\b",
+            r"Failed to initialize NVML: GPU access blocked by the operating system",
+        ),
+        explains=("no-cuda-gpus", "cuda-init-failed", "own-exception"),
+        cause="this user may not open the device files of the GPUs, /dev/nvidia*. Usually a rootless container drops the groups of the user, "
+        "SELinux forbids devices in containers, or the site opens GPUs to jobs alone. In WSL, the driver of Windows is too old, or WSL was not restarted after its update",
+        probe="on that host, and in the container: ls -lZ /dev/nvidia*; id; getenforce",
+        fix="podman run --group-add keep-groups --security-opt label=disable --device nvidia.com/gpu=all ... With SELinux, as administrator: "
+        "setsebool -P container_use_devices true. Without a container: request a GPU in the job, or join the group of these files",
+        link="https://github.com/NVIDIA/nvidia-container-toolkit/issues/210",
+    ),
+    Entry(
+        id="container-engine-error",
+        title="docker: Error response from daemon; podman: Error: creating container; FATAL of Apptainer",
+        kind="generic",
+        patterns=(
+            r"\bError response from daemon: (?P<reason>.+)",
+            r"\bFATAL: {3}(?P<reason>\S.*)",
+            r"\bError: (?P<reason>(?:creating container|configure storage|netavark|lsetxattr|could not get runtime|preparing container|error creating overlay).*)",
+        ),
+        explains=("own-exception", "nccl-net-not-found", "command-not-found"),
+        cause="the container engine (docker, podman, Apptainer) started nothing: {reason}",
+        probe="the command that starts the container, with its variables; docker info, podman info or apptainer version",
+        fix="correct what the message names: an option, a path, a limit or a right. Test with the smallest command, docker run --rm IMAGE true, and "
+        "add the options one by one",
+        link="https://docs.docker.com/reference/cli/docker/container/run/",
     ),
 )

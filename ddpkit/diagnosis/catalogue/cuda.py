@@ -193,6 +193,7 @@ ENTRIES = (
             r"HIP error: hipErrorNoDevice\b",
             r"You requested to find \S+ devices but there are no visible CUDA devices",
             r"GPUs requested but none are available",
+            r"Failed to initialize NVML: Driver Not Loaded",
         ),
         explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "

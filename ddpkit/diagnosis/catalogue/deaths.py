@@ -44,6 +44,7 @@ ENTRIES = (
             r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code -9\b",
             r"=   EXIT CODE: (?:9|137)\b",
             r"=   KILLED BY SIGNAL: 9\b",
+            r"\bJobId=\d+ WTERMSIG 9$",
         ),
         context=r"PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<host>[\w.-]+)",
         cause="the kernel's out-of-memory killer, a scheduler, or a user sent SIGKILL. This line does not show which",

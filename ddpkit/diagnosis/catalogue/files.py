@@ -14,11 +14,12 @@ ENTRIES = (
             r"(?:write|file write) failed.*No space left",
             r"basic_ios::clear: iostream (?P<failure>error)",
             r"tar: .*: Wrote only \d+ of \d+ bytes",
+            r"^(?!.*/sys/fs/cgroup)(?!.*inotify).*\bno space left on device\b",
         ),
         explains=("checkpoint-not-written", "checkpoint-broken"),
         cause="[a file was not written to its end ({failure}). Usually ]a disk is full or has no free inodes. Checkpoints, logs, /tmp or a cache use it",
         probe="df -h; df -i; the path is in the message or its traceback",
-        fix="delete old checkpoints, or use another disk (TMPDIR, HF_HOME, WANDB_DIR, --log-dir)",
+        fix="delete old checkpoints, or use another disk (TMPDIR, HF_HOME, WANDB_DIR, --log-dir; for images ENROOT_TEMP_PATH, APPTAINER_TMPDIR)",
         link="https://docs.python.org/3/library/errno.html#errno.ENOSPC",
     ),
     Entry(
@@ -94,9 +95,11 @@ ENTRIES = (
             r"\[Errno 9\] Bad file descriptor",
             r"Timeout: The file lock '(?P<path>[^']+)' could not be acquired",
             r"sqlite3\.OperationalError: database is locked",
+            r"\[Errno 38\] Function not implemented",
+            r"\[Errno 11\] Resource temporarily unavailable: '(?P<path>[^']*)'",
         ),
-        explains=("own-exception",),
-        needs=r"unable to lock file|\b(?:fcntl\.|_)?(?:flock|lockf)\b|[Ff]ile_?[Ll]ock|\.lock\b|No locks available|database is locked",
+        explains=("own-exception", "cannot-fork"),
+        needs=r"unable to lock file|\b(?:fcntl\.|_)?(?:flock|lockf)\b|[Ff]ile_?[Ll]ock|\.lock\b|No locks available|database is locked|unavailable: '",
         cause="the file system does not support this lock of a file: NFS without its lock service, NFS with a file "
         "open for reading, or Lustre mounted without `flock`. Or another process holds it (errno 11)",
         probe="df -T of the path in the traceback; mount | grep -E 'nfs|lustre'",
@@ -121,7 +124,7 @@ ENTRIES = (
         cause="the file system is mounted read-only. It belongs to a container image, or the kernel remounted it after "
         "disk errors",
         probe="mount | grep ' ro[ ,]'; dmesg -T | tail",
-        fix="write to a mounted directory (containers: a bind mount; apptainer: --writable-tmpfs), or report the disk "
+        fix="write to a mounted directory (containers: a bind mount; apptainer: --writable-tmpfs; pyxis: --container-writable), or report the disk "
         "to the administrators",
         link="https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html",
     ),
@@ -646,6 +649,9 @@ ENTRIES = (
         id="removed-twice",
         # Of `file-missing`, the code above it decides: see ddpkit.diagnosis.log_reader.
         title="FileNotFoundError in os.remove, os.rename or shutil.rmtree",
+        patterns=(
+            r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<path>(?![^']*tmp-checkpoint)[^']*)' -> '",
+        ),
         explains=("file-missing",),
         cause="this rank removes or moves [{path}, ]a file that another rank removed or moved a moment earlier. Several ranks "
         "save to one directory at the same time",
@@ -691,5 +697,22 @@ ENTRIES = (
         fix="ulimit -f unlimited, or `* - fsize unlimited` in /etc/security/limits.conf. Otherwise write to another file system, "
         "or save in several files (max_shard_size)",
         link="https://man7.org/linux/man-pages/man2/setrlimit.2.html",
+    ),
+    Entry(
+        id="fuse-mount-lost",
+        doubtful=True,
+        title="OSError: [Errno 107] Transport endpoint is not connected: '/mnt/bucket/data'",
+        patterns=(
+            r"\[Errno 107\] Transport endpoint is not connected: '(?P<path>/[^']*)'",
+            r"(?:cannot (?:access|stat|open)|stat|access|ls:|mkdir:|df:) ['‘]?(?P<path>/[^'’:]+)['’]?: Transport endpoint is not connected",
+            r"\bfailed to access mountpoint (?P<path>/[^:]+): Transport endpoint is not connected",
+        ),
+        explains=("io-error", "own-exception", "file-missing"),
+        cause="the program that mounts the file system of {path} has ended: gcsfuse, s3fs, goofys, JuiceFS, sshfs, GlusterFS or another one of "
+        "FUSE. Usually it crashed, or was killed as its memory was full",
+        probe="on that host: mount | grep fuse; dmesg -T | grep -i 'killed process'; in Kubernetes: kubectl logs POD -c gke-gcsfuse-sidecar",
+        fix="fusermount -u the mount point, and mount it again. Give that program more memory (a sidecar: its memory limit), or copy the "
+        "data to a local disk before the run",
+        link="https://github.com/GoogleCloudPlatform/gcsfuse/blob/master/docs/troubleshooting.md",
     ),
 )

@@ -12,12 +12,13 @@ ENTRIES = (
             r"Unable to create step for job (?P<job>\d+)(?:\+\d+)?: Invalid generic resource \(gres\) specification",
             r"SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive",
             r"Unable to create step for job (?P<job>\d+)(?:\+\d+)?: Invalid Trackable RESource",
+            r"\bStep requested GRES \((?P<gres>\S+)\) not found in the job",
         ),
-        cause="the step requests GPUs or memory that the job[ {job}] does not have. Often sbatch or srun was "
+        cause="the step requests GPUs or memory that the job[ {job}] does not have[ under the name {gres}]. Often sbatch or srun was "
         "called inside another job, and inherits its SLURM_ variables",
         probe="in the job: env | grep -E 'SLURM_|SBATCH_' | grep -E 'GRES|GPU|MEM'; scontrol show job[ {job}]",
         fix="submit from a login node, or unset the inherited variables first: `for v in ${!SLURM_*} "
-        "${!SRUN_*}; do unset $v; done`. Or correct --gres, --gpus and --mem of srun",
+        "${!SRUN_*}; do unset $v; done`. Or correct --gres, --gpus and --mem of srun. Without --gres and --gpus, a step gets all GPUs of its job",
         link="https://github.com/mehta-lab/waveorder/issues/201",
     ),
     Entry(
@@ -45,6 +46,8 @@ ENTRIES = (
             r"Job not requeued because: timed-out",
             r"has not produced any output \(state: TIMEOUT",
             r"\bTIMEOUT +\d+:\d+$",
+            r"\b[Jj]ob exceeded its walltime limit",
+            r"\bTime limit exhausted for JobId=(?P<job>\d+)",
         ),
         context=r"(?P<lightning>Received SIGTERM: 15|[Bb]ypassing (?:signal )?SIGTERM|SLURM auto-requeueing enabled|\bv_num=\w+)",
         cause="[job {job}: ]the time limit is reached",
@@ -86,6 +89,9 @@ ENTRIES = (
             r"launch failed on \S+: Couldn't forward RPC .* to child (?P<host>[\w.-]+)",
             r"ping failed on \S+: No reply from (?P<host>[\w.-]+) after",
             r"job killed: node \d+ \((?P<host>[\w.-]+)\) requested job terminate",
+            r"\bmissing from batch node (?P<host>[\w.-]+) ",
+            r"\bKilling \S+ on failed node (?P<host>[\w.-]+)",
+            r"\bNot responding +\w+ +\d{4}-\d\d-\d\dT[\d:]+ +(?P<host>\S+)",
         ),
         cause="{host|a node} of the job failed or stopped responding",
         probe="sinfo -R[; scontrol show node {host}]",
@@ -110,8 +116,10 @@ ENTRIES = (
         title="CANCELLED AT ..., Job allocation has been revoked, Force Terminated job",
         kind="consequence",
         patterns=(
-            r"(?:JOB|STEP) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*",
+            r"(?:JOB|STEP) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+(?: DUE (?:to|TO) SIGNAL \w+)? \*\*\*",
             r"srun: Force Terminated (?:job|JobId|StepId)",
+            r"salloc: Force Terminated (?:job|JobId|StepId)",
+            r"_job_complete: JobId=(?P<job>\d+) WTERMSIG 15$",
             r"(?:srun|salloc: error): Job allocation \d+ has been revoked",
             r"TERM_(?:OWNER|ADMIN|FORCE_OWNER|FORCE_ADMIN|EXTERNAL_SIGNAL): job killed",
             r"Job deleted at request of (?P<user>\S+)",
@@ -174,13 +182,14 @@ ENTRIES = (
     ),
     Entry(
         id="lsf-limit",
-        title="TERM_CPULIMIT: job killed after reaching LSF CPU usage limit",
+        title="TERM_CPULIMIT: job killed after reaching LSF CPU usage limit; PBS: job killed: ncpus 32.4 exceeded limit 8",
         patterns=(
             r"TERM_(?P<limit>CPULIMIT|PROCESSLIMIT|THREADLIMIT|CWD\w*|LOAD|WINDOW|DEADLINE): (?P<reason>job killed.*)",
+            r"PBS: job killed: (?P<reason>(?:ncpus|cpupercent|cput|pcput|file size|nproc) .*exceeded limit.*)",
         ),
-        cause="LSF ended the job: {reason}",
-        probe="bhist -l JOB; bqueues -l QUEUE",
-        fix="request more, or use another queue: for CPU time bsub -c, for processes -p, for threads -T. Torch starts many threads: set "
+        cause="the scheduler (LSF, PBS) ended the job: {reason}",
+        probe="LSF: bhist -l JOB; bqueues -l QUEUE. PBS: qstat -xf JOB | grep -E 'ncpus|cput'",
+        fix="request more, or use another queue: for CPU time bsub -c, for processes -p, for threads -T; PBS: -l select=1:ncpus=N. Torch starts many threads: set "
         "OMP_NUM_THREADS and fewer DataLoader workers",
         link="https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=execution-about-job-termination-reasons",
     ),

@@ -171,9 +171,11 @@ ENTRIES = (
             r"\*\*\* An error occurred in (?P<call>MPI_\w+)",
             r"Fatal error in (?P<call>\w+): (?P<error>[^,]+), error stack",
             r"\bMPI_ERRORS_ARE_FATAL\b",
+            r"Assertion failed in file (?P<file>\S+) at line \d+: (?P<error>.+)",
+            r"\bmpi4py\.MPI\.Exception: (?P<error>[^,]+), error stack",
         ),
         context=r"\(rank (?P<speaker>\d+) in comm|\*\*\* (?P<reason>MPI_ERR_\w+: .*\S)",
-        cause="MPI failed[ in {call}], and ended the job[: {reason}]. The reason is in the lines around this one",
+        cause="MPI failed[ in {call}][: {error}], and ended the job[: {reason}]. The reason is in the lines around this one",
         probe="the lines above and below it, of all ranks",
         fix="read the first error above it. With the output of all ranks: mpirun --tag-output (MPICH: -l)",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
@@ -203,6 +205,7 @@ ENTRIES = (
             r"Horovod has not been built with (?P<framework>MPI) support",
             r"Error: (?P<framework>MPI|Gloo) support has not been built",
             r"Neither (?P<framework>MPI nor Gloo) support has been built",
+            r"Failed to determine if (?P<framework>\w+) support has been built",
         ),
         cause="Horovod was installed without its part for {framework}. It was built where {framework} was not yet installed, or "
         "for another version of it",
@@ -217,8 +220,11 @@ ENTRIES = (
         patterns=(
             r"(?:\[(?P<host>[\w.-]+):\d+:\d+:\d+\] .*)?\bTransport retry count exceeded on (?P<card>\w+):\d+/",
             r"(?:\[(?P<host>[\w.-]+):\d+:\d+:\d+\] .*)?ib_mlx5_log\.c:\d+ +(?P<error>[A-Z][\w ]+?) on (?P<card>\w+):\d+/",
+            r"(?:\[(?P<host>[\w.-]+):\d+:\d+(?::\d+)?\] .*)?\btransport error: (?P<error>Endpoint timeout)",
+            r"(?:\[(?P<host>[\w.-]+):\d+ ?:\d+\] .*)?\bUCX +ERROR +Error (?P<error>Endpoint timeout) was not handled",
         ),
-        cause="{host|this host} sent by its card {card}, and the other side did not answer[: {error}]. A cable, a switch or the "
+        explains=("ucx-error", "aborted"),
+        cause="{host|this host} sent[ by its card {card}], and the other side did not answer[: {error}]. A cable, a switch or the "
         "routing is bad, or the other process ended first",
         probe="on each host: ibstat; ibdiagnet --pc -P all=1; for RoCE: show_gids; which rank ended first",
         fix="look at the rank that ended first. If none did, test the fabric between the hosts (ib_write_bw), and exclude the bad "
@@ -278,7 +284,7 @@ ENTRIES = (
         title="UCX ERROR",
         kind="generic",
         patterns=(
-            r"\bUCX +(?:ERROR|FATAL) +(?P<error>(?!inotify_add_watch)\S.*)",
+            r"\bUCX +(?:ERROR|FATAL|Fatal:) +(?P<error>(?!inotify_add_watch)\S.*)",
             r"\bUCC +(?:ERROR|FATAL) +(?P<error>\S.*)",
         ),
         explains=("io-error",),
@@ -420,8 +426,11 @@ ENTRIES = (
     Entry(
         id="mpi-options-of-other",
         title="match_arg (utils/args/args.c): unrecognized argument allow-run-as-root",
-        patterns=(r"\bmatch_arg \(.*\): unrecognized argument (?P<option>\S+)",),
-        cause="this mpirun is of MPICH or Intel MPI, and does not know {option}, an option of another MPI. Horovod, torchpack and "
+        patterns=(
+            r"\bmatch_arg \(.*\): unrecognized argument (?P<option>\S+)",
+            r"\b(?:mpirun|mpiexec|orterun|prterun): Error: unknown option \"(?P<option>[^\"]+)\"",
+        ),
+        cause="this mpirun does not know {option}. Usually that is an option of another MPI (Open MPI, or MPICH and Intel MPI). Horovod, torchpack and "
         "other launchers pass options of Open MPI",
         probe="which -a mpirun; mpirun --version",
         fix="use the mpirun of Open MPI: put it first on PATH, or conda install -c conda-forge openmpi mpi4py. Or start it by the options "
@@ -534,6 +543,7 @@ ENTRIES = (
             r"(?P<reason>Error initializing RM connection)\. Exiting",
             r"Error: (?P<reason>Requested job constraints cannot be met)",
             r"Error: (?P<reason>It is only possible to use js commands within a job allocation)",
+            r"Error: (?P<reason>Remote JSM server is not responding)",
         ),
         explains=("own-exception",),
         cause="jsrun started nothing: {reason}. It runs outside of an LSF job, other steps of the job hold the resource sets, or the "
@@ -598,5 +608,17 @@ ENTRIES = (
         fix="start it with the mpirun of the MPI that the program loads (ldd shows it; in conda, that of the environment). If the sizes are right, "
         "correct the number in that call",
         link="https://github.com/kokkos/kokkos-comm/issues/134",
+    ),
+    Entry(
+        id="mpi-fabric-failed",
+        title="MPIDI_OFI_handle_cq_error: OFI poll failed (ofi_events.c:1042: Input/output error)",
+        patterns=(r"\bOFI poll failed \((?:[\w.]+:\d+:)?(?:\w+:)?(?P<reason>(?!.*PTLTE_NOT_FOUND)[^)]*)\)",),
+        explains=("mpi-error", "mpi-abort", "io-error", "host-out-of-memory"),
+        cause="a message of MPI was not transferred by libfabric: {reason}. Usually the rank at the other end had ended before, or the network or "
+        "its card failed. Of memory: the limits for locked memory or of the card are reached",
+        probe="which rank ended first; on each host: fi_info -l; ulimit -l; dmesg -T | tail",
+        fix="look at the rank that ended first. If none did, exclude a host with errors of its card. Intel MPI: update it, and to test another way "
+        "export FI_PROVIDER=tcp. Cray: a newer libfabric, or FI_CXI_RX_MATCH_MODE=software",
+        link="https://github.com/ofiwg/libfabric/issues/5648",
     ),
 )

@@ -24,6 +24,12 @@ ENTRIES = (
             r"execvp error on file (?P<program>\S+) \(No such file or directory\)",
             r"(?:mpiexec|prterun|orterun) was unable to find the specified executable file",
             r"execve\(\): bad interpreter\((?P<program>[^)]+)\): No such file",
+            r"failed to run command ['‘](?P<program>[^'’]+)['’]: No such file or directory",
+            r"\bxargs: (?P<program>[\w./-]+): No such file or directory",
+            r"\bexecution of [`'](?P<program>[^'`]+)': No such file or directory",
+            r"\bcannot run (?P<program>[\w./-]+): No such file or directory",
+            r"\bzsh: no such file or directory: (?P<program>/\S+/bin/\S+)",
+            r"\[NID \d+\] Exec (?P<program>\S+) failed: No such file",
         ),
         cause="{program|a program} is not found on that host: it is not on PATH, was removed, or its first "
         "line names a missing interpreter (also with Windows line ends). A command over SSH does not read "

@@ -59,6 +59,7 @@ ENTRIES = (
             r"\bEADDRINUSE\b",
             r"(?i)^(?!.*unix socket).*\baddress already in use\b",
             r"\bon \S+, port: (?P<port>\d+) already in use$",
+            r"\bis trying to use a port number (?P<port>\d+) that is used by other components",
         ),
         cause="another process listens on port {port|29500, or the one that was chosen,} of this host: another job, a rank of an earlier run, or a second "
         "launcher. Or two ranks of this run take themselves for rank 0",

@@ -80,10 +80,10 @@ ENTRIES = (
         id="step-refused",
         title="srun: error: Unable to create step for job",
         patterns=(
-            r"srun: error: Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>(?!Zero Bytes|Socket timed).*)",
+            r"srun: error: Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>(?!Zero Bytes|Socket timed|Job has already|Invalid job id|Job is not running|Incompatible versions|Unable to contact).*)",
         ),
-        cause="SLURM cannot start a step[ in job {job}]. Another step holds the resources (srun inside srun), or the "
-        "step requests more than the job has",
+        cause="SLURM cannot start a step[ in job {job}][: {reason}]. Usually another step holds the resources (srun inside srun), or the "
+        "step requests more than the job has. `Already completing`: the job or step was cancelled, or its time is over",
         probe="in the job: srun --overlap -N1 -n1 hostname; squeue -s[ -j {job}]",
         fix="srun --overlap ..., with at most the job's nodes, tasks and --mem. In --nodelist, write the names as `squeue -o %N` prints them",
         link="https://slurm.schedmd.com/srun.html#OPT_overlap",
@@ -134,14 +134,17 @@ ENTRIES = (
             r"^(?!.*(?:launch|slurm_receive_msgs).*failed).*Socket timed out on send/recv operation",
             r"^(?!.*slurm_receive_msgs.*failed).*Zero Bytes were transmitted or received",
             r"Slurm controller not responding",
+            r"Rate limit exceeded, please retry (?:momentarily|later)",
+            r"(?:Slurm backup controller|Controller is) in standby mode",
             r"Could not establish a configuration source",
             r"Unable to establish control(?:ler)? machine address",
             r"\b(?:slurm_set_addr|sinfo|squeue|srun|sbatch|scontrol|slurmd)\b.*: Unable to resolve \"",
         ),
-        cause="the SLURM controller does not answer. It is down or busy, or slurm.conf on this host contains another "
+        explains=("slurm-bad-request",),
+        cause="the SLURM controller does not answer. It is down or busy (also: too many requests of this user), or slurm.conf on this host contains another "
         "controller",
         probe="scontrol ping",
-        fix="try again after a minute. If it still fails, contact the administrators",
+        fix="try again after a minute, and ask less often (one sacct or squeue for all jobs). If it still fails, contact the administrators",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -211,6 +214,7 @@ ENTRIES = (
         explains=(
             "script-missing",
             "file-missing",
+            "task-launch-failed",
         ),
         cause="{path} does not exist on the node, or this user cannot write to it. It is not on a shared file system",
         probe="srun -l ls -ld {path}",
@@ -221,6 +225,7 @@ ENTRIES = (
         id="slurm-no-job",
         title="Invalid job id specified; Unable to confirm allocation for job",
         patterns=(
+            r"Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>(?:Job has already|Invalid job id|Job is not running).*)",
             r"Unable to confirm allocation for job (?P<job>\d+)",
             r"Invalid job id specified",
             r"Slurm job (?P<job>\d+) has expired",
@@ -257,6 +262,7 @@ ENTRIES = (
             r"PMII_singinit: execv failed",
             r"mpi/pmi2: invalid PMI1 init command",
         ),
+        explains=("mpi-error", "mpi-abort", "task-launch-failed"),
         cause="srun's --mpi asks for a PMI that this SLURM does not have or cannot load, or the MPI library needs another one",
         probe="srun --mpi=list",
         fix="srun --mpi=TYPE, with a type of `srun --mpi=list` that the MPI library uses (pmix or pmi2). torch alone needs no "
@@ -325,6 +331,9 @@ ENTRIES = (
             r"(?P<reason>timeout) waiting for task launch, started \d+ of \d+ tasks",
             r"error: (?:--task-prolog|TaskProlog) failed status=(?P<reason>\d+)",
             r"\[job \d+\] (?P<reason>prolog) failed status=",
+            r"\berror: (?P<reason>(?:Unable to (?:attach to interconnect|configure MPI plugin)|Failed to invoke task plugins: task_p_pre_launch|IO setup failed|proctrack_g_create|x11 port forwarding setup failed|Failed mpi_\w+_prefork|Failed to set SELinux context|No executable program specified|\w+ task_prolog did not exit normally)\b.*)",
+            r"\bslurmd error running JobId=\d+ on node\(s\)=(?P<host>\S+): (?P<reason>.*)",
+            r"\berror: (?P<reason>Prolog) launch failure, JobId=\d+",
         ),
         explains=("command-not-found", "slurm-cancelled", "slurm-plugin-failed"),
         cause="a node could not start the task[: {reason}]",
@@ -394,9 +403,13 @@ ENTRIES = (
     ),
     Entry(
         id="slurm-gres-invalid",
-        title="Invalid generic resource (gres) specification",
+        title="Invalid generic resource (gres) specification; Invalid Trackable RESource (TRES) specification",
         explains=("slurm-bad-request",),
-        patterns=(r"Invalid generic resource \(gres\) specification", r"Invalid GRES specification"),
+        patterns=(
+            r"Invalid generic resource \(gres\) specification",
+            r"Invalid GRES specification",
+            r"Invalid Trackable RESource \(TRES\) specification",
+        ),
         cause="no node of the partition has the GPUs or other resources of --gres or --gpus under this name or in this "
         "number. Or the cluster defines none",
         probe="sinfo -o '%P %N %G'",
@@ -457,7 +470,7 @@ ENTRIES = (
             r"mpi/pmix\w*: .*collective timeout",
             r"mpi/pmi2: failed to send temp kvs",
         ),
-        explains=("slurm-cancelled",),
+        explains=("slurm-cancelled", "task-launch-failed"),
         cause="SLURM's PMI plugins on the nodes cannot reach each other[ ({host})]. A firewall drops their ports, or a node's "
         "name resolves to another network",
         probe="on each node of the job: getent hosts {host|NODE}; scontrol show node {host|NODE} | grep NodeAddr",
@@ -517,6 +530,7 @@ ENTRIES = (
             r"spank: x11\.so: Plugin file not found",
             r"Ignoring conflicting option \"x11\" in plugin",
             r"slurmstepd\S*: error: TMPDIR \[.*\] is not writeable",
+            r"\bslurm_send_node_msg: \[.*\] slurm_bufs_sendto\(.*\) failed",
         ),
         cause="slurmstepd warns of the node's accounting or binding, and starts the task nevertheless",
         probe="nothing to check",
@@ -529,6 +543,8 @@ ENTRIES = (
         patterns=(
             r"\bqsub: submit error \((?P<reason>.*?)\)?$",
             r"\bqsub: (?P<reason>[A-Z].*)",
+            r"\bqsub: (?P<reason>(?:would exceed|illegal|cannot|could not|directive error|file must|submit filter|invalid|unknown|script|error|no|not) .*)",
+            r"\bError in (?:rusage|select|span|order|cu|same|affinity) section: (?P<reason>.*)",
             r"(?P<reason>\S.*?)\.? Job not submitted",
             r"Unable to run job: (?P<reason>.*)",
             r"DeniedByDrmException: code \d+: (?P<reason>.*)",
@@ -639,13 +655,17 @@ ENTRIES = (
         patterns=(
             r"Required node not available \(down, drained or reserved\)",
             r"\bReqNodeNotAvail, *UnavailableNodes:(?P<host>[^\s)]+)",
+            r"Required partition not available \(inactive or drain\)",
+            r"Partition in DOWN state",
+            r"System submissions disabled",
+            r"Job can not start due to maintenance reservation",
             r"Nodes required for job are DOWN, DRAINED or reserved",
             r"(?:srun|salloc): error: Something is wrong with the boot of the nodes",
         ),
         explains=("slurm-bad-request",),
-        cause="the job waits, or was rejected: nodes that it needs[ ({host})] are down, drained, or reserved for maintenance. A job whose "
+        cause="the job waits, or was rejected: nodes that it needs[ ({host})], or its partition, are down, drained, or reserved for maintenance. A job whose "
         "--time reaches into a reservation waits, too",
-        probe="sinfo -R; sinfo -N -l; scontrol show reservation",
+        probe="sinfo -s; sinfo -R; sinfo -N -l; scontrol show reservation",
         fix="omit --nodelist, use another partition, or a --time that ends before the maintenance. As administrator: scontrol update "
         "nodename=NODE state=resume, after the reason of `sinfo -R` is gone",
         link="https://slurm.schedmd.com/job_reason_codes.html",
@@ -899,9 +919,11 @@ ENTRIES = (
         patterns=(
             r"error: (?P<reason>CPU count per node can not be satisfied)",
             r"(?:failed|resources): (?=(?P<reason>Requested node configuration is not available))Requested node (?P<what>configuration) is not available",
-            r"Unable to allocate resources: (?P<reason>(?!No error).*)",
-            r"Job submit/allocate failed: (?P<reason>.*)",
-            r"Batch job submission failed: (?P<reason>.*)",
+            r"Unable to allocate resources: (?P<reason>(?!No error)[^\\]*)",
+            r"Job submit/allocate failed: (?P<reason>[^\\]*)",
+            r"Batch job submission failed: (?P<reason>[^\\]*)",
+            r"\bslurm_(?:submit_batch_job|allocate_resources\w*)(?: error|\(\))?: (?P<reason>.*)",
+            r"(?:sbatch|srun|salloc): error: (?P<reason>.*\b(?:[Jj]obs?|[Ss]ubmission|[Rr]equest)(?: \w+){0,2} (?:rejected|denied|refused|not allowed|not permitted|disallowed)\b.*)",
             r"error: (?P<reason>invalid partition specified: .*)",
             r"error: (?P<reason>This does not look like a batch script.*)",
             r"error: (?P<reason>Invalid (?:--\w+|account|qos|partition|time limit|numeric value|directive) .*)",
@@ -910,6 +932,7 @@ ENTRIES = (
             r"\berror: (?P<reason>invalid number of (?:tasks|nodes|cpus).*)",
             r"sbatch: error: (?P<reason>\*\*\* ?[Ee]rror:? .*)",
             r"sbatch: error: (?P<reason>Batch script (?:is empty|contains only whitespace).*)",
+            r"\bFailedJobError: sbatch: error: (?P<reason>(?!Batch job)[^\\]*)",
         ),
         branches=(
             ("node", r"Requested node configuration|count per node|number of (?:tasks|nodes|cpus)|More processors"),
@@ -932,11 +955,11 @@ ENTRIES = (
         id="slurm-site-rule",
         title="sbatch: error: a rule of the site; Batch job submission failed: Unspecified error",
         patterns=(
-            r"sbatch: error: (?!Batch job submission failed)(?P<reason>.*[A-Za-z]{3}.*)",
-            r"salloc: error: (?!Job submit/allocate failed|Unable to allocate)(?P<reason>.*[A-Za-z]{3}.*)",
-            r"srun: error: (?!Job submit/allocate failed|Unable to allocate)(?P<reason>.*[A-Za-z]{3}.*)",
+            r"sbatch: error: (?!Batch job submission failed|CPU count per|Memory specification|invalid partition|Unable to|Requested|Invalid)(?P<reason>[^\\]*[A-Za-z]{3}[^\\]*)",
+            r"salloc: error: (?!Job submit/allocate failed|Unable to allocate|CPU count per|Memory specification|invalid partition|Unable to|Requested|Invalid)(?P<reason>.*[A-Za-z]{3}.*)",
+            r"srun: error: (?!Job submit/allocate failed|Unable to allocate|CPU count per|Memory specification|invalid partition|Unable to|Requested|Invalid)(?P<reason>.*[A-Za-z]{3}.*)",
         ),
-        needs=r"(?:job submission failed|allocate resources|allocate failed): Unspecified error",
+        needs=r"(?:job submission failed|allocate failed): [A-Z]|allocate resources: Unspecified error",
         explains=("slurm-bad-request",),
         cause="a rule of this site rejected the request: {reason}",
         probe="sinfo -o '%P %l %G'; sacctmgr -n show assoc user=$USER format=account,partition,qos",
@@ -957,5 +980,31 @@ ENTRIES = (
         fix="submit again with sbatch --exclude={host|NODE}. As administrator: set SlurmdSpoolDir to a directory outside of /tmp that "
         "is not mounted noexec, and restart slurmd there",
         link="https://github.com/galaxyproject/ansible-slurm/issues/37",
+    ),
+    Entry(
+        id="srun-program-tested",
+        title="srun: fatal: Can not execute /opt/conda/bin/python",
+        patterns=(r"\bsrun: fatal: Can not execute (?P<program>.+)",),
+        cause="srun looks for {program} on the host where it was called, and does not find it there or may not execute it. SLURM does so with "
+        "--bcast, --test-exec or LaunchParameters=test_exec. A program of the image is not on the host",
+        probe="ls -l {program}; scontrol show config | grep LaunchParameters",
+        fix="start it by a shell that both have: srun ... bash -c '{program} ...'. Without a container: correct the path, or chmod +x",
+        link="https://github.com/NVIDIA/pyxis/issues/104",
+    ),
+    Entry(
+        id="slurm-versions",
+        title="Incompatible versions of client and server code",
+        patterns=(
+            r"Incompatible versions of client and server code",
+            r"\bprotocol_version \d+ not supported",
+            r"\bInvalid Protocol Version \d+ from",
+        ),
+        explains=("slurm-bad-request", "task-launch-failed", "slurm-unreachable", "slurm-credential"),
+        cause="this command of SLURM is of another version than the daemon to which it connects. Usually it is a copy in a container or a conda "
+        "environment, or the cluster was updated in part",
+        probe="command -v srun sbatch; srun --version; scontrol show config | grep SLURM_VERSION; on the node: slurmd -V",
+        fix="use the SLURM of the host: deactivate conda, or call srun and sbatch outside of the container. As administrator: install one "
+        "version, first slurmdbd, then slurmctld, then the nodes, then the login nodes and images",
+        link="https://slurm.schedmd.com/upgrades.html",
     ),
 )

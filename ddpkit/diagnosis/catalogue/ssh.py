@@ -320,7 +320,7 @@ ENTRIES = (
     Entry(
         id="horovod-start-timeout",
         title="Timed out waiting for tasks to start. Please check connectivity between servers",
-        patterns=(r"Timed out waiting for tasks to start\. Please check connectivity",),
+        patterns=(r"Timed out waiting for [\w ]+\. Please check connectivity",),
         explains=("own-exception",),
         cause="horovodrun reached the hosts over SSH, but its processes there did not connect back in time. A firewall drops "
         "their ports, they try an address of another network (docker0), or Python differs there",

@@ -688,4 +688,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "verl 0.9, source",
         ),
     ),
+    "oneccl-worker": (
+        (
+            "2023:11:28-16:35:45:(35980) |CCL_ERROR| base_thread.cpp:36 start: error while creating worker thread #0 pthread_create returns 22",
+            "https://github.com/intel/torch-ccl/issues/54",
+        ),
+        (
+            "RuntimeError: oneCCL: exec.cpp:134 start_workers: EXCEPTION: failed to start worker # 0",
+            "https://github.com/intel/torch-ccl/issues/54",
+        ),
+    ),
 }

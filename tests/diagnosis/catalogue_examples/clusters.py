@@ -150,6 +150,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: requesting 16 processes, bundle count cannot satisfy",
             "verl 0.9, source",
         ),
+        (
+            "Status message: Job supervisor actor could not be scheduled: The actor is not schedulable",
+            "Ray 2.20, unverified",
+        ),
     ),
     "ray-waits": (
         (
@@ -266,6 +270,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning  FailedScheduling  2m  volcano  pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable",
             "volcano, unverified",
         ),
+        (
+            "   message: 'couldn''t assign flavors to pod set main: insufficient unused quota",
+            "https://github.com/kubernetes-sigs/kueue/issues/7350",
+        ),
     ),
     "pod-sandbox": (
         (
@@ -310,6 +318,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Message:        Pod was terminated in response to imminent node shutdown.",
             "kubernetes, unverified",
         ),
+        (
+            "  Warning  NodeNotReady  3m  node-controller  Node is not ready",
+            "kubectl 1.29, unverified",
+        ),
+        (
+            "Message: Pod was rejected as the node is shutting down.",
+            "kubelet 1.29, unverified",
+        ),
     ),
     "pod-topology": (
         (
@@ -334,11 +350,43 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'Error from server (Forbidden): pytorchjobs.kubeflow.org is forbidden: User "ann" cannot list resource "pytorchjobs" in API group "kubeflow.org" in the namespace "default"',
             "kubernetes, unverified",
         ),
+        (
+            '"error": "job \\"torch-test-trainer-node-0\\" creation failed with error: Job.batch \\"torch-test-trainer-node-0\\" is invalid: spec.template.spec.containers[0].resources.limits: Invalid value: \\"1\\""',
+            "https://github.com/kubeflow/trainer/issues/2363",
+        ),
+        (
+            'error: error validating "job.yaml": error validating data: ValidationError(Job.spec): missing required field "template" in io.k8s.api.batch.v1.JobSpec',
+            "kubectl 1.29, unverified",
+        ),
+        (
+            'Error from server (BadRequest): error when creating "job.yaml": TrainJob in version "v1alpha1" cannot be handled as a TrainJob: strict decoding error: unknown field "spec.trainer.nodes"',
+            "kubectl 1.29, unverified",
+        ),
+        (
+            '  Warning  FailedCreate  3s  job-controller  Error creating: pods "train-" is forbidden: error looking up service account default/trainer: serviceaccount "trainer" not found',
+            "kubectl 1.29, unverified",
+        ),
+        (
+            'Error: container has runAsNonRoot and image will run as root (pod: "train-0", container: trainer)',
+            "kubelet 1.29, unverified",
+        ),
+        (
+            "error: error parsing job.yaml: error converting YAML to JSON: yaml: line 12: did not find expected key",
+            "kubectl 1.29, unverified",
+        ),
     ),
     "k8s-kind-missing": (
         (
             'error: resource mapping not found for name: "ddp" namespace: "" from "job.yaml": no matches for kind "PyTorchJob" in version "kubeflow.org/v1"',
             "kubectl 1.30, run",
+        ),
+        (
+            'time="2023-06-13T03:24:07Z" level=warning msg="Sync PodGroup kubeflow/pytorch-dist-mnist-gloo: unable to create PodGroup: the server could not find the requested resource (post podgroups.scheduling.volcano.sh)"',
+            "https://github.com/kubeflow/trainer/issues/1825",
+        ),
+        (
+            'error: the server doesn\'t have a resource type "pytorchjobs"',
+            "kubectl 1.29, unverified",
         ),
     ),
     "k8s-api-unreachable": (
@@ -552,6 +600,62 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "gcs_actor_manager.cc:161: Failed to register actor: Invalid: Actor with name 'some_name' already exists., job id = 35000000",
             "https://github.com/ray-project/ray/issues/20611",
+        ),
+    ),
+    "kueue-evicted": (
+        (
+            "  Normal  EvictedDueToPodsReadyTimeout  2m5s                 kueue-workload-controller  Exceeded the PodsReady timeout e2e-gsj4m/job-high-67543",
+            "https://github.com/kubernetes-sigs/kueue/pull/2376",
+        ),
+        (
+            "      message: Exceeded the PodsReady timeout default/group",
+            "https://github.com/kubernetes-sigs/kueue/pull/2376",
+        ),
+    ),
+    "k8s-webhook-unreachable": (
+        (
+            'Internal error occurred: failed calling webhook "vlocalqueue.kb.io": failed to call webhook: Post "https://kueue-webhook-service.kueue-system.svc:443/validate-kueue-x-k8s-io-v1beta1-localqueue?timeout=10s": dial tcp 10.244.1.4:9443: connect: connection refused',
+            "https://github.com/kubernetes-sigs/kueue/issues/1658",
+        ),
+        (
+            'Internal error occurred: failed calling webhook "mjob.kb.io": failed to call webhook: Post "https://kueue-webhook-service.kueue-system.svc:443/mutate-batch-v1-job?timeout=10s": read tcp 172.18.0.3:40472->10.244.1.3:9443: read: connection reset by peer',
+            "https://github.com/kubernetes-sigs/kueue/issues/2073",
+        ),
+        (
+            'E0124 13:36:39.748129       1 dispatcher.go:137] failed calling webhook "webhook.sparkoperator.k8s.io": Post https://sparkoperator-webhook.spark.svc:443/webhook?timeout=30s: dial tcp 10.104.113.141:443: connect: connection refused',
+            "https://github.com/kubeflow/spark-operator/issues/774",
+        ),
+        (
+            'Error from server (InternalError): Internal error occurred: failed calling webhook "mutating.pytorchjob.training.kubeflow.org": failed to call webhook: Post "https://training-operator.kubeflow.svc:443/mutate?timeout=10s": context deadline exceeded',
+            "kubectl 1.29, unverified",
+        ),
+        (
+            'Error from server (InternalError): Internal error occurred: failed calling webhook "validator.trainjob.trainer.kubeflow.org": failed to call webhook: Post "https://x.kubeflow-system.svc:443/v?timeout=10s": tls: failed to verify certificate: x509: certificate has expired or is not yet valid',
+            "kubectl 1.29, unverified",
+        ),
+        (
+            'Error from server (InternalError): Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post "https://kueue-webhook-service.kueue-system.svc:443/mutate--v1-pod?timeout=10s": no endpoints available for service "kueue-webhook-service"',
+            "kubectl 1.29, unverified",
+        ),
+    ),
+    "kueue-queue-missing": (
+        (
+            "LocalQueue user-queue doesn't exist",
+            "kueue 0.10, source",
+        ),
+        (
+            "    message: ClusterQueue cluster-queue is inactive",
+            "kueue 0.10, source",
+        ),
+    ),
+    "gpu-plugin-down": (
+        (
+            "back-off 5m0s restarting failed container=nvidia-device-plugin-ctr pod=nvidia-device-plugin-daemonset-wqst8_kube-system(441ce715)",
+            "https://github.com/open-edge-platform/geti_v2/issues/436",
+        ),
+        (
+            "kube-system   nvidia-device-plugin-daemonset-x2k9p   0/1     CrashLoopBackOff   12 (3m ago)   40m",
+            "kubectl 1.29, unverified",
         ),
     ),
 }

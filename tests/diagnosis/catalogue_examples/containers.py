@@ -147,6 +147,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "denied: Your authorization token has expired. Reauthenticate and try again.",
             "ECR, unverified",
         ),
+        (
+            '  Warning  Failed     3s    kubelet            Failed to pull image "nvcr.io/nvidia/pytorch:24.99-py3": rpc error: code = NotFound desc = failed to pull and unpack image "nvcr.io/nvidia/pytorch:24.99-py3": failed to resolve reference "nvcr.io/nvidia/pytorch:24.99-py3": nvcr.io/nvidia/pytorch:24.99-py3: not found',
+            "kubectl 1.29, unverified",
+        ),
+        (
+            'ctr: failed to resolve reference "docker.io/x/y:z": docker.io/x/y:z: not found',
+            "containerd 1.7, unverified",
+        ),
+        (
+            '  Warning  ErrImageNeverPull  3s  kubelet  Container image "train:dev" is not present with pull policy of Never',
+            "kubectl 1.29, unverified",
+        ),
     ),
     "image-unreadable": (
         (
@@ -196,6 +208,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "error: pyxis: couldn't mkdir /run/pyxis/100005: No such file or directory",
             "https://github.com/NVIDIA/pyxis/issues/4",
+        ),
+        (
+            "slurmd[53634]: spank-epilog: error: pyxis:     mkdir: cannot create directory '/opt/dlami/nvme/tmp/enroot/data': Permission denied",
+            "https://github.com/awslabs/awsome-distributed-ai/issues/141",
         ),
     ),
     "container-start-failed": (
@@ -323,6 +339,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[proxy:0@node1] HYD_pmcd_pmip_control_cmd_cb (proxy/pmip_cb.c:490): assert (!closed) failed",
             "https://github.com/pmodels/mpich/issues/7957",
+        ),
+        (
+            "RuntimeError: Gloo job detected that one or more processes exited with non-zero status, thus causing the job to be terminated. The first process to do so was:",
+            "Horovod 0.28, unverified",
         ),
     ),
     "launcher-summary": (
@@ -507,6 +527,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Step 1 exited with non-zero status 249",
             "https://github.com/deepspeedai/DeepSpeedExamples/issues/614",
         ),
+        (
+            "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):",
+            "Ray 2.20, unverified",
+        ),
     ),
     "ray-old-handle": (
         (
@@ -640,6 +664,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   while extracting /home/ann/x.sif: root filesystem extraction failed: extract command failed",
             "apptainer, unverified",
         ),
+        (
+            "[ERROR] Could not process JSON input",
+            "https://github.com/NVIDIA/enroot/issues/252",
+        ),
+        (
+            "slurmstepd: error: pyxis:     [ERROR] Could not parse digest information from https://registry-1.docker.io/v2/library/a/manifests/1",
+            "enroot 3.4, source",
+        ),
+        (
+            "[ERROR] Could not parse authentication realm from https://nvcr.io/v2/nvidia/pytorch/manifests/24.01-py3",
+            "enroot 3.4, source",
+        ),
+        (
+            "[ERROR] Unsupported authentication method Negotiate",
+            "enroot 3.4, source",
+        ),
+        (
+            "FATAL:   while extracting galba.sif: root filesystem extraction failed: extract command failed: ERROR  : Failed to spawn stage 1",
+            "https://github.com/apptainer/apptainer/issues/3053",
+        ),
+        (
+            "ERROR:   unpackSIF failed: root filesystem extraction failed: signal: killed",
+            "Apptainer 1.3, unverified",
+        ),
+        (
+            "FATAL:   While performing build: packer failed to pack: while unpacking tmpfs: error unpacking rootfs: unpack layer: unpack entry: opt/conda: link: unpriv.link: operation not permitted",
+            "Singularity 3.8, unverified",
+        ),
     ),
     "container-no-shell": (
         (
@@ -685,6 +737,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FATAL:   exec /.singularity.d/actions/exec failed: no such file or directory",
             "https://github.com/apptainer/singularity/issues/2386",
+        ),
+        (
+            'docker: Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "./run_and_time.sh": stat ./run_and_time.sh: no such file or directory: unknown.',
+            "https://github.com/mlcommons/training/issues/719",
+        ),
+        (
+            "standard_init_linux.go:228: exec user process caused: no such file or directory",
+            "runc 1.0, unverified",
         ),
     ),
     "container-hook-failed": (
@@ -801,6 +861,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}.",
             "vLLM 0.6, source",
         ),
+        (
+            "(autoscaler +34s) Error: No available node types can fulfill resource request defaultdict(<class 'float'>, {'CPU': 8.0, 'GPU': 8.0}). Add suitable node types to this cluster to resolve this issue.",
+            "https://github.com/rllm-org/rllm/issues/35",
+        ),
+        (
+            "ValueError: The number of required GPUs exceeds the total number of available GPUs in the cluster.",
+            "https://github.com/vllm-project/vllm/issues/4655",
+        ),
     ),
     "vllm-engine-failed": (
         (
@@ -915,6 +983,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/opt/apptainer-1.1.4/var/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: squashfuse not found",
             "https://github.com/biocorecrg/MOP2/issues/49",
         ),
+        (
+            "FATAL:   While performing build: packer failed to pack: root filesystem extraction failed: could not extract squashfs data, unsquashfs not found",
+            "https://github.com/apptainer/singularity/issues/5711",
+        ),
+        (
+            '2020/04/03 13:34:52 ERROR: /usr/bin/nvidia-container-runtime: find runc path: exec: "runc": executable file not found in $PATH',
+            "https://github.com/podman-container-tools/podman/issues/5711",
+        ),
+        (
+            'FATAL:   Unable to create build: while searching for mksquashfs: exec: "mksquashfs": executable file not found in $PATH',
+            "Apptainer 1.3, unverified",
+        ),
     ),
     "container-file-unreadable": (
         (
@@ -955,6 +1035,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[2022-11-03 21:18:32,436 E 251378 251378] core_worker.cc:149: Failed to register worker 01000000ffffffffffffffffffffffffffffffffffffffffffffffff to Raylet. IOError: [RayletClient] Unable to register worker with raylet. No such file or directory",
             "https://github.com/ray-project/ray/issues/30012",
         ),
+        (
+            "[2024-05-01 10:00:00,000 E 123 123] core_worker.cc:158: Failed to register worker to Raylet: IOError: [RayletClient] Unable to register worker with raylet. Failed to read data from the socket: End of file",
+            "Ray 2.20, unverified",
+        ),
+        (
+            "Can't find a `node_ip_address.json` file from /tmp/ray/session_1. for 60 seconds.A ray instance hasn't started. Did you do `ray start` or `ray.init` on this host?",
+            "Ray 2.7, unverified",
+        ),
     ),
     "image-no-space": (
         (
@@ -972,6 +1060,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "failed to register layer: write /opt/conda/lib/libtorch_cuda.so: no space left on device",
             "docker, unverified",
+        ),
+        (
+            "docker: write /var/lib/docker/tmp/GetImageBlob123: no space left on device.",
+            "docker 24, unverified",
         ),
     ),
     "deepspeed-alone": (
@@ -1259,6 +1351,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Error: OCI runtime error: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)",
             "https://github.com/podman-container-tools/podman/issues/16094",
         ),
+        (
+            "error creating device nodes: open /home/me/.local/share/containers/storage/overlay/41bd/merged/dev/dri/card1:",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/1151",
+        ),
     ),
     "docker-name-used": (
         (
@@ -1334,6 +1430,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FATAL:   could not use fakeroot: no mapping entry found in /etc/subuid for user",
             "singularity, source",
+        ),
+        (
+            "ERROR  : Failed invoking the NEWUSER namespace runtime: Invalid argument",
+            "https://github.com/apptainer/singularity/issues/5479",
+        ),
+        (
+            "ERROR  : Could not write info to setgroups: Permission denied\nERROR  : Error while waiting event for user namespace mappings: no event received",
+            "https://github.com/apptainer/apptainer/issues/2608",
         ),
     ),
     "container-fuse": (
@@ -1428,6 +1532,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'docker: Error response from daemon: failed to create shim: OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "--gpus": executable file not found in $PATH: unknown.',
             "https://github.com/NVIDIA/nvidia-docker/issues/1528",
+        ),
+        (
+            "/.singularity.d/actions/exec: 9: exec: --nv: not found",
+            "https://github.com/jade-hpc-gpu/jade-hpc-gpu.github.io/issues/82",
+        ),
+        (
+            'FATAL:   "--nv": executable file not found in $PATH',
+            "Apptainer 1.3, unverified",
+        ),
+        (
+            "Error: crun: executable file `--gpus=all` not found in $PATH: No such file or directory: OCI runtime attempted to invoke a command that was not found",
+            "podman 4.9, unverified",
         ),
     ),
     "image-build-failed": (
@@ -1590,6 +1706,68 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FATAL:   While making image from oci registry: error fetching image: failed to get checksum: open "
             "/scratch/cache/blob/blobs/sha256/d9270b9c551dee8e10b082c3c5faf35c32b60ae377ab5d4d1d7e6a6ac23d9a45: permission denied",
             "Apptainer 1.3, unverified",
+        ),
+    ),
+    "container-no-nvidia-smi": (
+        (
+            'docker: Error response from daemon: OCI runtime create failed: container_linux.go:380: starting container process caused: exec: "nvidia-smi": executable file not found in $PATH: unknown.',
+            "https://github.com/google-deepmind/alphafold/issues/374",
+        ),
+        (
+            'FATAL:   "nvidia-smi": executable file not found in $PATH',
+            "Apptainer 1.3, unverified",
+        ),
+        (
+            "Error: crun: executable file `nvidia-smi` not found in $PATH: No such file or directory: OCI runtime attempted to invoke a command that was not found",
+            "podman 4.9, unverified",
+        ),
+    ),
+    "container-overlay": (
+        (
+            "FATAL:   while loading overlay images: failed to open overlay image /scratch/me/overlay-50G-10M.ext3: while locking ext3 partition from /scratch/me/overlay-50G-10M.ext3: can't open /scratch/me/overlay-50G-10M.ext3 for reading, currently in use for writing by another process",
+            "https://github.com/apptainer/singularity/issues/6196",
+        ),
+        (
+            "FATAL:   failed to open overlay image overlay: failed to retrieve path for overlay: lstat /tmp/sandbox/overlay: no such file or directory",
+            "https://github.com/apptainer/singularity/issues/4270",
+        ),
+    ),
+    "container-runtime-broken": (
+        (
+            "failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/2f00bc3dd57d/log.json: no such file or directory)",
+            "https://github.com/open-edge-platform/geti_v2/issues/1876",
+        ),
+        (
+            "docker: Error response from daemon: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/io.containerd.runtime.v1.linux/moby/a/log.json: no such file or directory): nvidia-container-runtime did not terminate successfully: exit status 127: unknown.",
+            "docker 20.10, unverified",
+        ),
+    ),
+    "gpu-files-forbidden": (
+        (
+            "Failed to initialize NVML: Insufficient Permissions",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/210",
+        ),
+        (
+            "pynvml.NVMLError_NoPermission: Insufficient Permissions",
+            "pynvml 11.5, source",
+        ),
+        (
+            "Failed to initialize NVML: GPU access blocked by the operating system",
+            "nvidia-smi 535, unverified",
+        ),
+    ),
+    "container-engine-error": (
+        (
+            "docker: Error response from daemon: network mynet not found.",
+            "docker 24, unverified",
+        ),
+        (
+            "FATAL:   You must be the root user, however you can use --remote or --fakeroot to build from a Singularity recipe file",
+            "Singularity 3.8, unverified",
+        ),
+        (
+            "Error: creating container storage: layer not known",
+            "podman 4.9, unverified",
         ),
     ),
 }

@@ -251,6 +251,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "MisconfigurationException: GPUs requested but none are available.",
             "lightning 2.5, source",
         ),
+        (
+            "Failed to initialize NVML: Driver Not Loaded",
+            "nvidia-smi 535, unverified",
+        ),
     ),
     "cuda-compat-refused": (
         (

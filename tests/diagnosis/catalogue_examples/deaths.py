@@ -72,6 +72,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "=   KILLED BY SIGNAL: 9 (Killed)",
             "Intel MPI, unverified",
         ),
+        (
+            "[2022-05-27T11:37:57.377] _job_complete: JobId=127441 WTERMSIG 9",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/137",
+        ),
     ),
     "bus-error": (
         ("Bus error (core dumped)", "bash 5.2, documented"),

@@ -13,6 +13,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tar: a: Wrote only 4608 of 10240 bytes",
             "tar 1.34, run",
         ),
+        (
+            "write /data/out.bin: no space left on device",
+            "Go 1.22, documented",
+        ),
     ),
     "quota": (("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
     "file-lock": (
@@ -23,6 +27,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "filelock, source",
         ),
         ("sqlite3.OperationalError: database is locked", "Python 3.11, run"),
+        (
+            "fcntl.lockf(dump, fcntl.LOCK_EX) OSError: [Errno 38] Function not implemented",
+            "https://github.com/SModelS/smodels/issues/37",
+        ),
+        (
+            "BlockingIOError: [Errno 11] Resource temporarily unavailable: '/data/index.lock'",
+            "Python 3.11, documented",
+        ),
     ),
     "stale-handle": (("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     "read-only-fs": (("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
@@ -43,7 +55,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "io-error": (
         ("OSError: [Errno 5] Input/output error", "Python 3.11, run"),
-        ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),
+        ("OSError: [Errno 107] Transport endpoint is not connected", "Python 3.11, run"),
         ("cat: /proc/self/mem: Input/output error", "coreutils 9.1, run"),
         ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
         (
@@ -603,5 +615,29 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("OSError: [Errno 27] File too large", "Python 3.11, run"),
         ("RuntimeError: write(): fd 12 failed with File too large", "torch 2.6, source"),
         ("slurm_script: line 9:  4120 File size limit exceeded(core dumped) python train.py", "bash 5.2, run"),
+    ),
+    "fuse-mount-lost": (
+        (
+            "OSError: [Errno 107] Transport endpoint is not connected: '/opt/airflow/logbucket/dag_id=xxx'",
+            "https://github.com/GoogleCloudPlatform/gcs-fuse-csi-driver/issues/50",
+        ),
+        (
+            "ls: cannot access '/Media/Google': Transport endpoint is not connected",
+            "https://github.com/astrada/google-drive-ocamlfuse/issues/259",
+        ),
+        (
+            "mount helper error: fusermount: failed to access mountpoint /mnt/gdrive: Transport endpoint is not connected",
+            "https://github.com/rclone/rclone/issues/2982",
+        ),
+        (
+            "ls: cannot access '/mnt/data': Transport endpoint is not connected",
+            "coreutils 9.1, documented",
+        ),
+    ),
+    "removed-twice": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'output/effnet_b0/tmp.pth.tar' -> 'output/effnet_b0/last.pth.tar'",
+            "https://github.com/huggingface/pytorch-image-models/pull/693",
+        ),
     ),
 }

@@ -58,6 +58,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "4711          TIMEOUT      0:0",
             "sacct of Slurm 22.05, documented",
         ),
+        (
+            "Job exceeded its walltime limit. Job was aborted",
+            "https://github.com/cBio/cbio-cluster/issues/256",
+        ),
+        (
+            "slurmctld: Time limit exhausted for JobId=123",
+            "Slurm 23.11, unverified",
+        ),
     ),
     "slurm-preempted": (
         (
@@ -125,6 +133,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "=>> PBS: job killed: node 3 (n03) requested job terminate, 'EOF' (code 1099) - received SISTER_EOF attempting to communicate with sister MOM's",
             "Torque, unverified",
         ),
+        (
+            "slurmctld: Batch JobId=123 missing from batch node gpu01 (not found BatchStartTime after startup), Requeuing job",
+            "Slurm 23.11, unverified",
+        ),
+        (
+            "slurmctld: Killing JobId=123 on failed node gpu01",
+            "Slurm 23.11, unverified",
+        ),
+        (
+            "Not responding       slurm     2024-01-01T00:00:00 gpu01",
+            "Slurm 23.11, unverified",
+        ),
     ),
     "slurm-requeued": (
         (
@@ -159,6 +179,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "salloc: error: Job allocation 235454 has been revoked",
             "https://github.com/AMDResearch/hpcfund/issues/69",
+        ),
+        (
+            "salloc: Force Terminated job 123",
+            "Slurm 23.11, unverified",
+        ),
+        (
+            "[2022-05-27T11:37:57.377] _job_complete: JobId=127441 WTERMSIG 15",
+            "Slurm 23.11, unverified",
         ),
     ),
     "slurm-out-of-memory": (
@@ -236,6 +264,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: error: Unable to create step for job 77: Invalid Trackable RESource (TRES) specification",
             "Slurm 23.11, source",
         ),
+        (
+            "srun: error: Step requested GRES (gpu:(null)) not found in the job",
+            "https://github.com/skypilot-org/skypilot/pull/10522",
+        ),
     ),
     "step-wait": (
         (
@@ -251,6 +283,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "TERM_PROCESSLIMIT: job killed after reaching LSF process limit.",
             "LSF, documented",
+        ),
+        (
+            "=>> PBS: job killed: ncpus 11.85 exceeded limit 8 (sum)",
+            "https://github.com/msmbuilder/osprey/issues/201",
+        ),
+        (
+            "PBS: job killed: ncpus 19.38 exceeded limit 8",
+            "https://github.com/joblib/joblib/issues/1268",
+        ),
+        (
+            "=>> PBS: job killed: cput 360123 exceeded limit 360000",
+            "OpenPBS 23.06, unverified",
         ),
     ),
 }

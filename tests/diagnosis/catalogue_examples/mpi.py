@@ -146,6 +146,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("MPID_Init(2144)......: PMI_Init returned -1", "https://github.com/Libensemble/libensemble/issues/29"),
         (
+            "MPIR_pmi_kvs_put(278)....: PMI_KVS_Put returned -1",
+            "https://github.com/pmodels/mpich/pull/5909",
+        ),
+        (
+            "MPID_Init(2137)......: PMI_Init returned -1",
+            "https://github.com/openpmix/openpmix/issues/1115",
+        ),
+        (
             "It looks like MPI_INIT failed for some reason; your parallel process is",
             "https://github.com/open-ce/open-ce/issues/412",
         ),
@@ -194,6 +202,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[g2-nasp:24252] *** An error occurred in MPI_Allreduce\n[g2-nasp:24252] *** on communicator MPI_COMM_WORLD\n[g2-nasp:24252] *** MPI_ERR_OTHER: known error not in list",
             "Open MPI 4.1, source",
         ),
+        (
+            "Assertion failed in file ../../src/mpid/ch4/shm/posix/eager/include/intel_transport_recv.h at line 1160: cma_read_nbytes == size",
+            "Intel MPI 2021, unverified",
+        ),
+        (
+            "mpi4py.MPI.Exception: Other MPI error, error stack:",
+            "mpi4py 3.1, unverified",
+        ),
     ),
     "mpi-library-missing": (
         (
@@ -232,6 +248,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Neither MPI nor Gloo support has been built. Try reinstalling Horovod ensuring that either MPI is installed (MPI) or CMake is installed (Gloo).",
             "horovod 0.28, source",
         ),
+        (
+            "RuntimeError: Failed to determine if Gloo support has been built. Run again with --verbose for more details.",
+            "https://github.com/horovod/horovod/issues/1831",
+        ),
     ),
     "ucx-retry": (
         (
@@ -246,6 +266,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[node1:19546:0:19546] ib_mlx5_log.c:177  Remote access error on mlx5_0:1/RoCE (synd 0x13 vend 0x88 hw_synd 0/0)",
             "UCX, unverified",
+        ),
+        (
+            "[1,8]<stderr>:[hpc-polar-01-vm001:13210:0:13210]    ud_iface.c:732  UCX Fatal: transport error: Endpoint timeout",
+            "https://github.com/openucx/ucx/issues/3087",
+        ),
+        (
+            "[1506867524.064665] [clx-hercules-012:26727:0]     ucp_worker.c:373  UCX  ERROR Error Endpoint timeout was not handled for ep 0xac1510",
+            "https://github.com/openucx/ucx/issues/1881",
         ),
     ),
     "ucx-shared-memory": (
@@ -402,6 +430,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[mpiexec@node1] match_arg (utils/args/args.c:159): unrecognized argument allow-run-as-root",
             "https://github.com/horovod/horovod/issues/1637",
         ),
+        (
+            'mpirun: Error: unknown option "-ppn"',
+            "Open MPI 4.1, unverified",
+        ),
     ),
     "mpi-hosts-not-allocated": (
         (
@@ -498,6 +530,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Error: It is only possible to use js commands within a job allocation unless CSM is running",
             "jsrun, unverified",
         ),
+        (
+            "Error: Remote JSM server is not responding on host batch1",
+            "jsrun, unverified",
+        ),
     ),
     "horovod-not-initialized": (
         (
@@ -553,6 +589,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[1556700000.123456] [node1:2100:0]        cma_ep.c:113  UCX  ERROR process_vm_readv delivered 0 instead of 480960, error message Operation not permitted",
             "UCX 1.5, source",
+        ),
+    ),
+    "mpi-fabric-failed": (
+        (
+            "MPIDI_OFI_handle_cq_error(1008): OFI poll failed (ofi_events.h:1008:MPIDI_OFI_handle_cq_error:Cannot allocate memory)",
+            "https://github.com/ofiwg/libfabric/issues/5648",
+        ),
+        (
+            "MPIDI_OFI_handle_cq_error(1059): OFI poll failed (ofi_events.c:1061:MPIDI_OFI_handle_cq_error:Message too long - OK)",
+            "https://github.com/reger-men/HPL_GPU/issues/20",
         ),
     ),
 }

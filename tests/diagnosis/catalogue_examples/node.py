@@ -45,6 +45,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: execve(): bad interpreter(/usr/bin/pyhton3): No such file or directory",
             "Slurm 22.05, source",
         ),
+        (
+            "nohup: failed to run command 'torchrun': No such file or directory",
+            "coreutils 9.1, documented",
+        ),
+        (
+            "xargs: torchrun: No such file or directory",
+            "findutils 4.9, documented",
+        ),
+        (
+            "numactl: execution of `python': No such file or directory",
+            "numactl 2.0, unverified",
+        ),
+        (
+            "time: cannot run python: No such file or directory",
+            "time 1.9, unverified",
+        ),
+        (
+            "zsh: no such file or directory: /opt/conda/bin/python",
+            "zsh 5.9, documented",
+        ),
+        (
+            "aprun: [NID 00012] Exec /home/me/a.out failed: No such file or directory",
+            "ALPS 6.6, unverified",
+        ),
     ),
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (

@@ -25,6 +25,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: on node1, port: 29500 already in use",
             "torch 2.13, source",
         ),
+        (
+            "ValueError: Ray component dashboard_agent_http is trying to use a port number 52365 that is used by other components.",
+            "Ray 2.9, unverified",
+        ),
     ),
     "sockets-forbidden": (
         (

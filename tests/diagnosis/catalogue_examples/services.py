@@ -155,6 +155,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning  FailedScheduling  2m  default-scheduler  pod has unbound immediate PersistentVolumeClaims",
             "Kubernetes, scheduler, source, unverified",
         ),
+        (
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 8000, used: 1000, capacity: 7000",
+            "kubelet 1.29, unverified",
+        ),
     ),
     "download-unreachable": (
         (
@@ -272,6 +276,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "container start failed: CreateContainerConfigError: endpoint not found in cache for a registered resource: nvidia.com/gpu",
             "https://github.com/NVIDIA/k8s-device-plugin/issues/119",
         ),
+        (
+            "nvidia-container-cli: device error: no-gpu-has-128MiB-to-run: unknown device: unknown",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/223",
+        ),
     ),
     "k8s-quota": (
         (
@@ -291,6 +299,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Preempted to accommodate a workload (UID: 5c023c28, JobUID: UNKNOWN) due to prioritization in the ClusterQueue",
             "kueue, unverified",
+        ),
+        (
+            "  Normal   EvictedDueToPreempted  2m49s                   kueue-admission       Evicted",
+            "kueue 0.9, unverified",
+        ),
+        (
+            "WorkloadEvictedDueToPreempted: Preempted to accommodate a higher priority Workload",
+            "https://github.com/marin-community/marin/issues/7806",
         ),
     ),
     "pod-volume": (
@@ -313,6 +329,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'Warning  FailedAttachVolume  AttachVolume.Attach failed for volume "pvc-1" : rpc error: code = Internal desc = Could not attach volume',
             "Kubernetes, unverified",
+        ),
+        (
+            '  Warning  Failed  3s  kubelet  Error: failed to prepare subPath for volumeMount "data" of container "trainer"',
+            "kubectl 1.29, unverified",
+        ),
+        (
+            '  Warning  ProvisioningFailed  3s  persistentvolume-controller  storageclass.storage.k8s.io "fast" not found',
+            "kubectl 1.29, unverified",
         ),
     ),
     "wandb-unreachable": (

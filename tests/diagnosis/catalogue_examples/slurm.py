@@ -56,6 +56,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'sinfo: error: Unable to resolve "login": Host name lookup failure',
             "https://github.com/clustervision/trinity/issues/336",
         ),
+        (
+            "sbatch: error: Batch job submission failed: Rate limit exceeded, please retry momentarily",
+            "SLURM 25.11, source",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Slurm backup controller in standby mode",
+            "SLURM 25.11, source",
+        ),
     ),
     "munge": (
         ("srun: error: Munge decode failed: Expired credential", "munge, documented"),
@@ -91,6 +99,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "mpirun was unable to launch the specified application as it could not\nchange to the specified working directory:\n\nWorking directory: /home/user/run\nNode: node2",
             "Open MPI 4.1.8, source",
         ),
+        (
+            "slurmstepd: error: Could not open stdout file /home/me/logs/1.out: No such file or directory\nslurmstepd: error: IO setup failed: No such file or directory",
+            "Slurm 21.08, source",
+        ),
     ),
     "slurm-no-job": (
         ("srun: error: Unable to confirm allocation for job 4711: Invalid job id specified", "Slurm 22.05, run"),
@@ -101,6 +113,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: Check SLURM_JOB_ID environment variable. Expired or invalid job 4711",
             "slurm 22.05, source",
+        ),
+        (
+            "srun: error: Unable to create step for job 4711: Job has already finished",
+            "SLURM 25.11, source",
         ),
     ),
     "mpi-without-pmi": (
@@ -230,6 +246,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmd: error: [job 4711] prolog failed status=1:0",
             "Slurm 22.05, source",
         ),
+        (
+            "slurmstepd: error: Failed to invoke task plugins: task_p_pre_launch error",
+            "Slurm 21.08, source",
+        ),
+        (
+            "slurmstepd: error: Unable to configure MPI plugin: Unspecified error",
+            "Slurm 21.08, source",
+        ),
+        (
+            "slurmctld: error: slurmd error running JobId=12 on node(s)=gpu01: Slurmd could not set up environment for batch job",
+            "Slurm 23.11, unverified",
+        ),
+        (
+            "slurmctld: error: Prolog launch failure, JobId=123",
+            "Slurm 23.11, unverified",
+        ),
     ),
     "slurm-memory-invalid": (("sbatch: error: Memory specification can not be satisfied", "SLURM 22.05, run"),),
     "slurm-time-invalid": (
@@ -241,6 +273,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "slurm-gres-invalid": (
         ("sbatch: error: Invalid generic resource (gres) specification", "SLURM 22.05, run"),
         ("srun: error: Invalid GRES specification (with and without type identification)", "SLURM 24.11, source"),
+        (
+            "slurm_submit_batch_job: Invalid Trackable RESource (TRES) specification",
+            "https://github.com/natefoo/slurm-drmaa/issues/68",
+        ),
     ),
     "slurm-bad-request": (
         ("sbatch: error: CPU count per node can not be satisfied", "SLURM 22.05, run"),
@@ -289,6 +325,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "salloc: error: Job submit/allocate failed: Requested node configuration is not available",
             "SLURM 22.05, run",
+        ),
+        (
+            "submitit.core.utils.FailedJobError: sbatch: error: Job rejected: Please do not specify cores/CPUs/tasks for GPU jobs.",
+            "https://github.com/facebookincubator/submitit/issues/1649",
+        ),
+        (
+            "slurm_submit_batch_job error: Node count specification invalid",
+            "Slurm 23.11, unverified",
+        ),
+        (
+            "submitit.core.utils.FailedJobError: sbatch: error: Parameter --gres=gpu:1 no longer acceptable, please switch to --gpus=1",
+            "https://github.com/facebookincubator/submitit/issues/1710",
         ),
     ),
     "slurm-spool-script": (
@@ -389,6 +437,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: You must request at least one GPU in this partition\nsrun: error: Unable to allocate resources: Unspecified error",
             "SLURM 23.11, documented",
+        ),
+        (
+            "cluster_tools._utils.call.CommandError: 'sbatch --parsable job.sh' exited with status 1: 'sbatch: error: memory limit must be provided for shared jobs\\nsbatch: error: Batch job submission failed: Invalid feature specification\\n'",
+            "https://github.com/scalableminds/webknossos-libs/issues/1237",
         ),
     ),
     "slurm-credential": (
@@ -636,6 +688,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: _is_a_lwp: open() /proc/24097/status failed: No such file or directory",
             "Slurm, jobacct_gather, source",
         ),
+        (
+            "slurm_send_node_msg: [socket:[3652652]] slurm_bufs_sendto(msg_type=SRUN_JOB_COMPLETE) failed: Connection reset by peer",
+            "https://github.com/open-mpi/ompi/issues/11471",
+        ),
     ),
     "batch-request-refused": (
         (
@@ -670,6 +726,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "drmaa.errors.DeniedByDrmException: code 17: job rejected: the requested parallel environment "
             '"smp" does not exist',
             "https://github.com/EducationalTestingService/skll/issues/269",
+        ),
+        (
+            "qsub: submit filter returned an error code, aborting job submission.",
+            "https://github.com/cBio/cbio-cluster/issues/200",
+        ),
+        (
+            "Error in rusage section: The merged job-level and application-level rusage",
+            "https://github.com/bcbio/bcbio-nextgen/issues/2803",
         ),
     ),
     "pyxis-missing": (
@@ -784,6 +848,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: Something is wrong with the boot of the nodes.",
             "slurm 22.05, source",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)",
+            "SLURM 25.11, source",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Partition in DOWN state",
+            "SLURM 25.11, source",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: System submissions disabled",
+            "SLURM 25.11, source",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Job can not start due to maintenance reservation.",
+            "SLURM 25.11, source",
         ),
     ),
     "slurm-controller-disk": (
@@ -968,6 +1048,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd-node-1: error: execve(): /var/lib/slurm/slurmctld/job00218/slurm_script: Permission denied",
             "https://github.com/galaxyproject/ansible-slurm/issues/37",
+        ),
+    ),
+    "srun-program-tested": (
+        (
+            "srun: fatal: Can not execute /opt/conda/bin/python",
+            "https://github.com/NVIDIA/pyxis/issues/104",
+        ),
+    ),
+    "slurm-versions": (
+        (
+            "srun: error: Unable to allocate resources: Incompatible versions of client and server code",
+            "SLURM 25.11, source",
+        ),
+        (
+            "sinfo: error: unpack_header: protocol_version 9984 not supported",
+            "Slurm 23.11, unverified",
+        ),
+        (
+            "slurmctld: error: slurm_unpack_received_msg: [[gpu012]:40510] Invalid Protocol Version 9728 from uid=0: No error",
+            "Slurm 23.11, unverified",
         ),
     ),
 }
