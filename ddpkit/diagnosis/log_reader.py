@@ -162,15 +162,28 @@ _CALLER = re.compile(
     r"-packages/(?:transformers|trl|peft|accelerate(?!/utils/operations)|deepspeed|datasets|diffusers|lightning\w*"
     r"|pytorch_lightning|sentence_transformers|mmengine|mmcv|detectron2)/"
 )
+# A function that compares settings, in its frame, and an exception that says so.
+_COMPARES = re.compile(
+    r"__(?:attrs_)?post_init__|get_(?:train|infer|eval)_args"
+    r"|_{0,2}(?:do_)?(?:validate|verify|check|sanity_check)_(?:\w+_)?(?:args|arguments|cfg|config|configs|configuration|settings|options"
+    r"|hparams)(?:_\w+)?|_(?:do_)?(?:\w+_)?(?:error|sanity)_check|_verify_\w+"
+)
+_REFUSAL = re.compile(
+    r"(?:AssertionError|ValueError|RuntimeError|NotImplementedError)|(?:[\w.]*\.)?MisconfigurationException"
+)
+_CONFIGURED = re.compile(r"\bcls\w*\(\*\*|\w*_cls\(\*\*|\w*_class\(\*\*")  # builds what a configuration names
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
     r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
     r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
 )
+# An argument of the command or the configuration, in the code of an assertion.
+_ARGUMENT = re.compile(r"\b(?:args|cfg|config|hparams|opts?)\.((?:[a-z]\w*\.)*[a-z]\w*)\b(?!\()")
+_TABLE = re.compile(r"\b([A-Z][A-Z\d_]{3,})\[")  # a constant that is looked up, in a line of code
 # pkg_resources reads an attribute that it has not set yet, and continues.
 _LAZY = re.compile(r"AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)")
-_ABOUT_BUGS = re.compile(r"(?i)report (?:a|this) (?:bug|issue)|(?:file|open|raise) an issue|feature request")
+_ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?:bug|issue)|feature request|fburl\.com")
 
 
 @cache
@@ -205,6 +218,7 @@ class LogReader:
                 or "Exception: " in line
                 or "Error): ray::" in line
                 or line.endswith(("Error", "Exception"))
+                or any(name in line for name in tracebacks.OTHER_CLASSES)
             )
             if named and len(self._bare) < MAX_MATCHES:
                 _append(self._bare, tracebacks.read_bare_exception(self.lines, index))
@@ -240,7 +254,8 @@ class LogReader:
 
     def _add_bare(self, bare: Traceback) -> None:
         """Add an exception whose traceback is not in the log. Ray names its class where the message is cut off."""
-        known = _known_exception(bare.origin())
+        origin = bare.origin()
+        known = _packages_differ(origin, self._code_above(origin.number)) or _known_exception(origin)
         if known:
             self._add_entry(bare.start, known, bare)
         else:
@@ -346,7 +361,11 @@ class LogReader:
             origin = trace.origin()
             known = None
             if best is None:
-                known = _packages_differ(origin) or _known_exception(origin) or self._compiling(trace, origin)
+                known = (
+                    _packages_differ(origin, self._code_above(origin.number))
+                    or _known_exception(origin)
+                    or self._compiling(trace, origin)
+                )
             if known:
                 self._add_entry(origin.number, known, trace)
             elif best is None:
@@ -375,7 +394,7 @@ class LogReader:
         if match.entry.id == "invalid-device-ordinal" and any(map(_RANK_AS_GPU.search, code)):
             known = "global-rank-as-gpu" if self._holds(_OTHER_LOCAL_RANK) else match.entry.id
             return Match(entry=BY_ID[known], values=match.values)
-        if match.entry.id == "cannot-fork" and any(map(_LOCKING.search, code)):
+        if match.entry.id in ("cannot-fork", "file-operation-unsupported") and any(map(_LOCKING.search, code)):
             return Match(entry=BY_ID["file-lock"], values=match.values)
         if match.entry.id == "shapes-differ" and is_part_of_flat(self.lines[index]):
             return Match(entry=BY_ID["optimizer-step-sizes"], values=match.values)
@@ -412,13 +431,10 @@ class LogReader:
         return any(process in line and "[Proxy Service" in line and "Failed to execute" in line for line in above)
 
     def _by_frames(self, match: Match, trace: Traceback) -> Match:
-        """Return the entry that the frames show: a state dict was gathered, torchrun ran twice or waited for a node."""
-        if match.entry.id not in ("cuda-out-of-memory", "port-in-use", "store-wait"):
+        """Return the entry that the frames show: a state dict was gathered, or torchrun ran twice."""
+        if match.entry.id not in ("cuda-out-of-memory", "port-in-use"):
             return match
         frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
-        if match.entry.id == "store-wait":
-            of_agents = any(line.rstrip().endswith("in _share_and_gather") for line in frames)
-            return Match(entry=BY_ID["node-rank-missing"], values=match.values) if of_agents else match
         if match.entry.id == "port-in-use":
             twice = any("/elastic/rendezvous/" in frame for frame in frames) and self._has_two_agents
             return Match(entry=BY_ID["two-agents"], values=match.values) if twice else match
@@ -554,7 +570,8 @@ class LogReader:
         if package:
             whose = f"an exception inside {package}" + (f", {who}" if who else "")
         asserted = self._condition(trace)
-        condition = f" ({self._code(asserted)[:MAX_CODE]})" if asserted is not None else ""
+        code = self._code(asserted)[:MAX_CODE] if asserted is not None else ""
+        condition = f" ({code})" if code else ""
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -567,7 +584,10 @@ class LogReader:
                 when=trace.when if trace.when is not None else when,
                 values={},
                 summary=f"{whose}: {origin.words[:MAX_TEXT]}{condition}{where}{also}",
-                location=_where_to_look(origin, above=origin.number > self._first_words),
+                location=_arguments_of(code)
+                + self._argument_missing(origin)
+                + self._table_of(origin)
+                + _where_to_look(origin, above=origin.number > self._first_words),
                 top=trace.raised[0].top,
             )
         )
@@ -584,6 +604,25 @@ class LogReader:
             if tracebacks.is_frame(self.lines[index]):
                 break
         return None
+
+    def _argument_missing(self, origin: RaisedException) -> str:
+        """Name the arguments in the code of an error about None: one of them has no value."""
+        if "NoneType" not in origin.text or origin.place != origin.last:
+            return ""
+        names = dict.fromkeys(_ARGUMENT.findall(self._code_above(origin.number)))
+        return f"set {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
+
+    def _table_of(self, origin: RaisedException) -> str:
+        """Name the table in the code of a KeyError: a constant of the program that has no such name."""
+        if origin.kind != "KeyError":
+            return ""
+        table = _TABLE.search(self._code_above(origin.number))
+        return f"use one of the names in {table[1]}, or add this one to it. Otherwise " if table else ""
+
+    def _code_above(self, number: int) -> str:
+        """Return the line of code above an exception, without the marks below it."""
+        above = range(number - 1, max(-1, number - FRAME_LINES), -1)
+        return next((text for index in above if (text := self._code(index)).strip("~^ ")), "")
 
     def _code(self, index: int) -> str:
         return split_prefix(visible_line(self.lines[index])).text.strip().rstrip("\\").rstrip()
@@ -640,6 +679,12 @@ def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
     return {"rank": str(next(iter(trace.failed))), "host": ""}
 
 
+def _arguments_of(code: str) -> str:
+    """Name the arguments that an assertion without a text compares: their values are what it refuses."""
+    names = dict.fromkeys(_ARGUMENT.findall(code))
+    return f"correct {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
+
+
 def _where_to_look(origin: RaisedException, above: bool) -> str:
     """Say where to look, after the advice that the message itself gives. `above`: whether the log has lines above."""
     advice = _ADVICE.search(origin.text)
@@ -670,10 +715,10 @@ def _place_to_look(origin: RaisedException, above: bool) -> str:
 T = TypeVar("T")
 
 
-def _packages_differ(raised: RaisedException) -> Match | None:
-    """Return the entry of packages that do not fit, where a library passes an argument its callee does not have."""
+def _packages_differ(raised: RaisedException, code: str) -> Match | None:
+    """Return the entry of packages that do not fit, where a library or a configuration passes an unknown argument."""
     call = _UNEXPECTED.match(raised.text) if raised.kind == "TypeError" else None
-    library = raised.last and _CALLER.search(raised.last[0])
+    library = _CONFIGURED.search(code) or (raised.last and _CALLER.search(raised.last[0]))
     return Match(entry=BY_ID["packages-differ"], values=call.groupdict()) if call and library else None
 
 
@@ -684,7 +729,18 @@ def _known_exception(raised: RaisedException) -> Match | None:
         return Match(entry=BY_ID["global-rank-as-gpu"], values={})
     if raised.kind.endswith("RayTaskError(OutOfMemoryError)"):  # Ray's own message may be cut off
         return Match(entry=BY_ID["cuda-out-of-memory"], values={})
-    return None
+    return _settings_refused(raised)
+
+
+def _settings_refused(raised: RaisedException) -> Match | None:
+    """Return the entry of settings that a program refuses, where its own check of them fails with a text."""
+    file, _, function = raised.last or ("", 0, "")
+    # torch's own checks in such functions are about tensors and ranks.
+    compares = _COMPARES.fullmatch(function) is not None and "/torch/" not in file
+    checked = compares or raised.kind.endswith("MisconfigurationException")
+    if not raised.text or not checked or not _REFUSAL.fullmatch(raised.kind):
+        return None
+    return Match(entry=BY_ID["settings-refused"], values={"reason": raised.text[:MAX_TEXT].rstrip(". ")})
 
 
 def _append(items: list[T], item: T | None) -> None:

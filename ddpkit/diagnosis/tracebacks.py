@@ -18,6 +18,11 @@ _ERROR = re.compile(  # compiled modules also have `struct.error`, `socket.timeo
 _USUAL = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Quit|Warning|Timeout|Iteration|Failure|Failed|Expired|Abort|Group)$"
 )
+# Classes of exceptions that are no usual names, and that no other text has at the begin of a line.
+OTHER_CLASSES = ("pyarrow.lib.Arrow", ".exceptions.", ".errors.", "subprocess.TimeoutExpired", "BrokenProcessPool")
+_OTHER_CLASS = re.compile(
+    r"pyarrow\.lib\.Arrow\w+$|(?:\w+\.)+(?:exceptions|errors)\.\w+$|subprocess\.TimeoutExpired$|concurrent\.\S+BrokenProcessPool$"
+)
 _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 _GUTTER = re.compile(r"\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
 _LINK = {
@@ -252,9 +257,14 @@ def _cut(line: str, prefix: str) -> str | None:
 def _error(text: str, adjacent: bool) -> re.Match[str] | None:
     """Match the line of an exception. Only directly behind a traceback may it have any name."""
     match = _ERROR.match(text.rstrip())
-    if not match or match["name"].isupper():
+    if not match or match["name"].isupper() or _is_mixed(match):
         return None
     return match if _USUAL.search(match["name"]) or adjacent else None
+
+
+def _is_mixed(error: re.Match[str]) -> bool:
+    """Whether another rank's frame follows the class: its own message was printed elsewhere."""
+    return _FRAME.match(error["text"] or "") is not None
 
 
 def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]) -> RaisedException:
@@ -350,7 +360,8 @@ def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     error = _ERROR.match(prefixed.text.strip())
     if (
         error is None
-        or not error["name"].endswith(("Error", "Exception"))
+        or not (error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]))
+        or _is_mixed(error)
         or not (re.search("[A-Za-z]{3}", error["text"] or "") or (index and is_code(lines, index - 1)))
         or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"])))
     ):

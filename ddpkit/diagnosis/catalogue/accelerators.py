@@ -278,7 +278,11 @@ ENTRIES = (
         id="oneccl-error",
         title="|CCL_ERROR|; oneCCL: ... EXCEPTION",
         kind="generic",
-        patterns=(r"\|CCL_ERROR\| (?P<error>.*)", r"\boneCCL: (?P<error>\S+:\d+ .*EXCEPTION.*)"),
+        patterns=(
+            r"\|CCL_ERROR\| (?P<error>.*)",
+            r"\boneCCL: (?P<error>\S+:\d+ .*EXCEPTION.*)",
+            r"RuntimeError: oneCCL: (?P<error>\S+:\d+ \S+)",
+        ),
         cause="oneCCL failed: {error}",
         probe="repeat with CCL_LOG_LEVEL=info; python -c 'import torch; print(torch.__version__, "
         "torch.xpu.device_count())'",

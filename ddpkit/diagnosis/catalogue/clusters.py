@@ -93,6 +93,18 @@ ENTRIES = (
         link="https://github.com/verl-project/verl/issues/595",
     ),
     Entry(
+        id="ray-worker-slow",
+        kind="hint",
+        title="Some workers of the worker process(26154) have not registered within the timeout",
+        patterns=(r"Some workers of the worker process\s?\(\d+\) have not registered (?:to raylet )?within",),
+        cause="Ray started worker processes that did not report in time. They ended while they started, imports from a shared file system "
+        "are slow, or the host or its limit of processes is full",
+        probe="ls -t /tmp/ray/session_latest/logs/ | head; python -X importtime -c 'import ray' 2>&1 | tail -3; ulimit -u",
+        fix="read the logs of those workers in /tmp/ray/session_latest/logs. If they only need more time: export "
+        "RAY_worker_register_timeout_seconds=600 before ray start, and a Python on a local disk",
+        link="https://github.com/RLinf/RLinf/issues/227",
+    ),
+    Entry(
         id="ray-agent-failed",
         title="The raylet exited immediately because one Ray agent failed",
         kind="generic",

@@ -94,10 +94,11 @@ ENTRIES = (
             r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): an illegal instruction was",
             r"\b(?:Cuda|HIP) failure (?:\d+ )?'(?:unspecified launch failure|misaligned address|an illegal instruction was encountered)'",
             r"CUDA error: operation not supported on global/shared address space",
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)(?: GPU-[\w:. -]+)?\): (?:45, .*caused by previous Xid )?(?:13|31)\b",
         ),
-        cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "
-        "range, or a defective GPU",
+        explains=("cublas-error",),
+        cause="a kernel accessed memory outside of its bounds, or held an instruction that is not valid. Usual: a bug in a "
+        "custom or compiled kernel, an index out of range, or a defective GPU",
         probe="repeat with CUDA_LAUNCH_BLOCKING=1; compute-sanitizer python train.py; on the node: dmesg -T | "
         "grep -i xid",
         fix="disable custom kernels (flash-attention, xformers, torch.compile) one by one. If it is always the same "
@@ -145,13 +146,15 @@ ENTRIES = (
         patterns=(
             r"no kernel image is available for execution on the device",
             r"with CUDA capability (?P<capability>\w+) is not compatible with the current PyTorch installation",
-            r"HIP error: invalid device function",
+            r"(?:HIP|CUDA) error: invalid device function",
+            r"cuda runtime error \(\d+\) : invalid device function",
             r"hipErrorNoBinaryForGpu",
             r"NCCL WARN Cuda failure (?:\d+ )?'named symbol not found'",
             r"'(?P<capability>sm_\w+)' is not a recognized processor for this target",
             r"Value '(?P<capability>sm_\w+)' is not defined for option 'gpu-name'",
             r"PTX \.version \S+ does not support \.target (?P<capability>sm_\w+)",
             r"nvrtc: error: invalid value for --gpu-architecture",
+            r"Error named symbol not found at line \d+ in file \S+\.cu\b",
         ),
         explains=("nccl-cuda-failure", "nccl-warning", "nccl-error", "compile-failed"),
         cause="this build of torch, of NCCL or of an extension has no code for this GPU. The GPU is newer or older than the "
@@ -303,7 +306,7 @@ ENTRIES = (
         kind="generic",
         patterns=(
             # 45 follows another error, or the end of a process: see gpu-cleanup.
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>(?!45\b)\d+)",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)(?: GPU-[\w:. -]+)?\): (?P<xid>(?!45\b)\d+)",
             r"NVRM: .*GPU Recovery Action changed",
             r"XidCriticalError: Xid=(?P<xid>\d+) on Device=(?P<device>[\w-]+)",
         ),
@@ -314,6 +317,35 @@ ENTRIES = (
         fix="look up the number in NVIDIA's table. If it comes back on the same GPU, drain the node "
         "(`scontrol update nodename={host|$(hostname)} state=drain reason=xid`) and reset the GPU",
         link="https://docs.nvidia.com/deploy/xid-errors/",
+    ),
+    Entry(
+        id="cuda-driver-unknown",
+        title="CUDA error: unknown error; Cuda failure 999 'unknown error'",
+        patterns=(
+            r"\bCUDA (?:driver )?error: unknown error\b",
+            r"\b(?:Cuda|HIP) failure (?:999 )?'unknown error'",
+        ),
+        explains=("cuda-unknown-error", "nccl-cuda-failure", "nccl-error"),
+        cause="the driver reports an error without a reason (999). Usually this GPU or its driver is in a bad state, after an Xid "
+        "error or a loss from the bus. Or the host slept, or WSL or a virtual machine limits CUDA",
+        probe="on that node: dmesg -T | grep -iE 'xid|nvrm'; nvidia-smi",
+        fix="reset the GPU (`sudo nvidia-smi --gpu-reset -i N`), or reboot the node. If it returns on the same GPU, exclude the node",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/5482",
+    ),
+    Entry(
+        id="cudnn-no-plan",
+        title="cuDNN Error: No valid engine configs for; No execution plans support the graph",
+        patterns=(
+            r"\bNo valid engine configs for\b",
+            r"\bNo (?:valid )?execution plans (?:support|built)\b",
+        ),
+        explains=("cudnn-error",),
+        cause="cuDNN has no kernel for this call. Most often it is fused attention whose sizes, masks or types (head sizes "
+        "of query and value that differ, FP8, sequence packing) this cuDNN or GPU does not support",
+        probe="pip list | grep -iE 'cudnn|transformer.engine|^torch '; nvidia-smi --query-gpu=name,compute_cap --format=csv",
+        fix="use another attention: export NVTE_FUSED_ATTN=0 NVTE_FLASH_ATTN=1 (Transformer Engine), or "
+        "torch.backends.cuda.enable_cudnn_sdp(False). Or install a newer cuDNN: pip install -U nvidia-cudnn-cu12",
+        link="https://github.com/alibaba/Pai-Megatron-Patch/issues/551",
     ),
     Entry(
         id="cudnn-error",
@@ -360,6 +392,7 @@ ENTRIES = (
             r"can't create new processes if CUDA is already initialized",
             r"To launch a multi-GPU training from your notebook",
             r"DECORDError: .*\bCUDA: initialization error",
+            r"cuda runtime error \(3\) : initialization error",
             r"has been initialized before the `notebook_launcher` could create a forked subprocess",
         ),
         cause="the script used CUDA before it forked a process (DataLoader workers, multiprocessing, or ranks of a "
@@ -380,6 +413,7 @@ ENTRIES = (
             r"terminate called after throwing an instance of 'c10::CUDAError'",
             r"HIP error: (?P<error>.+)",
             r"(?:RuntimeError|AcceleratorError): CUDA driver error: (?P<error>.+)",
+            r"thread terminated with exception: CUDA error: (?P<error>.+)",
         ),
         cause="a CUDA call failed[ ({error})]. The traceback can show the wrong line",
         probe="repeat with CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
@@ -436,8 +470,8 @@ ENTRIES = (
         id="nvlink-error",
         title="Xid 74: NVLink error",
         patterns=(
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:74|122|136|137|14[4-9]|150)\b",
-            r"nvidia-nvswitch\d+: SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): \d+, Fatal",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)(?: GPU-[\w:. -]+)?\): (?:45, .*caused by previous Xid )?(?:74|122|136|137|14[4-9]|150)\b",
+            r"nvidia-nvswitch\d+: SXid \(PCI:(?P<device>[0-9a-fA-F:.]+)(?: GPU-[\w:. -]+)?\): \d+, Fatal",
             r"(?:CUDA error: |')uncorrectable NVLink error",
             r"Invalid access of peer GPU memory over nvlink or a hardware error",
         ),
@@ -516,7 +550,7 @@ ENTRIES = (
         id="gpu-firmware",
         title="Xid 119, 120: Timeout after 45s of waiting for RPC response from GPU4 GSP!",
         patterns=(
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:119|120)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)(?: GPU-[\w:. -]+)?\): (?:45, .*caused by previous Xid )?(?:119|120)\b",
             r"NVRM: .*Timeout waiting for RPC from GSP",
         ),
         explains=("gpu-xid", "gpu-lost", "cuda-unknown-error"),
@@ -531,7 +565,7 @@ ENTRIES = (
         id="gpu-cleanup",
         title="Xid 45: preemptive cleanup",
         kind="consequence",
-        patterns=(r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): 45\b",),
+        patterns=(r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)(?: GPU-[\w:. -]+)?\): 45\b",),
         cause="the driver removed the work of a process from GPU {device}. The process ended or was killed, or another Xid "
         "came before",
         probe="on that node: dmesg -T | grep -i xid",
@@ -613,6 +647,7 @@ ENTRIES = (
             r"\brequired for FP8 execution\b",
             r"FP8 block scaled GEMM requires (?:Hopper|compute capability)",
             r"torch\._scaled_mm is only supported on CUDA devices with compute capability",
+            r"FP8 quantized models (?:is|are) only supported on GPUs with compute capability",
         ),
         cause="fp8 is requested, and this GPU or this cuBLAS does not have it. fp8 needs compute capability 8.9 or more: "
         "an Ada or a Hopper GPU",

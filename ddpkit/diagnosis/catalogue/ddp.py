@@ -484,7 +484,6 @@ ENTRIES = (
         patterns=(
             r"IndexError: index out of range in self",
             r"IndexError: Target (?P<label>-?\d+) is out of bounds",
-            r"IndexError: index -?\d+ is out of bounds for dimension \d+ with size \d+",
         ),
         cause="[the label {label} is not below the number of classes. Or ]a token id is not below the size of an "
         "embedding: the tokenizer, the vocabulary or the longest position does not match the model",
@@ -493,6 +492,19 @@ ENTRIES = (
         fix="correct the data or the size of the layer: model.resize_token_embeddings(len(tokenizer)), a truncated "
         "sequence, the number of classes, ignore_index for padding",
         link="https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html",
+    ),
+    Entry(
+        id="element-out-of-range",
+        title="IndexError: index 4 is out of bounds for dimension 0 with size 4",
+        patterns=(
+            r"IndexError: index (?P<index>-?\d+) is out of bounds for (?:dimension|axis) (?P<dimension>\d+) with size (?P<size>\d+)",
+        ),
+        cause="the code reads element {index} of dimension {dimension}, which has {size} elements: a label, a position or a row that does not "
+        "exist. With size 0, the tensor is empty: a batch without samples, or a weight that ZeRO-3 or FSDP has split",
+        probe="print the shape before the line of the traceback, and the smallest and largest index",
+        fix="correct the index or the data (labels below the number of classes, rows below len(dataset)). A weight outside of the forward "
+        "pass: deepspeed.zero.GatheredParameters(weight), or FSDP.summon_full_params(model)",
+        link="https://deepspeed.readthedocs.io/en/latest/zero3.html#deepspeed.zero.GatheredParameters",
     ),
     Entry(
         id="dataset-empty",
@@ -638,6 +650,7 @@ ENTRIES = (
             r"matrix contains invalid numeric entries",
             r"for gradients from `parameters` is non-finite",
             r"FloatingPointError: gradients are Nan/Inf",
+            r"(?i)error: nan (?:values? )?(?:(?:was|were) )?(?:found|detected|encountered) in (?:the )?\w*(?:loss|grad)",
             r"(?:NaN|Inf) detected in output of \S+, shape:",
             r"all elements of (?:input|target) should be between 0 and 1",
         ),
@@ -845,6 +858,7 @@ ENTRIES = (
             r"operands in (?P<operation>\w+\.\w+)\.\w+ must have the same mesh",
             r"\bgot mixed torch\.Tensor and DTensor",
             r"DTensor does not support cross-mesh operation on (?P<operation>\w+\.\w+)",
+            r"(?P<operation>\w+\.\w+)\.\w+: DTensor does not support cross-mesh operation",
             r"Cross device mesh comm not supported yet",
         ),
         cause="an operation[ ({operation})] gets a parameter that is split over the ranks (DTensor), and one that is a "
@@ -854,6 +868,19 @@ ENTRIES = (
         "x.to_local() or x.full_tensor(). Clip the gradients of each mesh apart. Update torch for nested FSDP2 with "
         "checkpointing",
         link="https://github.com/pytorch/pytorch/issues/153354",
+    ),
+    Entry(
+        id="fsdp2-plain-tensor",
+        title="AttributeError: 'Tensor' object has no attribute 'device_mesh', in fsdp2_load_full_state_dict",
+        patterns=(
+            r"'(?P<kind>Tensor|Parameter)' object has no attribute '(?P<name>device_mesh|_local_tensor|placements|full_tensor|to_local)'",
+        ),
+        cause="the code takes each value of the state dict for a part of a split parameter (DTensor), and one is a plain tensor. "
+        "Usual: a buffer, a tied weight, or a module that fully_shard did not get",
+        probe="print({n: type(t).__name__ for n, t in model.state_dict().items()}): those that are no DTensor",
+        fix="with accelerate or transformers: fsdp_cpu_ram_efficient_loading: false, or a newer accelerate. In code of your own, call "
+        "fully_shard(model) on the root as well, and test isinstance(t, DTensor)",
+        link="https://huggingface.co/docs/accelerate/concept_guides/fsdp1_vs_fsdp2",
     ),
     Entry(
         id="dtensor-operation-missing",
@@ -1118,6 +1145,19 @@ ENTRIES = (
         link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
     ),
     Entry(
+        id="optimizer-group-differs",
+        title="KeyError: 'bias_correction', 'capturable' or 'foreach', while a run resumes",
+        patterns=(
+            r"KeyError: '(?P<key>bias_correction|adamw_mode|capturable|differentiable|foreach|maximize|amsgrad|decoupled_weight_decay)'$",
+        ),
+        cause="a group of the optimizer has no `{key}`. Its state was saved by another optimizer or version: with ZeRO's offload to the "
+        "CPU and then without it, by an older torch, or by a fused optimizer",
+        probe="compare the optimizer, its offload and `pip show torch deepspeed` of both runs",
+        fix="resume with the optimizer, the offload settings and the versions that saved. Otherwise load the weights alone, or set it: for g in "
+        "optimizer.param_groups: g.setdefault('{key}', False)",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html",
+    ),
+    Entry(
         id="generator-device",
         title="Expected a 'cuda' device type for generator but found 'cpu'",
         patterns=(
@@ -1348,7 +1388,8 @@ ENTRIES = (
             r"Must provide (?P<argument>object_gather_list) on dst rank",
             r"source rank must provide non-None (?P<argument>scatter_object_input_list)",
             r"Invalid usage of tensors with different dtypes",
-            r"(?:RuntimeError|ValueError): (?P<argument>Tensors) must be contiguous",
+            r"RuntimeError: (?P<argument>Tensors must be contiguous)",
+            r"ValueError: (?P<argument>Tensors must be contiguous)",
             r"Expected (?P<argument>timeout) argument to be of type ?datetime\.timedelta",
             r"Expected argument (?P<argument>scatter_object_output_list) to be a list of size at least 1",
             r"Invalid function argument\. Expected parameter `(?P<argument>\w+)` of type (?:List\[)?torch\.Tensor",
@@ -1356,7 +1397,8 @@ ENTRIES = (
         cause="a call of torch.distributed got an argument that it does not accept on this rank[: {argument}]",
         probe="the traceback shows the call; print(dist.get_rank(group)) before it",
         fix="pass lists only on the rank that gathers or scatters, and None elsewhere. Ranks are global ones. Tensors: one "
-        "dtype, and tensor.contiguous(). A timeout: datetime.timedelta(minutes=30)",
+        "dtype, and tensor.contiguous(). In a model that is wrapped, before it: p.data = p.data.contiguous() for each parameter. A timeout: "
+        "datetime.timedelta(minutes=30)",
         link="https://docs.pytorch.org/docs/stable/distributed.html#collective-functions",
     ),
     Entry(

@@ -22,6 +22,7 @@ ENTRIES = (
         id="killed",
         title="rank N failed first: killed by signal 9 (SIGKILL); exit code -9, 137",
         kind="death",
+        explains=("shm-full",),
         patterns=(
             r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = -9\b",
             r"failed \(exitcode: -9\) local_rank: (?P<local>\d+)",

@@ -9,8 +9,8 @@ ENTRIES = (
         id="disk-full",
         title="No space left on device",
         patterns=(
-            r"\[Errno 28\] No space left on device",
-            r"(?<!namespace: )No space left on device(?! \(28\))",
+            r"\[Errno 28\] No space left on device(?!: b?['\"]?/dev/shm/)",
+            r"(?<!namespace: )No space left on device(?! \(28\))(?!: b?['\"]?/dev/shm/)",
             r"(?:write|file write) failed.*No space left",
             r"basic_ios::clear: iostream (?P<failure>error)",
             r"tar: .*: Wrote only \d+ of \d+ bytes",
@@ -33,6 +33,20 @@ ENTRIES = (
         fix="delete old checkpoints, or write to another file system. Move caches: export "
         "HF_HOME=/scratch/$USER/hf PIP_CACHE_DIR=/scratch/$USER/pip",
         link="https://man7.org/linux/man-pages/man1/quota.1.html",
+    ),
+    Entry(
+        id="file-operation-unsupported",
+        title="OSError: [Errno 95] Operation not supported; [Errno 38] Function not implemented; [Errno 524]",
+        patterns=(
+            r"(?<!LOCK_EX\) )(?<!LOCK_SH\) )OSError: \[Errno (?P<code>95|38|524)\] (?:Operation not supported|Function not implemented|Unknown error 524)(?:: '(?P<path>[^']+)')?",
+            r"unable to mmap \d+ bytes from file <(?P<path>[^>]*)>: (?:Operation not supported|Function not implemented|No such device)",
+        ),
+        cause="the file system[ of {path}] does not offer what the program needs: appending, writes in the middle of a file, locks, links or "
+        "mapping into memory. Object stores that are mounted as directories often lack these",
+        probe="df -T {path|the directory of that file}; mount | grep -iE 'fuse|s3|gcs|blob|dbfs|nfs|lustre'",
+        fix="write to a local disk and copy the complete file to the mount, or let rank 0 alone write there. For locks on a network "
+        "file system: mount it with flock (Lustre) or local_lock=flock (NFS); HDF5_USE_FILE_LOCKING=FALSE",
+        link="https://kb.databricks.com/dbfs/errno95-operation-not-supported",
     ),
     Entry(
         id="triton-cache-full",
@@ -198,6 +212,7 @@ ENTRIES = (
             r"cannot start (?:any|all) ranks?: Resource temporarily unavailable",
             r"\[Errno 11\] Resource temporarily unavailable",
             r"pthread_create failed.*Resource temporarily unavailable",
+            r"RuntimeError: Resource temporarily unavailable$",
             r"what\(\): +(?:thread: )?Resource temporarily unavailable",
             r"(?:RuntimeError|system_error): (?:thread constructor failed: )?Resource temporarily unavailable",
             r"Failed to start worker with return value system:11",
@@ -338,10 +353,11 @@ ENTRIES = (
             r"Can't get attribute '(?P<object>\w+)' on <module '__main__'",
             r"TypeError: (?P<object>h5py objects) cannot be pickled",
         ),
-        cause="{object} cannot be sent to another process. Lambdas, nested functions, open files, and classes of a "
-        "script that is not imported cannot be pickled",
+        cause="{object} cannot be pickled, which sends it to another process or saves it. Lambdas, nested functions, hooks of a "
+        "model, open files, and classes of a script that is not imported cannot be pickled",
         probe="python -c 'import pickle' and pickle.dumps(dataset)",
-        fix="define it at the top level of a module, and open files inside the worker",
+        fix="define it at the top level of a module, and open files inside the worker. To save a model: "
+        "torch.save(model.state_dict(), FILE), without its hooks",
         link="https://docs.python.org/3/library/pickle.html#what-can-be-pickled-and-unpickled",
     ),
     Entry(

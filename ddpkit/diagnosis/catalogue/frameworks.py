@@ -421,6 +421,7 @@ ENTRIES = (
         patterns=(
             r"`model` must be a `LightningModule`.*, got `(?P<name>\w+)`",
             r"must be either None or (?:pytorch_lightning|lightning\.pytorch)\.Trainer\. But got <class '(?P<name>[^']+)'",
+            r"invalid strategy name: `strategy=<(?P<name>(?:pytorch_)?lightning\.[\w.]+)\b.* instance of `(?:pytorch_)?lightning\.",
         ),
         cause="{name} is not of the package that is expected here. `lightning` and `pytorch_lightning` are two packages, and the "
         "script or its libraries mix them",
@@ -520,6 +521,23 @@ ENTRIES = (
         link="https://docs.pydantic.dev/latest/errors/validation_errors/",
     ),
     Entry(
+        id="settings-refused",
+        title="Can not use sequence parallelism without tensor parallelism; an exception in __post_init__, validate_args",
+        patterns=(
+            r"ValueError: (?P<reason>Can ?not use sequence parallelism without tensor parallelism)",
+            r"ValueError: (?P<reason>When using pipeline parallelism, pipeline_dtype must be specified)",
+            r"ValueError: (?P<reason>num_moe_experts must be .*[^.\s])",
+            r"AssertionError: (?P<reason>When using MoE and tensor parallelism, sequence parallelism must be used)",
+            r"RuntimeError: (?P<reason>pipeline-model-parallel size should be .*[^.\s])",
+        ),
+        cause="settings of this run do not fit each other, or one has a value that the program does not accept[: {reason}]. Usually all "
+        "ranks fail alike",
+        probe="print the settings as the program has them: Hydra: --cfg job; Megatron prints its arguments at the start",
+        fix="change or remove the setting that the message names, in the command or the configuration. Check that a variable of the shell "
+        "is not empty there. If it worked before, compare the program's version",
+        link="https://github.com/ROCm/Megatron-LM/pull/85",
+    ),
+    Entry(
         id="map-worker-died",
         title="One of the subprocesses has abruptly died during map operation",
         kind="generic",
@@ -556,6 +574,23 @@ ENTRIES = (
         link="https://huggingface.co/docs/transformers/main_classes/trainer",
     ),
     Entry(
+        id="deepspeed-auto",
+        title="could not convert string to float: 'auto'; '>' not supported between instances of 'str' and 'int', in deepspeed",
+        patterns=(
+            r"could not convert string to float: 'auto'",
+            r"invalid literal for int\(\) with base 10: 'auto'",
+            r"TypeError: '[<>*/]=?' not supported between instances of '(?:str|int|float)' and '(?:str|int|float)'",
+        ),
+        needs=r"(?i)\bdeepspeed/(?:runtime|comm|__init__)|deepspeed_?config|DeepSpeedConfig|ds_config",
+        explains=("own-exception",),
+        cause="DeepSpeed got a word where it needs a number: usually an `auto` of its configuration. transformers' Trainer and accelerate "
+        "replace that, and only the keys that they know",
+        probe="grep -n auto of the JSON file of DeepSpeed",
+        fix="write numbers in place of auto, for example warmup_num_steps, total_num_steps, train_micro_batch_size_per_gpu and "
+        "reduce_bucket_size. With the Trainer, pass the file by TrainingArguments(deepspeed=FILE), before the model is loaded",
+        link="https://huggingface.co/docs/transformers/deepspeed",
+    ),
+    Entry(
         id="vllm-memory-changed",
         title="vLLM: Error in memory profiling. Initial free memory, current free memory",
         patterns=(r"Error in memory profiling\. Initial free memory",),
@@ -577,6 +612,22 @@ ENTRIES = (
         fix="start `trl vllm-serve --model NAME` (ms-swift: `swift rollout`) first, on GPUs that the training does not use, and "
         "pass vllm_server_host of that host. Or use vllm_mode='colocate'",
         link="https://huggingface.co/docs/trl/vllm_integration",
+    ),
+    Entry(
+        id="vllm-server-endpoints",
+        title='Exception: Request failed: 404, {"detail":"Not Found"}, in trl/extras/vllm_client.py',
+        patterns=(
+            r"Exception: Request failed: 404, ",
+            r"404 Client Error: Not Found for url: \S+/(?P<call>get_world_size|init_communicator|update_named_param|reset_prefix_cache|get_engine_type)\b",
+            r"\"(?:GET|POST) /(?P<call>get_world_size|init_communicator|update_named_param|reset_prefix_cache|get_engine_type)/? HTTP/1\.1\" 404",
+        ),
+        needs=r"vllm|rollout",
+        cause="the server that generates for the trainer does not know[ {call},] a call of the trainer. It is a plain vLLM server (`vllm "
+        "serve`), or of another version than the trainer",
+        probe="the command that started the server; pip show trl vllm on both sides",
+        fix="start the trainer's own server: `trl vllm-serve --model NAME` (ms-swift: `swift rollout`), with the same version of TRL on "
+        "both sides",
+        link="https://github.com/huggingface/trl/issues/3587",
     ),
     Entry(
         id="wandb-run-missing",
@@ -882,12 +933,15 @@ ENTRIES = (
     Entry(
         id="vllm-architecture",
         title="Model architectures ['DeepseekOCRForCausalLM'] are not supported for now",
-        patterns=(r"Model architectures (?P<name>\[.*?\]) (?:are not supported for now|failed to be inspected)",),
+        patterns=(
+            r"Model architectures (?P<name>\[.*?\]) (?:are not supported for now|failed to be inspected)",
+            r"(?P<name>\w+) has no (?:vLLM|SGlang|SGLang) implementation and the Transformers implementation is not compatible",
+        ),
         explains=("vllm-engine-failed",),
-        cause="the installed vLLM does not serve models of the architecture {name}: it is older than the model, or could not import "
-        "its file",
+        cause="the installed vLLM or SGLang does not serve models of the architecture {name}: it is older than the model, or could not "
+        "import its file",
         probe="pip list | grep -iE 'vllm|transformers'; grep -n architectures of the model's config.json",
-        fix="pip install -U vllm, with the transformers that it requires, or another engine (SGLang). If it failed to be "
+        fix="pip install -U vllm (or sglang), with the transformers that it requires, or the other engine. If it failed to be "
         "inspected: correct the exception above that line",
         link="https://docs.vllm.ai/en/latest/models/supported_models.html",
     ),
@@ -1061,6 +1115,20 @@ ENTRIES = (
         fix="correct the data: roles user and assistant in turn, content in each message, and for some models no system role. Or "
         "set tokenizer.chat_template to one that accepts it",
         link="https://github.com/huggingface/alignment-handbook/issues/93",
+    ),
+    Entry(
+        id="text-not-string",
+        title="TextEncodeInput must be Union[TextInputSequence, ...]; text input must be of type `str`",
+        patterns=(
+            r"(?:Text|PreTokenized)(?:EncodeInput|InputSequence) must be (?P<kinds>\w.*)",
+            r"text input must be of type `str`",
+        ),
+        cause="the tokenizer received a text that is not a string. Usually a sample's field is None or a number: an empty cell of a table, "
+        "or a key that the data set does not have",
+        probe="print the samples whose text is no string: [i for i, s in enumerate(ds) if not isinstance(s['text'], str)]",
+        fix="drop or fill such samples before the tokenizer (datasets: ds.filter; pandas: dropna), and check the name of the text's "
+        "field. A batch must be a list of strings",
+        link="https://github.com/huggingface/transformers/issues/13115",
     ),
     Entry(
         id="vllm-server-waits",
@@ -1307,12 +1375,15 @@ ENTRIES = (
             r"CheckpointingException: Object shard (?P<path>\S+) not found",
             r"CheckpointingException: (?P<path>Unexpected keys|Some keys found) .*sharded state dict",
             r"CheckpointingException: Missing (?P<path>\w*\s?shards) after fully parallel loading",
+            r"CheckpointingException: (?P<path>Invalid access pattern|Duplicate ShardedObject keys|Cannot find global shape metadata)\b",
+            r"KeyError: '(?P<path>nd_reformulated_orig_global_shape)'",
+            r"CheckpointingException: Common file (?P<path>\S+) does not exist",
             r"(?P<path>Cannot merge two lists) with different lengths \(",
             r"Different dict keys encountered in `(?P<path>apply_factory_merges)`",
         ),
         explains=("file-missing",),
-        cause="the checkpoint and the model of this run do not have the same parts[: {path}]. It was saved with other parallel "
-        "sizes or versions (Megatron, Transformer Engine), for another model, or its saving was cut off",
+        cause="the checkpoint and the ranks of this run do not have the same parts[: {path}]. It was saved with other parallel "
+        "sizes, optimizers or versions (Megatron, Transformer Engine), for another model, or its saving was cut off",
         probe="ls the checkpoint; grep -rnE 'parallel_size|ckpt_format' of both runs",
         fix="resume with the versions and parallel sizes of the run that saved. To load the weights alone: --finetune, or "
         "--no-load-optim --no-load-rng. To list and skip the parts that differ: --dist-ckpt-strictness log_all",

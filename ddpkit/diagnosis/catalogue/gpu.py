@@ -54,8 +54,10 @@ ENTRIES = (
             r"world size is \d+ but have \d+ available devices",
             r"You requested to find \S+ devices but this machine only has",
         ),
-        cause="the script requests more GPUs than this rank sees, or more ranks were started than there are GPUs",
-        probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
+        context=r"torch\.cuda\.device_count\(\): (?P<count>\d+)",
+        cause="the script requests more GPUs than this rank sees[ ({count})], or more ranks were started than there are GPUs. If it "
+        "sees none: the driver, the container or this build of torch gives no access",
+        probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; python -c 'import torch; print(torch.version.cuda)'",
         fix="request the GPUs that exist (Lightning: devices='auto'; torchrun: --nproc-per-node), or give the job more (SLURM: "
         "--gpus-per-node). Start fairseq on several nodes with torchrun, or with --distributed-port and a task for each GPU",
         link="https://lightning.ai/docs/pytorch/stable/accelerators/gpu_basic.html",
@@ -160,7 +162,7 @@ ENTRIES = (
             r"(?:\bGPU (?P<device>[0-9a-fA-F:.]+:[0-9a-fA-F.]+)\b.*)?\bfallen off the bus\b",
             r"Unable to determine the device handle for GPU ?(?P<device>[0-9a-fA-F:.]+:[0-9a-fA-F.]+)?",
             r"\bGPU is lost\b",
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): 79\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)(?: GPU-[\w:. -]+)?\): 79\b",
             r"NVRM: .*\bGPU\b.* is not responding to commands",
         ),
         cause="a GPU[ ({device})] no longer answers. The cause is hardware, power or cooling",
@@ -172,7 +174,8 @@ ENTRIES = (
         id="gpu-not-started",
         title="NVRM: GPU 0000:01:00.0: RmInitAdapter failed!",
         patterns=(
-            r"NVRM: GPU (?P<device>[0-9a-fA-F:.]+): (?:RmInitAdapter|rm_init_adapter) failed",
+            r"NVRM: (?:GPU (?P<device>[0-9a-fA-F:.]+): )?(?:RmInitAdapter|rm_init_adapter) failed",
+            r"NVRM: .*(?:unexpected WPR2 already up, cannot proceed with booting GSP|failed to wait for GFW.?[Bb]oot)",
             r"NVRM: .*RmInitAdapter: Cannot initialize GSP firmware",
             r"amdgpu (?P<device>[0-9a-f:.]+): .*Fatal error during GPU init",
         ),
@@ -195,7 +198,7 @@ ENTRIES = (
         patterns=(
             r"(?<!\b0 )uncorrectable ECC error",
             r"Row Remapper: New row marked for remapping",
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?:45, .*caused by previous Xid )?(?:48|63|64|92|94|95|140)\b",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)(?: GPU-[\w:. -]+)?\): (?:45, .*caused by previous Xid )?(?:48|63|64|92|94|95|140)\b",
             r"amdgpu (?P<device>[0-9a-f:.]+): .*(?<!\b0 )(?<!\b0 new )uncorrectable hardware error",
         ),
         cause="the GPU's memory[ ({device})] has a defect. Until the GPU is reset, every job on it can fail",

@@ -178,6 +178,7 @@ ENTRIES = (
             r"NonMatchingChecksumError: ",
             r"NonMatchingSplitsSizesError: ",
             r"ExpectedMoreSplitsError: ",
+            r"416 Client Error: Requested Range Not Satisfiable",
         ),
         cause="a download was cut off, or several ranks wrote one file at the same time. The file in the cache is not the "
         "one that the library expects",
@@ -250,10 +251,13 @@ ENTRIES = (
             r"ArrowInvalid: (?:.*: )?(?P<reason>Parquet magic bytes not found in footer)",
             r"Couldn't deserialize thrift: (?P<reason>.*)",
             r"Unable to (?:synchronously )?open file \((?P<reason>truncated file|file signature not found|bad object header)",
-            r"Can't (?:synchronously )?read data \((?P<reason>[^)]*)",
+            r"Can't (?:synchronously )?read data \((?P<reason>(?:[^()]|\(\))*)",
+            r"OSError: (?P<reason>Corrupt \w+ compressed data)",
+            r"ValueError: (?P<reason>Expected object or value)$",
             r"lmdb\.(?:Corrupted|Invalid|PageNotFound)Error: (?P<reason>.+)",
-            r"ArrowInvalid: (?P<reason>Not an Arrow file)",
-            r"Expected to be able to read \d+ bytes for message body, got (?P<reason>\d+)",
+            r"ArrowInvalid: (?:.*: )?(?P<reason>Not an Arrow file|Parquet file size is \d+ bytes|Tried reading schema message, was null"
+            r"|Invalid flatbuffers message|Expected to read \d+ metadata bytes)",
+            r"(?P<reason>Expected to be able to read \d+ bytes) for message body, got \d+",
             r"(?P<reason>mmap length) is greater than file size",
             r"Failed to interpret file (?P<reason>.+) as a pickle",
             r"EOFError: (?P<reason>No data left in file)",
@@ -563,6 +567,21 @@ ENTRIES = (
         fix="if it is small and begins with `version https://git-lfs`: git lfs install && git lfs pull, or huggingface-cli download "
         "NAME. For Llama 3 and other models with tokenizer.json: AutoTokenizer in place of LlamaTokenizer, and a newer transformers",
         link="https://github.com/google/sentencepiece/issues/1054",
+    ),
+    Entry(
+        id="tokenizer-not-converted",
+        title="Couldn't instantiate the backend tokenizer from one of; Converting from Tiktoken failed",
+        patterns=(
+            r"Couldn't instantiate the backend tokenizer from one of",
+            r"Converting from (?:SentencePiece and )?Tiktoken failed",
+            r"OSError: Unable to load vocabulary from file\. Please check",
+        ),
+        cause="transformers cannot make the tokenizer from the files of the model. Usually sentencepiece, tiktoken or protobuf is not "
+        "installed, or the directory has no complete tokenizer files",
+        probe="pip list | grep -iE 'sentencepiece|tiktoken|protobuf|^tokenizers'; ls -l MODEL_DIRECTORY",
+        fix="pip install sentencepiece tiktoken protobuf, on all nodes. If they are there: copy tokenizer.json and tokenizer.model from the "
+        "base model into the directory, or download them again",
+        link="https://github.com/huggingface/transformers/issues/36291",
     ),
     Entry(
         id="json-not-serializable",

@@ -12,7 +12,8 @@ ENTRIES = (
         cause="a compiled package needs {version}, and the C or C++ library of this host or environment is older",
         probe="ldd --version; strings $(gcc -print-file-name=libstdc++.so.6) | grep GLIBCXX | tail -1",
         fix="for GLIBCXX: conda install -c conda-forge libstdcxx-ng, with its lib directory first in LD_LIBRARY_PATH. "
-        "For GLIBC: an older build of the package, or a container",
+        "For GLIBC: an older build of the package, or a container. A file in a cache (~/.triton/cache, torch_extensions) was "
+        "built elsewhere: delete the cache",
         link="https://github.com/pytorch/pytorch/issues/87279",
     ),
     Entry(
@@ -41,6 +42,8 @@ ENTRIES = (
             r"TypeError: (?:class `)?(?P<call>\w+)`?(?: in \S+)?: __init__\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>HfTrainerDeepSpeedConfig|HfDeepSpeedConfig)' object has no attribute '(?P<argument>\w+)'",
             r"AttributeError: property '(?P<argument>\w+)' of '(?P<call>\w*Tokenizer\w*)' object has no setter",
+            r"TypeError: (?P<call>_?flash_att\w+\(\)) got an unexpected keyword argument '(?P<argument>\w+)'",
+            r"The following `model_kwargs` are not used by (?P<call>the model): \['(?P<argument>\w+)'",
             r"TypeError: (?P<call>\w+\._pad\(\)) got an unexpected keyword argument '(?P<argument>padding_side)'",
             r"TypeError: (?P<call>\w+For(?:CausalLM|ConditionalGeneration|MaskedLM|\w+Classification)\.(?:__init__|forward)\(\)) got an unexpected keyword argument '(?P<argument>\w+)'",
             r"AttributeError: '(?P<call>\w*(?:GRPO|PPO|DPO|KTO|SFT|RLOO|Reward|Seq2Seq)\w*Trainer)' object has no attribute '(?P<argument>\w+)'",
@@ -221,6 +224,20 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/1687",
     ),
     Entry(
+        id="megatron-helpers",
+        title="ImportError: cannot import name 'helpers' from 'megatron.data'; No module named 'megatron.core.datasets.helpers_cpp'",
+        patterns=(
+            r"cannot import name '(?P<name>helpers\w*)' from '(?P<module>megatron\.[\w.]+)'",
+            r"No module named '(?P<module>megatron\.[\w.]+)\.(?P<name>helpers\w*)'",
+        ),
+        explains=("import-name", "module-missing"),
+        cause="the C++ part of Megatron's data sets is not compiled, or was compiled for another Python",
+        probe="ls megatron/core/datasets/*.so megatron/data/*.so; python3-config --extension-suffix",
+        fix="once before the run, with the Python of the ranks: pip install pybind11, then make -C megatron/core/datasets (older versions: make "
+        "-C megatron/data)",
+        link="https://github.com/NVIDIA/Megatron-LM/tree/main/megatron/core/datasets",
+    ),
+    Entry(
         id="extension-build-failed",
         title="Error building extension; ERROR: Failed building wheel for",
         kind="generic",
@@ -267,6 +284,17 @@ ENTRIES = (
         probe="repeat with TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
         fix="run without it: `export TORCHDYNAMO_DISABLE=1`. To fix it: `apt-get install gcc python3-dev`, and the "
         "triton version that torch requires",
+        link="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
+    ),
+    Entry(
+        id="compile-strides",
+        title="AssertionError: expected size 4==4, stride 128==1050624 at dim=1, in a file of torchinductor",
+        patterns=(r"AssertionError: expected size \d+==\d+, stride \d+==\d+ at dim=\d+",),
+        cause="torch.compile made this graph for a tensor of another size or order in memory than the operator returned. Usually an operator "
+        "(attention, a custom kernel) reports a wrong form, or torch.compile has a bug",
+        probe="repeat with TORCHDYNAMO_DISABLE=1; the operator is above the assertion, in the file that the traceback names",
+        fix="use another kernel for that operator (for attention: sdpa_kernel(SDPBackend.FLASH_ATTENTION)), or call .contiguous() before it. Or "
+        "run that part without torch.compile, or update torch",
         link="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
     ),
     Entry(
@@ -338,6 +366,29 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
+        id="device-string",
+        title="RuntimeError: Invalid device string: 'cuda:None'",
+        patterns=(r"Invalid device string: '(?P<device>[^']*)'",),
+        cause="the script selects a device that has no such name: {device}. The number after `cuda:` comes from a variable or an argument "
+        "that is empty or has another form",
+        probe="ddpkit env --explain, started the same way; print the argument or variable before the call",
+        fix="take the number from the launcher: torch.device('cuda', int(os.environ['LOCAL_RANK'])), and start the script with torchrun or "
+        "ddpkit launch. A device alone is written 0 in one program and cuda:0 in another",
+        link="https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device",
+    ),
+    Entry(
+        id="variable-not-set",
+        title="KeyError: 'DATA_ROOT', in os.environ",
+        needs=r"raise KeyError\(key\) from None|os\.environ\[",
+        patterns=(r"\bKeyError: '(?P<variable>[A-Z][A-Z\d_]{2,})'$",),
+        cause="the script reads the variable {variable} of the environment, which this process does not have. It is not exported, or the "
+        "launcher does not pass it to the ranks of other nodes",
+        probe="on each node, the same way: env | grep {variable}",
+        fix="export {variable}=VALUE before the start, and pass it on: ddpkit launch --env {variable}=VALUE, srun --export=ALL, mpirun -x "
+        "{variable}, .deepspeed_env",
+        link="https://docs.python.org/3/library/os.html#os.environ",
+    ),
+    Entry(
         id="torch-attribute",
         doubtful=True,
         title="module 'torch' has no attribute ...",
@@ -369,6 +420,31 @@ ENTRIES = (
         probe="python -m bitsandbytes",
         fix="pip install --upgrade bitsandbytes, and add the directory of libcudart to LD_LIBRARY_PATH",
         link="https://huggingface.co/docs/bitsandbytes/main/en/errors",
+    ),
+    Entry(
+        id="cudart-twice",
+        title="RuntimeError: Multiple libcudart libraries found: libcudart.so.12 and libcudart.so.13",
+        patterns=(r"Multiple libcudart libraries found(?:: (?P<libraries>\S.*))?",),
+        cause="two versions of the CUDA runtime are loaded in one process[: {libraries}]. Packages for both are installed, or "
+        "LD_LIBRARY_PATH or the linker's cache leads to another CUDA than torch's",
+        probe="pip list | grep -E 'cu1[0-9]'; ldconfig -p | grep libcudart; echo $LD_LIBRARY_PATH",
+        fix="keep the packages of one version (`pip uninstall` the nvidia-*-cu12 beside a torch for CUDA 13), and take the other CUDA out of "
+        "LD_LIBRARY_PATH and /etc/ld.so.conf.d",
+        link="https://github.com/awslabs/agentcore-rl-toolkit/pull/96",
+    ),
+    Entry(
+        id="triton-backends",
+        title="RuntimeError: 2 compatible backends for target (cuda). There should only be one.",
+        patterns=(
+            r"(?P<count>\d+) compatible backends for target \((?P<device>\w+)\)",
+            r"(?P<count>[2-9]) active drivers \(\[",
+        ),
+        cause="triton finds {count} parts for this device, and needs exactly one. Files of two versions of triton are in one directory, or "
+        "its build has none for the device",
+        probe="pip list | grep -i triton; python -c 'import triton, os; print(os.listdir(triton.__path__[0] + \"/backends\"))'",
+        fix="uninstall every package of triton (triton, pytorch-triton, triton-rocm), delete its directory in site-packages, and install the "
+        "version that torch requires",
+        link="https://github.com/pytorch/torchtitan/issues/55",
     ),
     Entry(
         id="submodule-missing",
@@ -459,6 +535,39 @@ ENTRIES = (
         fix="build it again for this torch: pip uninstall -y {package|PACKAGE}, then pip install --no-build-isolation "
         "--no-cache-dir {package|PACKAGE}. Or install its wheel for this torch, Python, CUDA and C++ ABI",
         link="https://github.com/Dao-AILab/flash-attention/issues/1612",
+    ),
+    Entry(
+        id="torch-ops-missing",
+        title="AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'",
+        patterns=(
+            r"'_OpNamespace' '(?P<library>\w+)' object has no attribute '(?P<symbol>\w+)'",
+            r"\boperator (?!torchvision\b|aten\b)(?P<library>\w+)::(?P<symbol>\w+) does not exist",
+            r"No such operator (?!torchvision\b|aten\b)(?P<library>\w+)::(?P<symbol>\w+)",
+            r"Could not run '(?!torchvision|aten|prims|c10d|quantized)(?P<library>\w+)::(?P<symbol>\w+)' with arguments from the 'CUDA' backend",
+        ),
+        cause="torch does not know the compiled operator {symbol} of {library}: its package was not loaded. It was built for another torch "
+        "or CUDA, its import failed above, or it has no such operator",
+        probe="grep -n 'Failed to import' in the log; pip list | grep -iE 'torch|vllm|sglang|kernel|flash|xformers|audio'; python -c "
+        "'import PACKAGE._C'",
+        fix="install the package in the version for this torch and CUDA (vLLM and SGLang name the torch that they need): pip install "
+        "--force-reinstall PACKAGE. A source checkout of its name in the working directory hides it: start elsewhere",
+        link="https://github.com/vllm-project/vllm/issues/5461",
+    ),
+    Entry(
+        id="numba-cuda",
+        title="numba.cuda.cudadrv.error.NvvmSupportError: libNVVM cannot be found; NvvmError: Failed to verify",
+        patterns=(
+            r"\bnumba\.cuda\.\S+\.(?:Nvvm\w*Error|CudaSupportError|LinkerError): ?(?P<reason>.*)",
+            r"(?P<reason>lib(?:nvvm|NVVM)\.so\S*): cannot open shared object file",
+            r"(?P<reason>libNVVM) cannot be found",
+        ),
+        explains=("library-missing", "own-exception"),
+        cause="numba cannot compile a kernel for the GPU: {reason}. NeMo's losses and others use it, and it needs NVVM of the CUDA toolkit, in "
+        "a version that the driver and this numba know",
+        probe="python -m numba -s | grep -iA12 cuda; ls $CUDA_HOME/nvvm/lib64; nvidia-smi; pip list | grep -i numba",
+        fix="give it the toolkit of torch's CUDA: export CUDA_HOME=/usr/local/cuda, or conda install -c conda-forge cuda-nvcc. Then pip "
+        "install -U numba numba-cuda",
+        link="https://numba.readthedocs.io/en/stable/cuda/overview.html",
     ),
     Entry(
         id="extension-of-other-python",
@@ -619,13 +728,13 @@ ENTRIES = (
         id="cudnn-part-missing",
         title="Unable to load any of {libcudnn_graph.so.9.1.0, ...}; Cannot load symbol cudnnCreateTensorDescriptor",
         patterns=(
-            r"Unable to load any of \{(?P<library>libcudnn\w*\.so[\d.]*)",
+            r"Unable to load any of \{(?P<library>lib(?:cudnn|cublas)\w*\.so[\d.]*)",
             r"Could not locate (?P<library>cudnn\w+\.dll)",
-            r"Cannot load symbol (?P<symbol>cudnn\w+)",
+            r"Cannot load symbol (?P<symbol>(?:cudnn|cublas)\w+)",
         ),
-        explains=("cudnn-error", "library-missing"),
-        cause="a part of cuDNN[, {library},] was not found, and the process ends. cuDNN is incomplete, of another version than torch "
-        "requires, or in a directory that is not searched",
+        explains=("cudnn-error", "library-missing", "ray-actor-died"),
+        cause="a part of cuDNN or cuBLAS[, {library},][, {symbol},] was not found, and the process ends. The library is incomplete, of "
+        "another version than torch requires, or in a directory that is not searched",
         probe="pip list | grep -iE 'torch|cudnn|ctranslate2'; echo $LD_LIBRARY_PATH; python -c 'import torch; "
         "print(torch.backends.cudnn.version())'",
         fix="unset LD_LIBRARY_PATH, and install torch again with its own libraries: pip install --force-reinstall torch. For another "
@@ -643,6 +752,22 @@ ENTRIES = (
         fix="conda install -c conda-forge ffmpeg, or apt-get install ffmpeg. Install the torchcodec of torch's version from the table "
         "at the link. Without it, use another decoder: video_backend='pyav' in lerobot",
         link="https://github.com/meta-pytorch/torchcodec#installing-torchcodec",
+    ),
+    Entry(
+        id="audio-backend-missing",
+        title="audioread.exceptions.NoBackendError; No such file or directory: 'ffmpeg'",
+        patterns=(
+            r"\baudioread\.exceptions\.NoBackendError",
+            r"No such file or directory: '(?:\S*/)?(?P<program>ffmpeg|ffprobe|avconv|sox)'",
+            r"(?P<program>ffmpeg|ffprobe|sox): (?:command )?not found",
+            r"Couldn't find appropriate backend to handle uri",
+        ),
+        explains=("file-missing", "command-not-found"),
+        cause="nothing on this host can decode an audio or video file[: {program} is not installed]. Or the file is damaged, or not audio",
+        probe="on each node, the same way: which ffmpeg sox; python -c 'import torchaudio; print(torchaudio.list_audio_backends())'",
+        fix="on all nodes or in the image: conda install -c conda-forge ffmpeg (or apt-get install ffmpeg libsndfile1), and pip install "
+        "soundfile",
+        link="https://github.com/beetbox/audioread",
     ),
     Entry(
         id="dll-not-loaded",
@@ -682,6 +807,22 @@ ENTRIES = (
         fix="use a gcc of the range that the message names, and tell the build: conda install -c conda-forge gxx_linux-64=11, or "
         "module load gcc/11. Then export CC=gcc CXX=g++, and rm -rf ~/.cache/torch_extensions",
         link="https://docs.nvidia.com/cuda/cuda-installation-guide-linux/index.html#host-compiler-support-policy",
+    ),
+    Entry(
+        id="nvcc-fatal",
+        title="nvcc fatal : Unsupported NVHPC compiler found; Failed to preprocess host compiler properties",
+        patterns=(
+            r"nvcc fatal\s*: (?P<reason>Unsupported NVHPC compiler found|Host compiler targets unsupported OS|Failed to preprocess host "
+            r"compiler properties|Cannot find compiler '[^']*' in PATH|Could not set up the environment for Microsoft Visual Studio"
+            r"|Unknown option '[^']*')",
+        ),
+        explains=("extension-build-failed", "compile-failed", "header-missing", "extension-not-built"),
+        cause="nvcc refuses to compile an extension: {reason}. Its host compiler is missing or of a kind that it does not take, or "
+        "this nvcc is not of torch's CUDA",
+        probe="which -a nvcc gcc g++; nvcc --version; echo $CC $CXX $CUDAHOSTCXX $NVCC_PREPEND_FLAGS $CUDA_HOME",
+        fix="give it gcc and the CUDA toolkit of torch's version: module unload nvhpc, then export CC=gcc CXX=g++ CUDAHOSTCXX=g++ "
+        "CUDA_HOME=/usr/local/cuda, and rm -rf ~/.cache/torch_extensions. On Windows, start in the prompt of Visual Studio",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/6654",
     ),
     Entry(
         id="build-without-torch",

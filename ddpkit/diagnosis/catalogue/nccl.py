@@ -58,8 +58,8 @@ ENTRIES = (
         "it. It died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
         "prepares data{open? . Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did}[, but here {passed} collectives had completed before]",
         probe="{open? the last lines of the rank that does not print this; }[the last lines of {guilty}; ]on its host: py-spy dump -p PID",
-        fix="{open? find the rank that does not print this line, or prints the lowest SeqNum, and read its log. }[read the last lines of "
-        "{guilty}: all ranks must call the same collectives in the same order. ]If it is only slow, pass a "
+        fix="{open? find the rank that does not print this line, or prints the lowest SeqNum, and read its log. }[{guilty}: "
+        "read the last lines. All ranks must call the same collectives in the same order. ]If it is only slow, pass a "
         "longer timeout to init_process_group. {open? If all ranks print the same SeqNum, data does not pass: on one machine, try "
         "NCCL_P2P_DISABLE=1. Between nodes: NCCL_DEBUG=INFO, and `ddpkit test` on them}",
         link="https://github.com/pytorch/pytorch/issues/118369",

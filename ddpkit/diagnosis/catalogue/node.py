@@ -305,6 +305,7 @@ ENTRIES = (
             r"unable to write to file </torch_",
             r"No space left on device\W+joblib will operate in serial mode",
             r"(?:include/shm\.h|shmutils\.cc|/dev/shm).*No space left on device",
+            r"No space left on device: b?['\"]?/dev/shm/",
             r"configured object store size \([\d.]+ GB\) exceeds /dev/shm size",
             r"there is not enough space for /dev/shm/\S+ \(the shared-memory backing",
         ),

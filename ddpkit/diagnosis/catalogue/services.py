@@ -275,6 +275,7 @@ ENTRIES = (
             r"wandb: ERROR .*(?:401|API key)",
             r"wandb\.errors\.\S*AuthenticationError",
             r"Invalid or missing api_key",
+            r"CommError: user is not logged in",
             r"401 Client Error: Unauthorized for url: https://api\.wandb\.ai",
         ),
         explains=("hub-no-access",),
@@ -326,7 +327,7 @@ ENTRIES = (
         title="wandb: ERROR permission denied; CommError: returned error 404: entity not found",
         patterns=(
             r"wandb: ERROR .*(?:403|[Pp]ermission denied|404|not found during upsertBucket)",
-            r"CommError: .*(?:403|404|permission|not found)",
+            r"CommError: .*(?:403|404|permission|not found|cannot access this resource)",
             r"UsageError: Unable to attach to run (?P<run>\S+)",
         ),
         cause="the account of the API key cannot write to this entity or project of wandb, or no such entity exists",
@@ -334,6 +335,21 @@ ENTRIES = (
         fix="correct WANDB_ENTITY and the project, or use a key of an account with access: wandb login --relogin. To train "
         "without it: export WANDB_MODE=offline",
         link="https://docs.wandb.ai/support/resolve_permission_errors_logging_run/",
+    ),
+    Entry(
+        id="wandb-argument",
+        title="wandb.errors.UsageError: Invalid project name; is not a valid option for resuming a run",
+        patterns=(
+            r"\bUsageError: (?P<reason>Invalid project name .*?)\.?$",
+            r"\bUsageError: (?P<reason>The value '\w+' is not a valid option for resuming a run.*?)\.?$",
+            r"\bUsageError: (?P<reason>Run ID (?:cannot|must) .*)",
+        ),
+        cause="wandb refuses a name or an option: {reason}. A trainer often takes a path (output_dir, project) as the name. With "
+        "resume='never', the id must be new; with 'must', the run must exist",
+        probe="env | grep WANDB_; the arguments project=, id= and resume= of wandb.init",
+        fix="export WANDB_PROJECT=NAME without / \\ # ? % :, and a WANDB_RUN_ID of its own for each run, or WANDB_RESUME=allow. To train "
+        "without it: export WANDB_MODE=offline",
+        link="https://docs.wandb.ai/guides/runs/resuming/",
     ),
     Entry(
         id="tracker-not-started",

@@ -286,6 +286,7 @@ ENTRIES = (
         explains=(
             "task-launch-failed",
             "container-start-failed",
+            "compile-failed",
         ),
         cause="the node, or the container, does not know this user[ (uid {uid})]. Its user database (LDAP, "
         "SSSD, /etc/passwd) does not answer, or has no entry",

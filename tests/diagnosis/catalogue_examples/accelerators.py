@@ -388,6 +388,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: oneCCL: comm_selector.cpp:57 create_comm_impl: EXCEPTION: ze_data was not initialized",
             "oneCCL, unverified",
         ),
+        (
+            "[rank2]: RuntimeError: oneCCL: allgatherv_ring.hpp:78 allgatherv_ring_blocking:",
+            "oneCCL on Aurora, documented",
+        ),
     ),
     "gaudi-acquire": (
         (

@@ -546,6 +546,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/YWenxi/think-with-images-through-self-calling/issues/3",
         ),
     ),
+    "ray-worker-slow": (
+        (
+            "(raylet) [2025-10-31 17:08:05,490 E 24507 24507] (raylet) worker_pool.cc:586: Some workers of the worker process(26154) have not registered within the timeout. The process is dead, probably it crashed during start.",
+            "https://github.com/RLinf/RLinf/issues/227",
+        ),
+    ),
     "pod-refused": (
         (
             "datasets-server-prod-datasets-worker-776b774978-g7mpk   1/1     Evicted   0             73m",

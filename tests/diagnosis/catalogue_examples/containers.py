@@ -1096,6 +1096,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Expert data parallel size should be divisible by partial DistOpt shard factor",
             "https://github.com/NVIDIA/Megatron-LM/issues/4342",
         ),
+        (
+            "AssertionError: Expert data parallel size should be divisible by partial DistOpt shard factor",
+            "https://github.com/NVIDIA/Megatron-LM/issues/4342",
+        ),
     ),
     "deepspeed-hostfile-bad": (
         (

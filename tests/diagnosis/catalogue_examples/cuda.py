@@ -142,6 +142,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
             "https://github.com/StelaBou/HyperReenact/issues/7",
         ),
+        (
+            "Error named symbol not found at line 117 in file /home/tim/git/bitsandbytes/csrc/ops.cu",
+            "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/566",
+        ),
+        (
+            "RuntimeError: cuda runtime error (8) : invalid device function at /opt/conda/conda-bld/pytorch/work/aten/src/THC/THCTensorCopy.cu:51",
+            "torch 0.4, unverified",
+        ),
     ),
     "no-cuda-gpus": (
         ("RuntimeError: No CUDA GPUs are available", "torch 2.13, source"),
@@ -361,12 +369,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 1.13, source",
         ),
         (
-            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph.",
+            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: Tensor strides not set.",
             "torch, unverified",
         ),
         (
             "RuntimeError: /workspace/ft-llm/TransformerEngine/transformer_engine/common/fused_attn/fused_attn_fp8.cu:2066 in function operator(): cuDNN Error: Tensor 'sdpa_fp8::Amax_O' strides not set.. For more information, enable cuDNN error logging by setting CUDNN_LOGERR_DBG=1 and CUDNN_LOGDEST_DBG=stderr in the environment",
             "https://github.com/mlcommons/training_results_v4.0/issues/6",
+        ),
+    ),
+    "cudnn-no-plan": (
+        (
+            "RuntimeError: /data1/third_party/TransformerEngine-1.12/transformer_engine/common/fused_attn/fused_attn_f16_arbitrary_seqlen.cu:681 in function operator(): cuDNN Error: No valid engine configs for MUL_Reduction_MUL_Matmul_MUL. For more information, enable cuDNN error logging by setting CUDNN_LOGERR_DBG=1 and CUDNN_LOGDEST_DBG=stderr in the environment.",
+            "https://github.com/alibaba/Pai-Megatron-Patch/issues/551",
+        ),
+        (
+            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph.",
+            "torch 2.5, unverified",
         ),
     ),
     "cublas-error": (
@@ -407,6 +425,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/daqingliu/NMTree/issues/6",
         ),
     ),
+    "cuda-driver-unknown": (
+        (
+            "[E ProcessGroupNCCL.cpp:915] [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: unknown error",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4648",
+        ),
+        (
+            "ncclUnhandledCudaError: Call to CUDA function failed. Last error: Cuda failure 999 'unknown error'",
+            "https://hubbid.com/blog/fixing-cuda-failure-999-unknown",
+        ),
+    ),
     "cuda-after-fork": (
         (
             "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",
@@ -427,6 +455,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: CUDA has been initialized before the `notebook_launcher` could create a forked subprocess. This likely stems from an outside import causing issues once the `notebook_launcher()` is called.",
             "accelerate 1.15, source",
+        ),
+        (
+            "RuntimeError: cuda runtime error (3) : initialization error at /opt/conda/conda-bld/pytorch_1544174967633/work/aten/src/THC/THCGeneral.cpp:51",
+            "https://github.com/pyg-team/pytorch_geometric/issues/131",
         ),
     ),
     "nccl-shm-register": (
@@ -460,6 +492,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: CUDA driver error: invalid argument",
             "https://github.com/hiyouga/LlamaFactory/issues/7832",
+        ),
+        (
+            "[rank1]:[E723 15:24:43.345640432 ProcessGroupNCCL.cpp:1414] [PG 0 Rank 1] Process group watchdog thread terminated with exception: CUDA error: invalid argument",
+            "torch 2.4, unverified",
         ),
     ),
     "nvlink-error": (
@@ -674,6 +710,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: FP8 block scaled GEMM requires Hopper and CUDA >= 12.9.",
             "https://github.com/NVIDIA-NeMo/RL/pull/971",
+        ),
+        (
+            "ValueError: FP8 quantized models is only supported on GPUs with compute capability >= 9.0 (e.g H100)",
+            "transformers 4.46, source",
         ),
     ),
     "attention-kernel": (

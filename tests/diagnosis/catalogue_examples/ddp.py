@@ -686,6 +686,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NaN detected in output of encoder.layers.0.self_attn, shape: torch.Size([32, 8, 512]), forward",
             "fairseq 0.12, source",
         ),
+        (
+            "[rank0]: ValueError: NaN values found in loss_gen_all",
+            "a script of speech enhancement, documented",
+        ),
     ),
     "zero3-not-gathered": (
         (
@@ -1026,6 +1030,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "IndexError: Target 10 is out of bounds.",
             "torch 2.13, source",
         ),
+    ),
+    "element-out-of-range": (
         (
             "IndexError: index 4 is out of bounds for dimension 0 with size 4",
             "torch 2.13, run",
@@ -1078,6 +1084,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: All operands in aten.stack.default must have the same mesh, but got (dp) and (ep)",
             "torch 2.13, source",
+        ),
+        (
+            "[rank0]: NotImplementedError: aten._foreach_add_.List: DTensor does not support cross-mesh operation yet! Got meshes: DeviceMesh('cuda', [0]) DeviceMesh('cuda', [0, 1])",
+            "torch 2.6, documented",
+        ),
+    ),
+    "fsdp2-plain-tensor": (
+        (
+            "[rank2]: AttributeError: 'Tensor' object has no attribute 'device_mesh'",
+            "accelerate 1.12, documented",
         ),
     ),
     "dtensor-operation-missing": (
@@ -1363,6 +1379,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/maudzung/SFA3D/issues/48",
         ),
     ),
+    "optimizer-group-differs": (
+        (
+            "[rank0]: KeyError: 'bias_correction'",
+            "DeepSpeed 0.16 and ms-swift, documented",
+        ),
+        (
+            "KeyError: 'capturable'",
+            "torch 1.12, unverified",
+        ),
+    ),
     "generator-device": (
         (
             "RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",
@@ -1635,6 +1661,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: source rank must provide non-None scatter_object_input_list",
             "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Tensors must be contiguous",
+            "https://github.com/deepspeedai/DeepSpeed/issues/2736",
         ),
     ),
     "dcp-async-backend": (

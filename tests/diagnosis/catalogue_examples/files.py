@@ -129,6 +129,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OMP: Error #34: System unable to allocate necessary resources for OMP thread:\nOMP: System error #11: Resource temporarily unavailable",
             "https://github.com/pgiri/dispy/issues/160",
         ),
+        (
+            "[rank2]: RuntimeError: Resource temporarily unavailable",
+            "torch 2.7, a log in a public repository, documented",
+        ),
     ),
     "file-missing": (
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),
@@ -638,6 +642,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FileNotFoundError: [Errno 2] No such file or directory: 'output/effnet_b0/tmp.pth.tar' -> 'output/effnet_b0/last.pth.tar'",
             "https://github.com/huggingface/pytorch-image-models/pull/693",
+        ),
+    ),
+    "file-operation-unsupported": (
+        (
+            "[rank1]: OSError: [Errno 95] Operation not supported",
+            "https://kb.databricks.com/dbfs/errno95-operation-not-supported",
+        ),
+        (
+            "RuntimeError: unable to mmap 3972 bytes from file </mnt/s3/model.safetensors>: No such device (19)",
+            "torch 2.5, unverified",
         ),
     ),
 }

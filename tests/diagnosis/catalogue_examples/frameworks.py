@@ -341,6 +341,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: trainer constructor argument must be either None or pytorch_lightning.Trainer. But got <class 'lightning.pytorch.trainer.trainer.Trainer'> instead.",
             "https://github.com/NVIDIA-NeMo/Speech/issues/11458",
         ),
+        (
+            "ValueError: You selected an invalid strategy name: `strategy=<lightning.pytorch.strategies.ddp.DDPStrategy object at 0x0000019B575B6070>`. It must be either a string or an instance of `pytorch_lightning.strategies.Strategy`. Example choices: auto, ddp, ddp_spawn, deepspeed, ... Find a complete list of options in our documentation at https://lightning.ai",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/17445",
+        ),
     ),
     "val-check-interval": (
         (
@@ -407,6 +411,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "DeepSpeed 0.19, source",
         ),
     ),
+    "settings-refused": (
+        (
+            "ValueError: Cannot use sequence parallelism without tensor parallelism",
+            "megatron-core 0.16.1, source",
+        ),
+        (
+            "ValueError: When using pipeline parallelism, pipeline_dtype must be specified",
+            "megatron-core 0.16.1, source",
+        ),
+        (
+            "ValueError: num_moe_experts must be non None to use expert-parallel.",
+            "megatron-core 0.16.1, source",
+        ),
+        (
+            "AssertionError: When using MoE and tensor parallelism, sequence parallelism must be used.",
+            "https://github.com/ROCm/Megatron-LM/pull/85",
+        ),
+        (
+            "RuntimeError: pipeline-model-parallel size should be greater than 1 with interleaved schedule",
+            "megatron-core 0.16.1, source",
+        ),
+    ),
     "map-worker-died": (
         (
             "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.",
@@ -433,6 +459,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "llamafactory 0.9, source",
         ),
     ),
+    "deepspeed-auto": (
+        (
+            "  File \"/opt/lib/python3.10/site-packages/deepspeed/runtime/lr_schedules.py\", line 671, TypeError: '>' not supported between instances of 'str' and 'int'",
+            "https://github.com/LianjiaTech/BELLE/issues/558",
+        ),
+        (
+            "ValueError: could not convert string to float: 'auto', ds_config.json",
+            "Python 3.10 and DeepSpeed, unverified",
+        ),
+        (
+            "ValueError: invalid literal for int() with base 10: 'auto', ds_config.json",
+            "Python 3.10 and DeepSpeed, unverified",
+        ),
+    ),
     "vllm-memory-changed": (
         (
             "AssertionError: Error in memory profiling. Initial free memory 41.2 GiB, current free memory 45.1 GiB. This happens when other processes sharing the same container release GPU memory while vLLM is profiling during initialization.",
@@ -447,6 +487,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "requests.exceptions.ConnectionError: Servers not reachable after 10.0s: ['http://127.0.0.1:8062']",
             "https://github.com/modelscope/ms-swift/issues/5911",
+        ),
+    ),
+    "vllm-server-endpoints": (
+        (
+            '  File "/opt/venv/lib/python3.11/site-packages/trl/extras/vllm_client.py", line 233, in init_communicator: Exception: Request failed: 404, {"detail":"Not Found"}',
+            "https://github.com/huggingface/trl/issues/3587",
+        ),
+        (
+            'INFO:     127.0.0.1:37996 - "GET /get_world_size/ HTTP/1.1" 404 Not Found, vllm serve',
+            "https://github.com/huggingface/trl/issues/3561",
+        ),
+        (
+            "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: http://10.0.0.4:8000/init_communicator/, vllm_client.py",
+            "requests 2.32, unverified",
         ),
     ),
     "wandb-run-missing": (
@@ -799,6 +853,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Model architectures ['DbrxForCausalLM'] are not supported for now. Supported architectures: ['AquilaModel', 'AquilaForCausalLM']",
             "vLLM, source",
         ),
+        (
+            "ValueError: GraniteMoeHybridForCausalLM has no SGlang implementation and the Transformers implementation is not compatible with SGLang.",
+            "https://github.com/sgl-project/sglang",
+        ),
     ),
     "llamafactory-dataset": (
         (
@@ -923,6 +981,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant/user/assistant/...",
             "https://github.com/FasterDecoding/Medusa/issues/102",
+        ),
+    ),
+    "text-not-string": (
+        (
+            "TypeError: TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]",
+            "https://github.com/EricFillion/happy-transformer/issues/303",
+        ),
+        (
+            "TypeError: TextInputSequence must be str",
+            "tokenizers 0.23.3, source",
+        ),
+        (
+            "ValueError: text input must be of type `str` (single example), `List[str]` (batch or single pretokenized example) or `List[List[str]]` (batch of pretokenized examples).",
+            "transformers 4.46, source",
         ),
     ),
     "vllm-server-waits": (
@@ -1130,6 +1202,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Different dict keys encountered in `apply_factory_merges` (dict_keys(['a']) vs dict_keys(['b']))",
             "megatron-core, dist_checkpointing/mapping.py, source",
+        ),
+        (
+            "[rank3]: megatron.core.dist_checkpointing.core.CheckpointingException: Cannot find global shape metadata for N-D flattened tensor ShardedTensor(key='module.embedding.word_embeddings.weight', dtype=torch.bfloat16)",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/13913",
+        ),
+        (
+            "[rank2]: KeyError: 'nd_reformulated_orig_global_shape'",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/13913",
+        ),
+        (
+            "[rank0]: megatron.core.dist_checkpointing.core.CheckpointingException: Invalid access pattern: 36 ShardedObject are missing.",
+            "https://github.com/NVIDIA-NeMo/RL/issues/1128",
+        ),
+        (
+            "megatron.core.dist_checkpointing.core.CheckpointingException: Common file /ckpt/iter_0000100/common.pt does not exist",
+            "megatron-core 0.16, source",
         ),
     ),
     "megatron-optimizer-format": (

@@ -144,6 +144,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/789",
         ),
         ("[    8.000000] amdgpu 0000:03:00.0: amdgpu: Fatal error during GPU init", "Linux, unverified"),
+        (
+            "[   38.773115] NVRM: RmInitAdapter failed! (0x26:0xffff:1127)",
+            "https://github.com/microsoft/pai/issues/4344",
+        ),
+        (
+            "[  115.083711] NVRM: GPU6 _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1230",
+        ),
     ),
     "gpu-lost": (
         (
@@ -170,6 +178,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[ 100.000000] amdgpu 0000:03:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block",
             "Linux, unverified",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No",
+            "NVIDIA/open-gpu-kernel-modules, source",
         ),
     ),
     "gpu-memory-taken": (

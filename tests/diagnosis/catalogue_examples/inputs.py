@@ -308,6 +308,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "datasets.exceptions.ExpectedMoreSplitsError: {'train'}",
             "https://github.com/LiveCodeBench/LiveCodeBench/issues/48",
         ),
+        (
+            "[rank0]: huggingface_hub.utils._errors.HfHubHTTPError: 416 Client Error: Requested Range Not Satisfiable for url: https://cdn-lfs-us-1.huggingface.co/repos/x",
+            "vLLM 0.5.3 for ROCm, documented",
+        ),
     ),
     "dataset-rows-differ": (
         (
@@ -436,6 +440,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: bad header, cannot read: /data/corpus_text_document.idx",
             "megatron-core 0.16, source",
+        ),
+        (
+            "pyarrow.lib.ArrowInvalid: Tried reading schema message, was null or length 0",
+            "https://github.com/huggingface/datasets/issues/568",
+        ),
+        (
+            "OSError: Corrupt snappy compressed data.",
+            "pyarrow 26.0, source",
+        ),
+        (
+            "ValueError: Expected object or value",
+            "pandas 3.1, source",
         ),
     ),
     "image-broken": (
@@ -721,6 +737,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Internal: [model_proto->ParseFromArray(serialized.data(), serialized.size())] ",
             "https://github.com/Vision-CAIR/MiniGPT-4/issues/96",
+        ),
+    ),
+    "tokenizer-not-converted": (
+        (
+            "ValueError: Couldn't instantiate the backend tokenizer from one of: ",
+            "https://github.com/EvilBT/ComfyUI_SLK_joy_caption_two/issues/8",
+        ),
+        (
+            "ValueError: Converting from Tiktoken failed, if a converter for SentencePiece is available, provide a model path with a SentencePiece tokenizer.model file.",
+            "transformers 4.46, source",
+        ),
+        (
+            "OSError: Unable to load vocabulary from file. Please check that the provided vocabulary is accessible and not corrupted.",
+            "transformers 4.46, source",
         ),
     ),
     "json-not-serializable": (

@@ -10,6 +10,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "OSError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.33' not found (required by libpyg.so)",
             "https://github.com/pyg-team/pyg-lib/issues/548",
         ),
+        (
+            "[rank1]: ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found (required by /home/me/.triton/cache/4f7a/cuda_utils.so",
+            "https://github.com/nv-tlabs/ChronoEdit",
+        ),
     ),
     "packages-differ": (
         (
@@ -87,6 +91,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "TypeError: qwen_2_mixed_modality_forward() got an unexpected keyword argument 'second_per_grid_ts'",
             "https://github.com/2U1/Qwen-VL-Series-Finetune/issues/142",
+        ),
+        (
+            "[rank1]: ValueError: The following `model_kwargs` are not used by the model: ['_data'] (note: typos in the generate arguments will also show up in this list)",
+            "transformers 4.46, source",
+        ),
+        (
+            "TypeError: flash_attn_varlen_func() got an unexpected keyword argument 'softcap'",
+            "https://github.com/vllm-project/vllm/issues/7191",
         ),
     ),
     "library-missing": (
@@ -259,6 +271,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/triton-lang/triton/issues/1941",
         ),
     ),
+    "compile-strides": (
+        (
+            "[rank0]: AssertionError: expected size 4==4, stride 128==1050624 at dim=1; expected size 8208==8208, stride 512==128 at dim=2",
+            "torch 2.5, documented",
+        ),
+    ),
     "torchvision-mismatch": (
         ("RuntimeError: operator torchvision::nms does not exist", "torchvision, documented"),
         (
@@ -348,6 +366,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1559",
         ),
     ),
+    "cudart-twice": (
+        (
+            "RuntimeError: Multiple libcudart libraries found: libcudart.so.12 and libcudart.so.13",
+            "https://github.com/awslabs/agentcore-rl-toolkit/pull/96",
+        ),
+    ),
+    "triton-backends": (
+        (
+            "RuntimeError: 2 compatible backends for target (cuda) ([<class 'c.CUDABackend'>, <class 'nvi.CUDABackend'>]). There should only be one.",
+            "https://github.com/pytorch/torchtitan/issues/55",
+        ),
+        (
+            "RuntimeError: 2 active drivers ([<class 'amd.HIPDriver'>, <class 'nvidia.CudaDriver'>]). There should only be one.",
+            "triton 3.1, unverified",
+        ),
+    ),
     "header-missing": (
         (
             "/usr/local/include/x.cuh:9:10: fatal error: cuda_profiler_api.h: No such file or directory",
@@ -375,6 +409,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ImportError: /data1/projects/Megatron-LLaMA-main/megatron/fused_kernels/build/scaled_upper_triang_masked_softmax_cuda.so: cannot open shared object file: No such file or directory",
             "https://github.com/deepspeedai/Megatron-DeepSpeed/issues/255",
+        ),
+    ),
+    "megatron-helpers": (
+        (
+            "[rank0]: ImportError: cannot import name 'helpers' from 'megatron.data' (/opt/Megatron-LLM/megatron/data/__init__.py)",
+            "Megatron-LLM, documented",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'megatron.core.datasets.helpers_cpp'",
+            "megatron-core 0.10, unverified",
         ),
     ),
     "torch-broken": (
@@ -537,6 +581,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/Dao-AILab/flash-attention/issues/940",
         ),
     ),
+    "torch-ops-missing": (
+        (
+            "[rank0]: AttributeError: '_OpNamespace' '_C' object has no attribute 'rms_norm'",
+            "https://github.com/vllm-project/vllm/issues/5461",
+        ),
+        (
+            "RuntimeError: operator _C::silu_and_mul does not exist",
+            "torch 2.4, unverified",
+        ),
+        (
+            "RuntimeError: No such operator sgl_kernel::rmsnorm",
+            "torch 2.4, unverified",
+        ),
+        (
+            "[rank0]: NotImplementedError: Could not run 'vllm::lora_expand' with arguments from the 'CUDA' backend. This could be because the operator doesn't exist for this backend",
+            "torch 2.9 and vLLM, documented",
+        ),
+    ),
+    "numba-cuda": (
+        (
+            "numba.cuda.cudadrv.error.NvvmError: Failed to verify",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/8652",
+        ),
+        (
+            "OSError: libnvvm.so: cannot open shared object file: No such file or directory",
+            "numba 0.59, documented",
+        ),
+        (
+            "numba.cuda.cudadrv.error.NvvmSupportError: libNVVM cannot be found. Do `conda install cudatoolkit`:",
+            "numba 0.59, unverified",
+        ),
+    ),
     "extension-of-other-python": (
         (
             "python: symbol lookup error: "
@@ -689,9 +765,35 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Invalid handle. Cannot load symbol cudnnCreateConvolutionDescriptor",
             "https://github.com/m-bain/whisperX/issues/1297",
         ),
+        (
+            "(WorkerDict pid=23189) Invalid handle. Cannot load symbol cublasLtGetVersion [repeated 7x across cluster]",
+            "https://github.com/verl-project/verl/issues/5659",
+        ),
+        (
+            "Unable to load any of {libcublasLt.so.12.1.3.1, libcublasLt.so.12}",
+            "cuDNN 9, unverified",
+        ),
     ),
     "torchcodec-no-ffmpeg": (
         ("RuntimeError: Could not load libtorchcodec. Likely causes:", "torchcodec 0.17, source"),
+    ),
+    "audio-backend-missing": (
+        (
+            "[rank0]: audioread.exceptions.NoBackendError",
+            "https://github.com/beetbox/audioread",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'",
+            "https://github.com/beetbox/audioread",
+        ),
+        (
+            "/bin/sh: 1: ffmpeg: not found",
+            "dash, unverified",
+        ),
+        (
+            "RuntimeError: Couldn't find appropriate backend to handle uri /data/a.flac and format None.",
+            "torchaudio 2.1, unverified",
+        ),
     ),
     "dll-not-loaded": (
         (
@@ -721,6 +823,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: The current installed version of g++ (4.8.5) is less than the minimum required version by CUDA 11.7 (6.0.0). Please make sure to use an adequate version of g++ (>=6.0.0, <12.0).",
             "https://github.com/Dao-AILab/flash-attention/issues/246",
+        ),
+    ),
+    "nvcc-fatal": (
+        (
+            "nvcc fatal   : Unsupported NVHPC compiler found. nvc++ is the only NVHPC compiler that is supported.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6654",
+        ),
+        (
+            "nvcc fatal   : Failed to preprocess host compiler properties.",
+            "nvcc 12, unverified",
         ),
     ),
     "build-without-torch": (
@@ -951,6 +1063,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "/usr/bin/ld: cannot find Scrt1.o: No such file or directory",
             "binutils 2.40, unverified",
+        ),
+    ),
+    "variable-not-set": (
+        (
+            "  File \"/usr/lib/python3.10/os.py\", line 680, in __getitem__, raise KeyError(key) from None: KeyError: 'DATA_ROOT'",
+            "CPython 3.10, source",
+        ),
+    ),
+    "device-string": (
+        (
+            "RuntimeError: Invalid device string: 'cuda:None'",
+            "https://github.com/mlfoundations/rtfm/issues/15",
+        ),
+        (
+            "RuntimeError: Invalid device string: '0'",
+            "https://github.com/EleutherAI/lm-evaluation-harness/issues/400",
         ),
     ),
 }

@@ -120,6 +120,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "It appears as if there is not enough space for /dev/shm/vader_segment.node1.0 (the shared-memory backing\nfile).",
             "Open MPI 4.1.8, source",
         ),
+        (
+            "OSError: [Errno 28] No space left on device: '/dev/shm/sem.mp-qq3c1ojo'",
+            "Python 3.11, unverified",
+        ),
     ),
     "host-out-of-memory": (
         (

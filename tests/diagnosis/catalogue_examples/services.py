@@ -141,6 +141,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://api.wandb.ai/graphql",
             "https://github.com/wandb/wandb/issues/2966",
         ),
+        (
+            "wandb.errors.errors.CommError: user is not logged in",
+            "wandb 0.2x, unverified",
+        ),
     ),
     "k8s-unschedulable": (
         (
@@ -395,6 +399,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "wandb.errors.UsageError: Unable to attach to run 3hg2k1ab",
             "wandb 0.16, source",
+        ),
+        (
+            "wandb.errors.errors.CommError: the provided API key cannot access this resource",
+            "a log of SkyRL, documented",
+        ),
+    ),
+    "wandb-argument": (
+        (
+            "wandb.errors.errors.UsageError: Invalid project name '/content/runs/train': cannot contain characters '/,\\\\,#,?,%,:', found '/'",
+            "wandb 0.31, source",
+        ),
+        (
+            "wandb.errors.errors.UsageError: The value 'never' is not a valid option for resuming a run (imagenet-stage01-r18_adr-s0) that already exists.",
+            "wandb 0.2x, unverified",
+        ),
+        (
+            "wandb.errors.errors.UsageError: Run ID cannot contain the characters: :;,#?/'",
+            "wandb 0.31, source",
         ),
     ),
     "tracker-not-started": (
