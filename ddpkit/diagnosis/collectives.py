@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ddpkit.diagnosis.catalogue.entry import BRANCHES
 from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LogMatch
 
@@ -102,7 +103,8 @@ def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
     """Return how many collectives had completed before those that timed out, where they show that data passes."""
     numbers = [int(work["number"]) for each in waited if (work := _WORK.search(each.text))]
     passed = min(numbers, default=0) - 1
-    return {"passed": str(passed)} if passed >= MANY_PASSED else {}
+    # No advice about connections that never carried data.
+    return {"passed": str(passed), "next": str(passed + 1), BRANCHES: "known"} if passed >= MANY_PASSED else {}
 
 
 def waiting_in_first(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> dict[str, str]:

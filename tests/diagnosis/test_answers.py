@@ -206,7 +206,7 @@ def waiting(rank: int, call: str, number: int = 512, size: int = 64, group: str 
 def test_collectives_before_a_timeout_show_that_data_passes() -> None:
     late, early = (of(waiting(1, "BROADCAST", number=number)).first for number in (4013, 4))
     assert late is not None
-    assert "but here 4012 collectives had completed before" in late.cause
+    assert "4012 collectives had completed before: data does pass" in late.cause
     assert early is not None
     assert "had completed before" not in early.cause
 
@@ -381,3 +381,21 @@ def test_the_frames_of_an_excerpt_belong_to_the_exception_below_them() -> None:
         "at /app/megatron/training/training.py:1555 in training_log"
     )
     assert of("MyError\n  File listing\nAssertionError\n").first is None
+
+
+def test_interfaces_that_nccl_lists_are_no_cause() -> None:
+    """NCCL 2.3 prints this line for each interface that it finds."""
+    names = {"eth0": "10.92.42.96", "virbr0": "192.168.122.1", "br-4e5f60905511": "172.18.0.1"}
+    lines = (
+        f"node1:32632:32662 [0] NCCL INFO NET : Using interface {name}:{address}<0>\n"
+        for name, address in names.items()
+    )
+    result = of("".join(lines) + "node1:32632:32662 [0] NCCL INFO Using network Socket\n")
+    assert (result.first, result.hints) == (None, [])
+
+
+def test_an_index_outside_of_a_tensor_is_looked_at_in_the_script() -> None:
+    text = HEAD + '  File "/home/me/padder.py", line 80, in pad\n    out[ex, ph] = data\n'
+    text += "IndexError: index 1 is out of bounds for dimension 0 with size {0}\n"
+    ids = [first.id if (first := of(text.format(size)).first) else "" for size in (1, 0)]
+    assert ids == ["own-exception", "element-out-of-range"]

@@ -122,11 +122,18 @@ ENTRIES = (
             r"nvidia-container-cli: (?P<reason>\w+ error: .*(?:permission denied|operation not permitted))",
             r"nvidia-container-cli: (?P<reason>ldcache error: process .*(?:failed|terminated).*)",
         ),
+        branches=(
+            ("namespace", r"nvidia-container-cli: .*/proc/self/ns/\w+: (?:permission denied|operation not permitted)"),
+            ("path", r"nvidia-container-cli: (?!.*/proc/self/ns/).*(?:permission denied|operation not permitted)"),
+            ("ldconfig", r"nvidia-container-cli: ldcache error"),
+        ),
         explains=("docker-no-gpu", "container-hook-failed", "container-start-failed"),
-        cause="the NVIDIA container toolkit ran on the node, but the system or the image did not let it finish: {reason}",
+        cause="the NVIDIA container toolkit ran on the node, but the system or the image did not let it finish: {reason}{namespace? . It runs in a "
+        "user namespace, and the system restricts these}",
         probe="on that node: nvidia-container-cli --version; ls -ld of the path in the message; dmesg -T | tail; getenforce",
-        fix="keep the container's directory (ENROOT_DATA_PATH, or docker's data-root) on a local disk that is not root-squashed. "
-        "After an update of libnvidia-container, go back to the former version. Where ldconfig failed, try another image",
+        fix="{namespace? as administrator: sysctl kernel.apparmor_restrict_unprivileged_userns=0 and kernel.unprivileged_userns_clone=1. }"
+        "{path? keep the container's directory (ENROOT_DATA_PATH, or docker's data-root) on a local disk that is not root-squashed. }"
+        "{ldconfig? Where ldconfig failed, try another image. }After an update of libnvidia-container, go back to the former version",
         link="https://github.com/NVIDIA/enroot/issues/232",
     ),
     Entry(

@@ -495,14 +495,14 @@ ENTRIES = (
     ),
     Entry(
         id="element-out-of-range",
-        title="IndexError: index 4 is out of bounds for dimension 0 with size 4",
+        title="IndexError: index 0 is out of bounds for dimension 0 with size 0",
         patterns=(
-            r"IndexError: index (?P<index>-?\d+) is out of bounds for (?:dimension|axis) (?P<dimension>\d+) with size (?P<size>\d+)",
+            r"IndexError: index (?P<index>-?\d+) is out of bounds for (?:dimension|axis) (?P<dimension>\d+) with size 0\b",
         ),
-        cause="the code reads element {index} of dimension {dimension}, which has {size} elements: a label, a position or a row that does not "
-        "exist. With size 0, the tensor is empty: a batch without samples, or a weight that ZeRO-3 or FSDP has split",
+        cause="the code reads element {index} of dimension {dimension}, which has no elements. The tensor is empty: a batch without samples, or "
+        "a weight that ZeRO-3 or FSDP has split",
         probe="print the shape before the line of the traceback, and the smallest and largest index",
-        fix="correct the index or the data (labels below the number of classes, rows below len(dataset)). A weight outside of the forward "
+        fix="leave out empty batches, or a data set without samples. For a weight outside of the forward "
         "pass: deepspeed.zero.GatheredParameters(weight), or FSDP.summon_full_params(model)",
         link="https://deepspeed.readthedocs.io/en/latest/zero3.html#deepspeed.zero.GatheredParameters",
     ),

@@ -56,9 +56,10 @@ ENTRIES = (
         branches=(("open", r"(?!)"),),  # left out where the log shows which ranks never called it
         cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}, which are out of step: ][{together}: ]a collective did not finish in time. A rank did not join "
         "it. It died, hangs, is in another collective, had fewer batches, or is slow because it saves, evaluates or "
-        "prepares data{open? . Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did}[, but here {passed} collectives had completed before]",
-        probe="{open? the last lines of the rank that does not print this; }[the last lines of {guilty}; ]on its host: py-spy dump -p PID",
-        fix="{open? find the rank that does not print this line, or prints the lowest SeqNum, and read its log. }[{guilty}: "
+        "prepares data{open? . Or data does not pass between the GPUs or the nodes: with a SeqNum below about 5 it never did}[. {passed} collectives had completed before: data does pass]",
+        probe="{open? the last lines of the rank that does not print this; }[last lines of ranks before SeqNum {next}; ][last lines of {guilty}; ]on its host: py-spy dump -p PID",
+        fix="{open? find the rank that does not print this line, or prints the lowest SeqNum, and read its log. }[SeqNum {next}: find the rank that did not come to it. Give all "
+        "ranks as many batches, and save or evaluate on all at the same step. ][{guilty}: "
         "read the last lines. All ranks must call the same collectives in the same order. ]If it is only slow, pass a "
         "longer timeout to init_process_group. {open? If all ranks print the same SeqNum, data does not pass: on one machine, try "
         "NCCL_P2P_DISABLE=1. Between nodes: NCCL_DEBUG=INFO, and `ddpkit test` on them}",

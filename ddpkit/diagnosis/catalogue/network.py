@@ -73,7 +73,6 @@ ENTRIES = (
         patterns=(
             r"NET/Socket ?: Using \[0\](?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg)[\w.-]*)",
             r"Bootstrap ?: Using (?:\[0\])?(?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg)[\w.-]*):",
-            r"NET ?: Using interface (?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg)[\w.-]*):",
         ),
         cause="NCCL uses {interface}, an interface that other hosts cannot reach",
         probe="ip -br addr",

@@ -105,8 +105,8 @@ ENTRIES = (
         "the address of rank 0[, {host}:{port},] does not answer. Rank 0 has not started, the address "
         "belongs to another machine or to a network that this node does not reach, or a firewall drops "
         "the packets",
-        probe="on each node: nc -vz {host|$MASTER_ADDR} {port|$MASTER_PORT}",
-        fix="[wait until {peers} run. If it lasts: ]start rank 0's node. [{itself} is each node itself. ]Set MASTER_ADDR (torchrun: --rdzv-endpoint) to an address of that node that all nodes can reach, and "
+        probe="on each node: nc -vz {host|$MASTER_ADDR} {port|$MASTER_PORT}[; getent hosts {itself}; pgrep -af torchrun]",
+        fix="[wait until {peers} run. If it lasts: ]start rank 0's node. [{itself} is each node itself. ]Set MASTER_ADDR (torchrun: --rdzv-endpoint; on one machine: --standalone) to an address of that node that all nodes reach, and "
         "open port {port|29500} between the nodes",
         link="https://github.com/pytorch/pytorch/issues/105782",
     ),

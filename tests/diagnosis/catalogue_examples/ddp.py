@@ -1033,7 +1033,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "element-out-of-range": (
         (
-            "IndexError: index 4 is out of bounds for dimension 0 with size 4",
+            "IndexError: index 0 is out of bounds for dimension 0 with size 0",
             "torch 2.13, run",
         ),
     ),

@@ -26,10 +26,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/horovod/horovod/issues/310",
         ),
         ("node1:123:123 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>", "NCCL 2.21, source"),
-        (
-            "node1:123:123 [0] NCCL INFO NET : Using interface docker0:172.17.0.1<0>",
-            "NCCL 2.3, source",
-        ),
     ),
     "nccl-network-differs": (
         (
