@@ -224,12 +224,13 @@ def _show(
 
     def put(line: logs.Line) -> None:
         text = line.text if bare else line.labelled
-        text = harmless(text) if terminal else text
         if as_json:
             rank = int(line.source) if line.source.isdecimal() else None
             words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "surrogateescape")}
             agent = line.source if rank is None and line.source else None
             text = json.dumps({"schema": "ddpkit.logs/1", **words, "agent": agent}).encode()
+        elif terminal:
+            text = harmless(text)
         sys.stdout.buffer.write(text + b"\n")
         sys.stdout.buffer.flush()
 

@@ -568,9 +568,8 @@ def _late_ranks(
     """Return the ranks that others waited for, where that is certain, and what the log shows as values."""
     matches = [each for each in (result.first, *result.alike) if each is not None]
     idle = idle_ranks(matches, [log.lines for log in logs.values()])
-    certain = (
-        {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
-    )  # no advice for other reasons
+    # Of ranks that are known, no advice for other reasons.
+    certain = {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
     if len(idle) > 1:
         return idle, {"absent": f"{name_ranks(idle)} never called it", **certain}
     named = matches[0].values.get("late", "")  # by a barrier

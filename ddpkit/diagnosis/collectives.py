@@ -184,7 +184,7 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
             values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
             alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
             return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
-    # A rank that only waits for its result is one behind. No rank completes two that another rank has not joined.
+    # A rank that only waits for its result is one collective late. No rank completes two that another has not joined.
     words, gap = _lowest_and_highest(waited)
     return ({"calls": words} if gap > 1 else {}), None
 

@@ -584,7 +584,7 @@ class LogReader:
                 when=trace.when if trace.when is not None else when,
                 values={},
                 summary=f"{whose}: {origin.words[:MAX_TEXT]}{condition}{where}{also}",
-                location=_arguments_of(code)
+                location=_name_arguments("correct", code)
                 + self._argument_missing(origin)
                 + self._table_of(origin)
                 + _where_to_look(origin, above=origin.number > self._first_words),
@@ -609,8 +609,7 @@ class LogReader:
         """Name the arguments in the code of an error about None: one of them has no value."""
         if "NoneType" not in origin.text or origin.place != origin.last:
             return ""
-        names = dict.fromkeys(_ARGUMENT.findall(self._code_above(origin.number)))
-        return f"set {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
+        return _name_arguments("set", self._code_above(origin.number))
 
     def _table_of(self, origin: RaisedException) -> str:
         """Name the table in the code of a KeyError: a constant of the program that has no such name."""
@@ -679,10 +678,10 @@ def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
     return {"rank": str(next(iter(trace.failed))), "host": ""}
 
 
-def _arguments_of(code: str) -> str:
-    """Name the arguments that an assertion without a text compares: their values are what it refuses."""
+def _name_arguments(verb: str, code: str) -> str:
+    """Name the arguments in a line of code: of an assertion without a text, or of an error about None."""
     names = dict.fromkeys(_ARGUMENT.findall(code))
-    return f"correct {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
+    return f"{verb} {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
 
 
 def _where_to_look(origin: RaisedException, above: bool) -> str:

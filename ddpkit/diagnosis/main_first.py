@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
+from ddpkit.diagnosis.tracebacks import HEADER
 
 FRAME_LINES = 60  # lines above an exception that can be its frames
 # transformers' and accelerate's blocks that let the main process work first, while the others wait in a barrier.
 _WAITS = re.compile(r", in (?P<frame>(?:local_)?main_process_first)$")
 _ENTERS = re.compile(r"\bwith .*\b(?P<frame>(?:local_)?main_process_first)\(")
 _ENTERED = re.compile(r"contextlib\.py\", line \d+, in __enter__$")
-_HEADER = "Traceback (most recent call last)"
 
 
 def wait_above(lines: Sequence[str], number: int) -> dict[str, str] | None:
@@ -21,7 +21,7 @@ def wait_above(lines: Sequence[str], number: int) -> dict[str, str] | None:
         match = _WAITS.search(line.rstrip())
         if match:
             return _values(match)
-        if _HEADER in line:
+        if HEADER in line:
             return None
     return None
 

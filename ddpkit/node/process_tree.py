@@ -69,7 +69,7 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def ended_as(pid: int) -> int:
-    """Return the wait status of a process whose first thread has ended; 0 where it lives, or where it is not known.
+    """Return the wait status of a process whose first thread has ended; 0 where it runs, or where it is not known.
 
     `waitpid` gives it only after the last thread, and the children of the first may have ended meanwhile.
     """

@@ -23,8 +23,8 @@ class Entry:
     `context` is looked for in the lines above and in a few lines below, and its named groups fill, too; its group
     `speaker` is the rank that prints, where no label of the line has one. `hosts` is the
     least number of hosts that print in the same log. `branches` are names, each with a text: words in `{name? words}`
-    are left out where the same log holds the text of another branch and not that of this one. `harmless_with` is a text of the same log: with it, and without a
-    failure, a hint means nothing.
+    are left out where the same log holds the text of another branch and not that of this one. `harmless_with` is a
+    text of the same log: with it, and without a failure, a hint means nothing.
     """
 
     id: str

@@ -457,7 +457,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "accelerate 1.15, source",
         ),
         (
-            "RuntimeError: cuda runtime error (3) : initialization error at /opt/conda/conda-bld/pytorch_1544174967633/work/aten/src/THC/THCGeneral.cpp:51",
+            "RuntimeError: cuda runtime error (3) : initialization error at /pytorch/aten/src/THC/THCGeneral.cpp:51",
             "https://github.com/pyg-team/pytorch_geometric/issues/131",
         ),
     ),

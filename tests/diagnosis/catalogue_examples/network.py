@@ -91,7 +91,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.3, source",
         ),
         (
-            '    gloo_group = dist.new_group(ranks=self_group, backend="gloo")\nRuntimeError: [/opt/conda/conda-bld/pytorch_1682343967769/work/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [172.31.71.170]:13195: Connection refused',
+            '    gloo_group = dist.new_group(ranks=self_group, backend="gloo")\nRuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [172.31.71.170]:13195: Connection refused',
             "https://github.com/pytorch/pytorch/issues/108732",
         ),
         (
