@@ -65,7 +65,7 @@ def test_the_package_can_be_drawn() -> None:
     """The bounds of what a reader can hold: rooms, floors and arrows as `scripts/rooms.py` counts them."""
     between = rooms.rooms(modules())
     assert len(between) <= 20
-    assert max(rooms.floors(between).values()) + 1 <= 9  # the door of `node/owned.py` is below `files`
+    assert max(rooms.floors(between).values()) + 1 <= 9  # `node/owned.py` is below `files`
     assert sum(map(len, between.values())) <= 72
 
 

@@ -1,4 +1,4 @@
-"""The one door through which ddpkit deletes, moves and overwrites. It opens for what ddpkit made, and for nothing else.
+"""Deletions, moves and overwrites of ddpkit, all here: of what ddpkit made, and of nothing else.
 
 A directory is ddpkit's if `make_directory` made it: it belongs to this user, it is no link, and it holds a marker with
 its kind. What is done in it is done through an open descriptor, so that a link that takes its place meanwhile leads
@@ -154,12 +154,12 @@ def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
 def check_replaceable(path: str) -> None:
     """Raise NotOwnedError where something has this name that is no regular file of this user."""
     try:
-        found = os.lstat(path)
+        entry = os.lstat(path)
     except FileNotFoundError:
         return
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(entry.st_mode):
         raise NotOwnedError("not a regular file", path)
-    if found.st_uid != os.geteuid():
+    if entry.st_uid != os.geteuid():
         raise NotOwnedError("a file of another user", path)
 
 
@@ -200,8 +200,8 @@ def _marker(folder: int) -> str:
     except OSError:
         return ""
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        entry = os.fstat(file)
+        if not stat.S_ISREG(entry.st_mode) or entry.st_uid != os.geteuid():
             return ""
         return os.read(file, 100).decode("utf-8", "replace").strip()
     finally:
