@@ -369,6 +369,10 @@ class LaunchSettings:
         """Tell whether the caller gave this setting, as a flag or as a keyword."""
         return self.source(name) in get_args(Caller)
 
+    def is_option_given(self, name: str) -> bool:
+        """Tell whether the caller gave this option of the backend."""
+        return self.sources.get(f"options.{name}") in get_args(Caller)
+
     def directory_of(self, name: SourcedName) -> str:
         """The directory to which relative paths in a setting are relative: that of its file, else the current one."""
         source = self.source(name)

@@ -1,4 +1,4 @@
-"""Arguments in the wrong place: no host before the script, an option of ddpkit after it. Errors have the corrected line."""
+"""Arguments in the wrong place: no host before the script, an option of ddpkit after it; with the corrected line."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,45 @@ from ddpkit.transports import local_facts, slurm_nodes
 if TYPE_CHECKING:
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.transport import Transport
+
+
+class Queries(Enum):
+    """The nodes that a command may query, and how."""
+
+    ALL = "all"  # a launch: with the ranks' Python and variables
+    TYPED = "typed"  # a dry run: nodes that the caller named, with `python3` of their PATH and no variable
+    SURVEY = "survey"  # a dry run with --survey: every node, in the same way
+
+    @property
+    def dry(self) -> bool:
+        return self is not Queries.ALL
+
+    def may_connect(self, settings: LaunchSettings, names: Iterable[str]) -> bool:
+        """Tell whether a command may connect to the nodes of these settings. `names`: of the nodes."""
+        return self is not Queries.TYPED or _are_typed(settings, names)
+
+    def options(self, settings: LaunchSettings, options: NodeOptions) -> NodeOptions:
+        """The options of connections. In a dry run a file, a variable or a profile accepts no host key."""
+        if not self.dry:
+            return options
+        new = options.accepts_new and settings.is_option_given("accept_new_host_keys")
+        words = options.pdsh_args if settings.is_option_given("pdsh_args") else ""
+        return replace(options, accepts_new=new, pdsh_args=words)
+
+
+def _are_typed(settings: LaunchSettings, names: Iterable[str]) -> bool:
+    """Tell whether the caller named these nodes: not by a group, and no file has another user or port for them."""
+    if settings.hosts and settings.is_given("hosts"):
+        typed = not any(word.startswith("@") for word in settings.hosts)
+    else:
+        typed = bool(settings.hostfile) and settings.is_given("hostfile")
+    return typed and not any(changes_address(settings, name) for name in names)
+
+
+def changes_address(settings: LaunchSettings, name: str) -> bool:
+    """Tell whether `[host.NAME]` has another user or port."""
+    own = settings.host.get(name)
+    return own is not None and bool(own.user or own.port)
 
 
 def ranks_per_node(settings: LaunchSettings) -> int | None:

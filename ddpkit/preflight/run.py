@@ -13,6 +13,7 @@ from typing import Any, cast
 from ddpkit.config import LaunchSettings, seconds
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import named_nodes, prepare, requested_nodes
+from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
@@ -320,7 +321,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> Plan:
+def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, queries: Queries) -> Plan:
     """The ranks that would be started."""
-    with prepare.prepare(check_settings(settings, options), environ, options.note) as ready:
+    with prepare.prepare(check_settings(settings, options), environ, options.note, queries=queries) as ready:
         return ready.plan
