@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
+from ddpkit.files import read_trusted
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -632,21 +633,31 @@ def read_file(folder: Path) -> SettingsFile:
     """Read `ddpkit.toml`, or the table of pyproject.toml, here or above (`find_file`). Raises UsageError."""
     for path, keys in find_file(folder):
         try:
-            content = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
+            content, untrusted = read_trusted(path)
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {path}: {error}") from None
+            what = f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
+            raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
+        if untrusted and not keys:
+            raise untrusted
         text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
         try:
             table: dict[str, object] = tomllib.loads(content)
         except tomllib.TOMLDecodeError as error:
+            if untrusted:
+                continue
             raise _invalid_toml(text, str(error)) from None
+        except (RecursionError, ValueError) as error:  # of tomllib, for a number of 5,000 digits
+            why = "tables or lists are nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise UsageError(f"{text.name}: invalid TOML: {why}") from None
         for key in keys:
             inner = table.get(key, {})
             if not isinstance(inner, dict):
                 raise UsageError(f"{text.name}: {key} = {inner!r} is not a table", "[tool.ddpkit]")
             table = inner
+        if table and untrusted:
+            raise untrusted
         if table or not keys:
             return _check_file(table, text, path, folder)
     return SettingsFile()

@@ -61,7 +61,8 @@ def prepare(
     """Make the job and its plan. The connections to the nodes are closed at the end.
 
     Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run,
-    for which `queries` says which nodes may be queried). `note` gets lines for a person, `waiting` the missing nodes. Raises UsageError, LaunchError, PreflightError.
+    for which `queries` says which nodes may be queried). `note` gets lines for a person, `waiting` the missing nodes.
+    Raises UsageError, LaunchError, PreflightError.
     """
     requested_nodes.check_alone(settings, environ)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from ddpkit.config import DAY, LaunchSettings
 from ddpkit.errors import MOST_RANKS, UsageError
+from ddpkit.files import read_trusted
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import count
+from ddpkit.launchers.shell import count, quote
 from ddpkit.launchers.starters import Starter
 from ddpkit.transports import local_facts, slurm_nodes
 
@@ -289,12 +290,14 @@ def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec
     if not path or (settings.hosts and settings.is_given("hosts")):
         return hosts.parse(settings.hosts, settings.groups, settings.host, options.exclude)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text, untrusted = read_trusted(Path(path), pipes=True)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"cannot read the host file {path}: {getattr(error, 'strerror', '') or error}",
-            f"printf 'node1 slots=8\\nnode2 slots=8\\n' > {path}",
+            f"ls -l {quote(path)}",
         ) from None
+    if untrusted:
+        raise untrusted
     return hosts.parse_file(path, text, settings.host, options.exclude, settings.groups)
 
 

@@ -104,7 +104,7 @@ def _prepare(
     python = pythons[0] if backend.container else facts["python"]
     job = job_elsewhere(settings, environ, facts["workdir"], python, facts["log_dir"])
     host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
-    chosen_backend = backend
+    chosen_backend: Launcher = backend
     if not queries.dry:  # with sinfo there
         chosen_backend = avoided_nodes.exclude(backend, request, settings, note, transport)
     plan = replace(chosen_backend.plan(job, request), sync=copies)

@@ -45,12 +45,15 @@ class Connector(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
 class NoConnector:
     """Connects to nothing: for a plan of nodes that must not be queried."""
 
-    timeout: float
-    asks = False
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+
+    @property
+    def asks(self) -> bool:
+        return False
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         raise AssertionError("a dry run must not connect to these nodes")
