@@ -440,12 +440,6 @@ def _settings(
             known = f"settings: {', '.join(config.LaunchKeywords.__annotations__)}"
             raise UsageError(f"unknown setting {name!r}", nearest(name, config.LaunchKeywords.__annotations__) or known)
     keywords: config.Keywords = {**given, "script": _script_words(script, args)}
-    env = given.get("env")
-    if isinstance(env, Mapping):
-        keywords["env"] = {
-            name: config.inherit_variable(name, os.environ) if config.check_env_name(name) and value is None else value
-            for name, value in env.items()
-        }
     keywords["hosts"] = given.get("hosts") or None
     chosen = config.collect_settings(config.current_folder(), os.environ, profile, keywords)
     return config.choose_python(chosen, os.environ)

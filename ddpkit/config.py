@@ -360,6 +360,7 @@ class LaunchSettings:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
     host: Mapping[str, HostSettings] = field(default_factory=dict)  # by name
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
+    inherited: frozenset[str] = frozenset()  # variables with a value of this environment: they are secret
     file: str = ""  # the absolute path of the file that was read; empty: none
 
     def source(self, name: SourcedName) -> str:
@@ -456,7 +457,13 @@ def collect_settings(
     folder: Path, environ: Mapping[str, str], profile: str | None, keywords: Keywords, *, source: Caller = "flag"
 ) -> LaunchSettings:
     """Combine all sources. `keywords` win; errors about them name flags where `source` is `flag`. Raises UsageError."""
-    words = cast("Mapping[str, object]", keywords)
+    words = dict(cast("Mapping[str, object]", keywords))
+    typed, inherited = words.get("env"), frozenset[str]()
+    if isinstance(typed, Mapping):
+        inherited = frozenset(name for name, value in typed.items() if value is None)
+        words["env"] = {
+            name: inherit_variable(name, environ) if value is None else value for name, value in typed.items()
+        }
     given = {
         name: _parse(name, words[name], "", flags=source == "flag") for name in SETTINGS if words.get(name) is not None
     }
@@ -485,7 +492,7 @@ def collect_settings(
                 values[name] = parsed
                 sources[name] = origin
     path = str(file.path) if file.path else ""
-    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, file=path)
+    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, inherited=inherited, file=path)
 
 
 # Sources of the ranks' Python where nobody chose it.

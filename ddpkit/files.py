@@ -133,7 +133,7 @@ def _check_links(path: Path) -> UsageError | None:
         problem = _check_owner(Path(here), facts)
         if problem:
             return problem
-        target = Path(os.readlink(here))
+        target = Path(here).readlink()
         at = "/" if target.is_absolute() else at
         todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
     return None

@@ -171,12 +171,14 @@ def launch(
 
 def _rows(settings: LaunchSettings) -> list[tuple[str, object, str]]:
     """Name, value and source of each setting, without secrets."""
-    from ddpkit.launchers.shell import Secret, guard
+    from ddpkit.launchers.shell import is_secret
 
-    return [
-        (name, "***" if isinstance(guard(name, ""), Secret) else value, source)
-        for name, value, source in settings.rows()
-    ]
+    def shown(name: str, value: object) -> object:
+        variable = name.removeprefix("env.")
+        secret = variable != name and (variable in settings.inherited or is_secret(variable, str(value)))
+        return "***" if secret or is_secret("", str(value)) else value
+
+    return [(name, shown(name, value), source) for name, value, source in settings.rows()]
 
 
 def _explain(settings: LaunchSettings, as_json: bool) -> None:

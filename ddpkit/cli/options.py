@@ -174,12 +174,13 @@ def parse_options(words: list[str] | None) -> dict[str, str]:
     return options
 
 
-def parse_variables(words: list[str] | None) -> dict[str, str]:
-    """Parse the `NAME=VALUE` words of `--env`. NAME without a value takes it from this environment."""
+def parse_variables(words: list[str] | None) -> dict[str, str | None]:
+    """Parse the `NAME=VALUE` words of `--env`. None for NAME without a value: that of this environment."""
     from ddpkit import config
 
-    variables = {}
+    variables: dict[str, str | None] = {}
     for word in words or ():
         name, equals, value = word.partition("=")
-        variables[name] = value if config.check_env_name(name) and equals else config.inherit_variable(name, os.environ)
+        config.check_env_name(name)
+        variables[name] = value if equals else None
     return variables

@@ -100,7 +100,7 @@ def approach(
     options = queries.options(settings, NodeOptions.of(backend))
     specs = named_hosts(settings, backend, options)
     unseen = not queries.may_connect(settings, [spec.name for spec in specs])
-    job = remote_job(settings, environ, options)
+    job = remote_job(settings, options)
     width = len(specs) - settings.spares
     nodes = width if settings.spares else None
     requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)

@@ -15,7 +15,7 @@ from typing import Literal
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
-from ddpkit.execution.job import local_job, with_variables, without_python
+from ddpkit.execution.job import describe_left, held_back, left_here, local_job, with_variables, without_python
 from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
@@ -69,6 +69,7 @@ def prepare(
     if getattr(backend, "via", ""):
         from ddpkit.execution import via
 
+        _note_left(left_here(settings, environ), note)
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
         with via.approach(settings, backend, environ, note, progress, queries) as (job, plan, way):
@@ -78,6 +79,9 @@ def prepare(
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
+    if not chosen.local:
+        slurm = describe_left(held_back(settings, environ)) if chosen.slurm else ""
+        _note_left(slurm if chosen.slurm else left_here(settings, environ), note)
     if not chosen.names_nodes:
         ready = prepare_offline(settings, environ, note, stage=NodeOptions.of(backend).stage != "off")
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
@@ -108,6 +112,11 @@ def prepare(
             plan_again=plan_again,
             staged=nodes.staged.times if nodes.staged else {},
         )
+
+
+def _note_left(text: str, note: Callable[[str], None]) -> None:
+    if text:
+        note(text)
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:
@@ -174,6 +183,7 @@ def prepare_offline(
         named, transport.counts = requested_nodes.scheduled_hosts(settings)
         transport.named = named or _hosts_of_allocation(settings, environ)
         transport.spares = settings.spares if settings.retries else None
+        transport.held_back = held_back(settings, environ)
     elif issubclass(chosen, SchedulerTransport):
         requested_nodes.check_no_hostfile(settings)
         requested_nodes.check_no_hosts(settings)

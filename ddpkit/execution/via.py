@@ -102,7 +102,7 @@ def _prepare(
     request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)
     transport = SlurmTransport(nnodes, nproc, {}, host)
     python = pythons[0] if backend.container else facts["python"]
-    job = job_elsewhere(settings, environ, facts["workdir"], python, facts["log_dir"])
+    job = job_elsewhere(settings, facts["workdir"], python, facts["log_dir"])
     host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
     chosen_backend: Launcher = backend
     if not queries.dry:  # with sinfo there

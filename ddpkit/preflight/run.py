@@ -40,6 +40,7 @@ from ddpkit.transports import compatibility, local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.protocol import revealed
 from ddpkit.transports.transport import Transport
 
 SILENCE = 40.0  # seconds, and those of a step, until ranks that send no event are ended: to import torch is slow
@@ -231,7 +232,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
     result.hosts = [host]
     options.progress("checking this machine")
     job = ready.job
-    env = {name: str(value) for name, value in job.env.items() if value is not None}
+    env = revealed(dict(job.env))
     facts = cast("NodeFacts", probe.look(job.workdir, None, job.python, dict(env), None, True))
     probe.close()
     more = inventory_program.gather(names=[], **inventory_args(facts, smi=options.depth != "quick"))
