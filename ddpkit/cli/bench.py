@@ -120,7 +120,7 @@ def _bench(
         if ready.plan.world_size < 2:
             raise UsageError("bench requires at least 2 ranks", "-n 2: two ranks on each node")
         if allowed.dry:
-            show_plan(ready.plan, as_json)
+            show_plan(ready.plan, as_json, rank_program.name_programs)
             return 0
         return _run(ready, settings.log_dir, plot, as_json)
 

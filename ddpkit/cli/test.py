@@ -52,6 +52,7 @@ def preflight(
     settings = launch_settings(context, words, log_dir=log_dir)
     from ddpkit.cli.signals import forward_signals
     from ddpkit.preflight import run
+    from ddpkit.preflight.rank_program import name_programs
 
     progress = look.StatusLine(shown=not as_json)
     options = run.parse_options(
@@ -65,7 +66,7 @@ def preflight(
     )
     end_by_signals()
     if dry_run:
-        show_plan(run.dry_run(settings, os.environ, options, allowed), as_json)
+        show_plan(run.dry_run(settings, os.environ, options, allowed), as_json, name_programs)
         return
     raise typer.Exit(_test(settings, options, context.obj, progress, verbose=verbose, as_json=as_json))
 

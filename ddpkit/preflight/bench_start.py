@@ -61,7 +61,7 @@ class StartBench:
                 with prepare.prepare(
                     self._settings(each.way), self.environ, self.options.note, queries=queries
                 ) as ready:
-                    each.plan = str(ready.plan)
+                    each.plan = rank_program.name_programs(str(ready.plan))
                     self._add_facts(ready.plan, in_job=ready.plan.batch is not None)
             except DdpkitError as error:
                 _refuse(each, error)

@@ -55,9 +55,10 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "secret"), [(*each, True) for each in SECRET] + [(*e, False) for e in PUBLIC]
-)
+CASES = [(*each, True) for each in SECRET] + [(*each, False) for each in PUBLIC]
+
+
+@pytest.mark.parametrize(("name", "value", "secret"), CASES)
 def test_secrets_by_name_and_by_form(name: str, value: str, secret: bool) -> None:
     assert is_secret(name, value) is secret
 
@@ -112,10 +113,8 @@ def _settings(tmp_path: Path, **env: str | None) -> config.LaunchSettings:
 def test_the_line_of_what_stays_here_is_bounded(tmp_path: Path) -> None:
     assert job.left_here(_settings(tmp_path), {"EDITOR": "vi"}) == ""
     line = job.left_here(_settings(tmp_path, WANDB_API_KEY=None), ENVIRON)
-    start = (
-        "not forwarded to the nodes: HF_HOME, HF_TOKEN, NCCL_DEBUG; to forward them: "
-    flags = "--env HF_HOME --env HF_TOKEN --env NCCL_DEBUG"
-    )
+    assert line.startswith("not forwarded to the nodes: HF_HOME, HF_TOKEN, NCCL_DEBUG; to forward them: ")
+    assert line.endswith(": --env HF_HOME --env HF_TOKEN --env NCCL_DEBUG")
     many = job.left_here(_settings(tmp_path), {f"NCCL_{number}": "" for number in range(5000)})
     assert " and 4994 others; " in many
     assert len(many) < 300
