@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import queue
 import shlex
-import shutil
 import sys
 import threading
 import time
@@ -25,9 +24,11 @@ from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
+from ddpkit.launchers import registry
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count
-from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
+from ddpkit.node import owned
+from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_index, timeline
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -93,7 +94,8 @@ class LiveRun:
         try:
             self.job_id = self._transport.submit(self.plan)
         except batch.JobRejectedError:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(OSError):
+                owned.remove_directory(str(self.folder), record.KIND)
             raise
 
     @property
@@ -170,6 +172,9 @@ class RecordedRun(LiveRun):
         self._attempts = self._first_attempt(ready, began)
         self._write_timeline(began, notes)
         self._remember_metrics()
+        if plan.batch is not None:
+            registry.scheduler_of(plan.backend)  # or nobody could stop the job
+        self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
         self.record = record.Run(
@@ -190,7 +195,7 @@ class RecordedRun(LiveRun):
             grace=plan.grace,
             started=began,
             job_id=self.job_id,
-            job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
+            job=self._recorded_job(),
             session=session,
             in_program=in_program,
             settings_file=ready.settings.file,
@@ -204,6 +209,24 @@ class RecordedRun(LiveRun):
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
             self._git.start()
         self._unlisted = run_index.add_run(self.record)
+
+    def _recorded_job(self) -> record.RecordedJob | None:
+        """Return the identity of the submitted job, by which other shells tell it from a later one with its number."""
+        plan, machine = self.plan, self._transport.machine
+        if plan.batch is None or self.job_id is None:
+            return None
+        step, reply = plan.steps[0], machine.run(plan.batch.state_of(self.job_id), job_status.IN_UTC)
+        scheduler = registry.scheduler_of(plan.backend)
+        return record.RecordedJob(
+            **vars(job_status.identity_in(scheduler, reply.output)),
+            cluster=job_status.cluster_of(scheduler, machine),
+            log=plan.batch.log,
+            many=not plan.batch.follow,
+            torchrun=step.rank_starter.labels_ranks,
+            labels=step.rank_starter.labels_tasks,
+            groups=step.groups,
+            via=plan.batch.via,
+        )
 
     def _first_attempt(self, ready: Ready, began: float) -> Attempts | None:
         """Begin the attempts of a run with --retries. Those of a submitted job are in a file for its script."""
