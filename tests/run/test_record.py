@@ -144,7 +144,9 @@ def test_names_that_fit_none_or_many(ddpkit: DDPKIT, tmp_path: Path) -> None:
         assert f"  ddpkit {command} {ids[0][-4:]}  # true, done, {tmp_path}" in rest
 
 
-def test_a_run_whose_folder_is_gone_is_not_shown_and_not_forgotten(ddpkit: DDPKIT, clean_environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_run_whose_folder_is_gone_is_not_shown_and_not_forgotten(
+    ddpkit: DDPKIT, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
     assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
     (entry,) = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs").iterdir()
     text = entry.read_text()
