@@ -17,10 +17,22 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
     owned.replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
 
 
+def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
+    owned.create_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+
+
 def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Append to a regular file, which is made if needed. Raises OSError."""
     with open(owned.open_for_append(os.fspath(path), mode), "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def make_parents(path: Path, mode: int = 0o755) -> None:
+    """Make the directories above a path that are not there. Others may not write to them, whatever the umask."""
+    missing = [each for each in path.absolute().parents if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode, exist_ok=True)
 
 
 def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
