@@ -218,14 +218,17 @@ def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool =
     The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
     device or a file of another user has the name, or OSError; then the old file stays, and no draft.
 
-    shared: the caller has read in the file itself that it is ddpkit's: it may be another user's. Mode and group stay.
+    shared: the caller has read in the file itself that it is ddpkit's: it may be another user's. It keeps its mode and
+    group; a new one gets `mode` whatever the umask.
     """
     found = check_replaceable(path, shared=shared)
     draft = _draft(path)
     file = _create(draft, mode, None, content)
     try:
-        if shared and found is not None:
-            _take_group(file, found)
+        if shared:
+            os.fchmod(file, mode)
+            if found is not None:
+                _take_group(file, found)
         os.replace(draft, path)
     except OSError:
         os.unlink(draft)

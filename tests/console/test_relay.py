@@ -202,7 +202,7 @@ def room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 lines(b"before", 10)
-room(200)
+room(300)
 lines(b"full", 100)
 room(resource.RLIM_INFINITY)
 until = time.monotonic() + 30
