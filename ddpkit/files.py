@@ -47,10 +47,23 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
     return content
 
 
+def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
+    """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        return file.read(size)
+
+
 def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
     with open(_open(path, follow), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+        return file.read(size)
+
+
+def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> bytes:
+    """Return at most `size` bytes of a regular file from `offset` on. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        file.seek(offset)
         return file.read(size)
 
 

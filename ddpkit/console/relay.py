@@ -209,7 +209,7 @@ class Relay:
 
     def _write(self, name: str) -> None:
         """Write what waits for a log. What finds no room is lost, and counted; later lines are tried again."""
-        data = self._waiting.pop(name)
+        data = bytes(self._waiting.pop(name))
         if time.monotonic() < self._retry_at:
             self._lose(name, data)
             return

@@ -131,10 +131,11 @@ def kill_all_below() -> None:
     """KILL to every process below this one, also to those that fork and end faster than /proc is read."""
     table = processes()
     for pid in _ours(table):
-        kill(pid, signal.SIGKILL)
         # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
-        if table[pid][4] != os.getpgrp():
-            _kill_group(pid, table[pid][4])
+        whole = table[pid][4] != os.getpgrp() and is_below(pid)
+        kill(pid, signal.SIGKILL)
+        if whole:
+            kill_group(table[pid][4], signal.SIGKILL)
     # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
     until = time.monotonic() + LOOK_AGAIN / 4
     try:
@@ -188,14 +189,14 @@ def is_below(pid: int) -> bool:
     return False
 
 
-def _kill_group(pid: int, group: int) -> None:
-    """KILL to the group of a process below this one: as long as it has a member, no other group gets its number."""
-    row = read_stat(pid)
-    if row is not None and row[4] == group and is_below(pid):
-        try:
-            os.killpg(group, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
+def kill_group(group: int, number: int) -> None:
+    """Send a signal to a group that began below this process. Its number is nobody else's while it has a member, or
+    while its first process was not waited for.
+    """
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def name_of(pid: int) -> str:

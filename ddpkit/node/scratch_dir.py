@@ -13,7 +13,7 @@ import fcntl
 import os
 import zlib
 
-from ddpkit.node import owned
+from ddpkit.node.owned import NotOwnedError, make_directory, remove_directory, remove_empty
 
 KIND = "private"  # of the folder, in its marker
 
@@ -41,7 +41,7 @@ def make_folder(path: str) -> None:
     """Make the private folder, and hold it until this process ends."""
     while True:
         try:
-            owned.make_directory(path, KIND)
+            make_directory(path, KIND)
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
             if not os.path.isdir(os.path.dirname(path)):
@@ -87,8 +87,8 @@ def sweep() -> None:
 def remove(folder: str) -> None:
     """Take a folder of ours away. Whoever takes a part of it away meanwhile does the same work."""
     try:
-        owned.remove_directory(folder, KIND)
-    except owned.NotOwnedError:
-        owned.remove_empty(folder)  # who made it was killed before it had its marker
+        remove_directory(folder, KIND)
+    except NotOwnedError:
+        remove_empty(folder)  # who made it was killed before it had its marker
     except OSError:
         pass

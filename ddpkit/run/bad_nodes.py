@@ -158,9 +158,7 @@ def _changed(data: bytes, change: Change, *, by_hand_too: bool) -> bytes:
     after = change(before)
     names = {each.name for each in fields(BadNode)}
     kept = [
-        value
-        for value, node in records
-        if node is None or node in after or (not by_hand_too and set(value) - names)
+        value for value, node in records if node is None or node in after or (not by_hand_too and set(value) - names)
     ]
     new = [asdict(node) for node in after if node not in before]
     if len(kept) == len(records) and not new:

@@ -11,8 +11,8 @@ KIND = "run"  # of the directory, in its marker
 MODE = 0o755  # less the umask: others may look, and never write
 
 _OF_RUN = (
-    "run.json", "requests", "requests.taken", "connection", "on_end.log", "on_attempt.log", "metrics_before.json", "tests",
-    r"attempt-\d+",
+    "run.json", "requests", "requests.taken", "connection", "on_end.log", "on_attempt.log", "metrics_before.json",
+    "tests", r"attempt-\d+",
 )  # fmt: skip
 _OF_ATTEMPT = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "hang.json", "top.json", "report.html",
