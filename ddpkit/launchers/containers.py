@@ -38,7 +38,8 @@ _CREATE = """container=$(
     [ -O "$folder" ] && [ ! -L "$folder" ] || {{ echo "ddpkit: $folder belongs to another user" >&2; exit 1; }}
     own={own}; part=$folder/$(uname -n)-$own
     exec 9>> "$part.lock" < /dev/null
-    flock -w 10 9 || {{ echo "ddpkit: waiting for the container $own, which another process makes" >&2; flock -w 1800 9; }} ||
+    flock -w 10 9 ||
+        {{ echo "ddpkit: waiting for the container $own, which another process makes" >&2; flock -w 1800 9; }} ||
         {{ echo "ddpkit: $part.lock: held by another process for 30 minutes" >&2; exit 1; }}
     there=$(enroot list) || {{ echo "ddpkit: enroot list failed: no container was made" >&2; exit 1; }}
     there() {{ printf '%s\n' "$there" | grep -Fqx -e "$1"; }}
@@ -145,15 +146,13 @@ class Enroot:
         words += [part for key, value in want.env.items() if _crosses(value) for part in ("--env", key)]
         words += [part for key, value in want.marks.items() for part in ("--env", f"{key}={value}")]
         inner = ["sh", "-c", 'cd "$0" && exec "$@"', want.workdir] if want.workdir else []
-        made = want.image.endswith(".sqsh")
-        container = '"$container"' if made else quote(name)
+        container, create = quote(name), ""
+        if want.image.endswith(".sqsh"):
+            own, image = quote(f"ddpkit-{name}"), quote(want.image)
+            container, create = '"$container"', _CREATE.format(name=container, own=own, image=image)
         return "\n".join(
             [
-                *(
-                    [_CREATE.format(name=quote(name), own=quote(f"ddpkit-{name}"), image=quote(want.image))]
-                    if made
-                    else []
-                ),
+                *filter(None, [create]),
                 f'set -- {" ".join([container, *map(quote, inner)])} "$@"',
                 _pass_names(),
                 f'{join([*words, *want.args])} "$@"',

@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import create, write_atomically
+from ddpkit.files import create, read_bounded, write_atomically
 from ddpkit.monitor import hang, rank_state
 
+LARGEST = 64 << 20  # bytes of a summary that is read
 SUMMARY = "summary.json"
 
 
@@ -148,7 +149,7 @@ def newest_hang(run_folder: Path) -> HangDump | None:
     dumps = []
     for path in run_folder.glob(f"dump-*/{SUMMARY}"):
         try:
-            summary = json.loads(path.read_text())
+            summary = json.loads(read_bounded(path, LARGEST))
             findings = tuple(hang.Finding(**{**each, "ranks": tuple(each["ranks"])}) for each in summary["findings"])
             dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=findings))
         except (OSError, ValueError, TypeError, KeyError):

@@ -200,6 +200,24 @@ def _names(folder: int) -> list[str]:
         return sorted(entry.name for entry in entries if entry.name != MARKER)
 
 
+def remove_file(path: str) -> None:
+    """Delete a regular file of this user, or of root, in a directory to which nobody else can write.
+
+    The name must be one that only ddpkit gives. Raises NotOwnedError for any other file, or OSError.
+    """
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        held = os.fstat(folder)
+        if held.st_uid != os.geteuid() or held.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise NotOwnedError("in a directory to which others can write", path)
+        found = os.lstat(os.path.basename(path), dir_fd=folder)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0):
+            raise NotOwnedError("not a regular file of this user", path)
+        os.unlink(os.path.basename(path), dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
 def create_file(path: str, content: bytes, mode: int = 0o600) -> None:
     """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
     os.close(_create(path, mode, None, content))

@@ -1,7 +1,8 @@
 """Bad nodes: hosts with a fault of their own that ended a run, remembered for later launches in one JSON file.
 
 The file is beside the index of runs, or where the setting `bad_nodes` points: a team can share one, and add to it by
-hand. Writers hold a lock and replace the file at once, so readers need none. No call takes longer than `PATIENCE`, whatever the file system does.
+hand. Writers hold a lock and replace the file at once, so readers need none. No call takes longer than `PATIENCE`,
+whatever the file system does.
 Times are seconds since the epoch.
 """
 

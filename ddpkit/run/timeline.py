@@ -42,8 +42,7 @@ EVERY = 2.0  # seconds between two writes
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
 LEAST, MOST = 32, 256
 MARKS_OF_RANK, NAME_OF_MARK = 64, 64  # marks; characters of a name
-LARGEST = 64 << 20  # bytes of a file that is read
-LARGEST_OF_RANK = 4 << 20  # of a rank's own file
+LARGEST_OF_RANK = 4 << 20  # bytes of a rank's own file that are read
 LISTED = 100_000  # files of one directory that are looked at
 
 
@@ -223,7 +222,7 @@ def read_copies(folder: Path) -> dict[str, list[NodeCopy]]:
     for path in _listed(folder / STAGE):
         if path.suffix == ".json" and path.name != CONTENTS:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                entries = json.loads(read_bounded(path, LARGEST))
+                entries = json.loads(path.read_text(encoding="utf-8"))
                 copies[path.stem] = [_node_copy(entry) for entry in entries]
     return copies
 
@@ -238,8 +237,8 @@ def _node_copy(entry: Any) -> NodeCopy:
 def read_object(path: Path) -> dict[str, Any] | None:
     """Read the JSON object in a file of a run's folder; None where none can be read."""
     try:
-        value = json.loads(read_bounded(path, LARGEST))
-    except (OSError, ValueError, RecursionError):
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
 
