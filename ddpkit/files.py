@@ -17,10 +17,22 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
     owned.replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
 
 
+def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
+    owned.create_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+
+
 def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Append to a regular file, which is made if needed. Raises OSError."""
     with open(owned.open_for_append(os.fspath(path), mode), "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def make_parents(path: Path, mode: int = 0o755) -> None:
+    """Make the directories above a path that are not there. Others may not write to them, whatever the umask."""
+    missing = [each for each in path.absolute().parents if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode, exist_ok=True)
 
 
 def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
@@ -35,10 +47,23 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
     return content
 
 
+def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
+    """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        return file.read(size)
+
+
 def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
     with open(_open(path, follow), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+        return file.read(size)
+
+
+def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> bytes:
+    """Return at most `size` bytes of a regular file from `offset` on. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        file.seek(offset)
         return file.read(size)
 
 

@@ -28,7 +28,7 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count
 from ddpkit.node import owned
-from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_index, timeline
+from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -95,7 +95,7 @@ class LiveRun:
             self.job_id = self._transport.submit(self.plan)
         except batch.JobRejectedError:
             with suppress(OSError):
-                owned.remove_directory(str(self.folder), record.KIND)
+                owned.remove_directory(str(self.folder), run_files.KIND)
             raise
 
     @property
@@ -172,8 +172,6 @@ class RecordedRun(LiveRun):
         self._attempts = self._first_attempt(ready, began)
         self._write_timeline(began, notes)
         self._remember_metrics()
-        if plan.batch is not None:
-            registry.scheduler_of(plan.backend)  # or nobody could stop the job
         self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
@@ -209,6 +207,11 @@ class RecordedRun(LiveRun):
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
             self._git.start()
         self._unlisted = run_index.add_run(self.record)
+
+    def submit(self) -> None:
+        if self.plan.batch is not None:
+            registry.scheduler_of(self.plan.backend)  # raises for a backend without: nobody could stop the job
+        super().submit()
 
     def _recorded_job(self) -> record.RecordedJob | None:
         """Return the identity of the submitted job, by which other shells tell it from a later one with its number."""
@@ -417,13 +420,23 @@ class RecordedRun(LiveRun):
                 failure=failure,
                 attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
                 versions=code_state.node_versions(timeline.read_launch(self.folder), times),
+                log_problem=relay.problem,
                 hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
+        if relay.problem:
+            relay.note(f"ddpkit: {relay.problem}")
         self._remember_node(relay, outcome)
         self._run_hook(self.plan.on_end, relay, on_end.LOG)
+        self._close_marker()
         return outcome
+
+    def _close_marker(self) -> None:
+        """Take no more signals of other shells: the run has ended."""
+        marker, self._marker = self._marker, -1
+        if marker >= 0:
+            os.close(marker)
 
     def _note_failure(self, relay: Relay, failure: Failure) -> None:
         """Write the verdict. The rank's last lines are not repeated where they were shown a moment ago."""
@@ -459,10 +472,13 @@ class RecordedRun(LiveRun):
             code, verdict = error.exit_code, error.message
         with suppress(OSError):
             self._amend(ended=time.time(), state="failed", exit_code=code, verdict=verdict)
+        self._close_marker()
 
     def keep_metrics(self, setting: str) -> None:
         """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""
         run = self.record
+        if metrics.in_folder(self.folder) is not None:
+            return  # the script writes it there itself
         file = metrics.of_run(setting, run.workdir, run.command, run.started, run.ended)
         if file is not None:
             metrics.keep(file, self.folder)

@@ -19,10 +19,10 @@ from ddpkit.diagnosis.outcome import Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import write_atomically
+from ddpkit.files import create, make_parents, write_atomically
 from ddpkit.launchers.plan import Via
 from ddpkit.node import owned
-from ddpkit.run import typed_json
+from ddpkit.run import run_files, typed_json
 from ddpkit.run.code_state import Code, Versions
 from ddpkit.run.trust import Origin, read_private
 from ddpkit.text import Bounds, Count, FilePath, Form, HostName, Seconds
@@ -34,7 +34,6 @@ ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 HANG = "hang.json"  # of a submitted job: the launcher that follows it writes it, and its script removes it
 REQUESTS = "requests"  # numbers of signals, one a line
 ENDED = ("done", "failed", "stopped", "over")
-KIND = "run"  # of the directory, for `ddpkit/node/owned.py`
 MOST_BYTES = 1 << 24  # of one file
 
 RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,64}", "the id of a run")]
@@ -167,6 +166,7 @@ class Run:
     versions: dict[HostName, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
     attempts: tuple[Attempt, ...] = ()  # of a run with --retries
     spares: tuple[HostName, ...] = ()  # hosts that can still replace others
+    log_problem: str = ""  # what is missing in its logs, and why
     format: Annotated[int, Bounds(1, FORMAT)] = FORMAT
     origin: Origin = Origin.INDEX
     unsaved: ClassVar = frozenset({"origin"})
@@ -226,7 +226,7 @@ def take_hang(folder: Path) -> Failure | None:
     """Return the hang for which a step of a submitted job was ended, and remove its file; None: not found."""
     try:
         hang = _load(Failure, folder, HANG)
-        owned.remove_files(os.fspath(folder), KIND, lambda name: name == HANG)
+        owned.remove_files(os.fspath(folder), run_files.KIND, lambda name: name == HANG)
     except (OSError, RecordError):
         return None
     return hang
@@ -295,9 +295,9 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
     """Make the run's own folder under `log_dir`; a folder that cannot be written to is an error before the start."""
     folder = log_dir / run_id
     try:
-        log_dir.mkdir(parents=True, exist_ok=True)
-        owned.make_directory(os.fspath(folder), KIND, 0o755)
-        (folder / "all.log").touch()
+        make_parents(folder)
+        owned.make_directory(str(folder), run_files.KIND, run_files.MODE)
+        create(folder / "all.log", "")
     except OSError as error:
         raise UsageError(
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"

@@ -9,20 +9,12 @@ from pathlib import Path
 
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.node import owned
-from ddpkit.run import launcher_process, run_index
-from ddpkit.run.record import KIND, Run
+from ddpkit.run import launcher_process, run_files, run_index
+from ddpkit.run.record import Run
+from ddpkit.run.run_files import KIND
 from ddpkit.run.trust import Origin
 
 PATIENCE = 5.0  # seconds for a launcher whose run has ended: it still copies metrics
-# Names that ddpkit gives to files and directories of a run. An attempt has a directory with the same names.
-_NAMES = re.compile(
-    r"\.ddpkit|(run|status|timeline|launch|attempts|hang|test|top|metrics_before)\.json|requests|connection"
-    r"|all\.(log|times)|rank_\d+\.(log|txt)|\w+_[\w.-]+\.log|on_(end|attempt)\.log|metrics\.jsonl|report\.(html|md)"
-    r"|(dump|top)\.\d+\.ask|dump-\d{8}-\d{6}[\w.-]*|tests|marks|stage|hook|preload|hosts\.\w{6}|alive\.\d+"
-    r"|rank_wrapper\.py|torchrun_agent\.py|job\.(sbatch|pbs)|(slurm-[\w]+|pbs)\.out"
-    # Drafts of a file that was being replaced.
-    r"|\.[\w.-]+\.[0-9a-f]{16}"
-)
 _ATTEMPT = re.compile(r"attempt-\d+")
 
 
@@ -32,7 +24,7 @@ def foreign_names(folder: Path) -> list[str]:
     for path in sorted(folder.iterdir()):
         if _ATTEMPT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             names += [f"{path.name}/{name}" for name in foreign_names(path)]
-        elif not _NAMES.fullmatch(path.name):
+        elif not run_files.is_of_run(path.name):
             names.append(path.name)
     return names
 

@@ -288,10 +288,10 @@ def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit stat
         raise several(
             f"{word!r} matches {len(matching)} runs", [entries[run_id] for run_id in matching], known, command
         )
-    raise _not_found(word, known, command)
+    raise _no_such_run(word, known, command)
 
 
-def _not_found(word: str, known: Sequence[IndexEntry], command: str) -> UsageError:
+def _no_such_run(word: str, known: Sequence[IndexEntry], command: str) -> UsageError:
     entries = {entry.run_id: entry for entry in known}
     similar = [run_id for run_id in entries if word in run_id] or difflib.get_close_matches(word, entries, 3, 0.5)
     if similar and word:
@@ -325,7 +325,7 @@ def find_target(
         short = len(word) < LEAST and not by_name
         why = f"fewer than {LEAST} characters of an id" if short else "no run of this project; type the whole id"
         raise _whole_ids(f"{word!r} is {why}", others, command)
-    raise _not_found(word, known, command)
+    raise _no_such_run(word, known, command)
 
 
 def _is_meant(word: str, entry: IndexEntry, *, by_name: bool) -> bool:

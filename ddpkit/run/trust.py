@@ -7,8 +7,6 @@ import stat
 from enum import Enum
 from pathlib import Path
 
-_CAREFUL = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-
 
 class Origin(Enum):
     """Source of a record. A command acts on the first two; it connects to no host that only the second names."""
@@ -30,7 +28,8 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
     """
     directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
-        handle = os.open(name, _CAREFUL, dir_fd=directory)
+        # A pipe without a writer would make the open itself wait.
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
         with open(handle, "rb") as file:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):

@@ -198,9 +198,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def write(root: Path, name: str, content: bytes) -> Path:
     folder, index = root / "project" / "logs" / ID, root / "state" / "ddpkit" / "runs"
-    for each in (folder, index):
-        shutil.rmtree(each, ignore_errors=True)
-        each.mkdir(parents=True)
+    for directory in (folder, index):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
     index.chmod(0o700)
     where = json.dumps({"folder": str(folder)}).encode()[1:-1]
     for each, value in FILES.items():
