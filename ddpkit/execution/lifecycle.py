@@ -49,6 +49,12 @@ def _words(failure: Failure | None) -> str | None:
     return verdict.verdict(failure, failure.diagnosis) if failure else None
 
 
+def _survivors(outcome: Outcome) -> str | None:
+    """Return words for hosts that did not confirm the end of their ranks: the run was stopped, and they may not be."""
+    reason = next(iter(outcome.lost.values()), "")
+    return f"processes may still run on {', '.join(outcome.lost)}: {reason}" if outcome.lost else None
+
+
 def _load_catalogue() -> None:
     """Load it in a thread of its own. The diagnosis loads it again, and reports an error, where this one fails.
 
@@ -398,6 +404,7 @@ class RecordedRun(LiveRun):
         if self._attempts is not None and self._attempts.records[-1].ended is None:
             self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
+        words = words or (_survivors(outcome) if state == "stopped" else None)
         if failure is not None:
             self._note_failure(relay, failure)
             last = self._attempts and self._attempts.records[-1].decision

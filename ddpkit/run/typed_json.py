@@ -96,7 +96,7 @@ def _truth(value: Any, where: str) -> bool:
 
 def _whole(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST_NUMBER:
-        raise _wrong(where, value, "a whole number")
+        raise _wrong(where, value, "an integer")
     return value
 
 
