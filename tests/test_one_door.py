@@ -106,7 +106,9 @@ def offences(name: str, text: str) -> Iterator[tuple[str, int]]:
     tree = ast.parse(text)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Call) and (what := found_in(node))) or (isinstance(node, ast.Attribute) and id(node) not in called and (what := handed_on(node))):
+        if (isinstance(node, ast.Call) and (what := found_in(node))) or (
+            isinstance(node, ast.Attribute) and id(node) not in called and (what := handed_on(node))
+        ):
             yield f"{name}: {what}", node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module in FORBIDDEN:
             yield from (
