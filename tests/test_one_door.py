@@ -1,4 +1,4 @@
-"""Files and processes of others: `node/owned.py` alone deletes, moves and overwrites, `process_tree.kill` alone signals.
+"""Files and processes of others: `node/owned.py` alone deletes and overwrites, `node/process_tree.py` alone signals.
 
 The package is read as a syntax tree, the shell that it emits and its scripts as text. What is declared here needs a
 reason why it cannot touch what ddpkit did not make.
@@ -39,7 +39,7 @@ DECLARED = {
     "node.fork_task: os.kill": "its own children, which it has not waited for",
     "node.torchrun_agent: os.kill": "its own children, which it has not waited for",
     "node.torchrun_agent: os.killpg": "what torchrun signals itself",
-    "distributed.torch: .unlink": "its own drafts, known by name and lock; `ddpkit init` copies it to nodes without ddpkit",
+    "distributed.torch: .unlink": "its own drafts, known by name and lock; `ddpkit init` copies it for other nodes",
     "distributed.torch: os.open": "a new draft: O_EXCL",
     "distributed.torch: .replace": "its own draft over the checkpoint that the script names",
     "node.rank_events_file: os.open": "appends in the run's own directory: O_NOFOLLOW",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.files import make_parents
+from ddpkit.files import make_directories
 from ddpkit.node import owned
 from ddpkit.run.run_index import index_folder
 
@@ -280,7 +280,7 @@ def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
         return  # /dev/null: nothing is remembered
     if path.is_symlink() and not real.exists():
         raise FileNotFoundError(errno.ENOENT, f"a link to {real}, which is not there")
-    make_parents(real)
+    make_directories(real.parent)
     # Everyone who may write to the directory may write to its files: a team shares them.
     mode = real.parent.stat().st_mode & 0o666
     lock = os.open(real.with_name(f".{real.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

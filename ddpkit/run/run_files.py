@@ -1,4 +1,4 @@
-"""Names that ddpkit gives in the directory of a run. A script may save into that directory: all other names are its own."""
+"""Names that ddpkit gives in the directory of a run. A script may save there: all other names are its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_ATTEMPT = (
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+\.log",
     r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"(rank_wrapper|torchrun_agent|oom)\.py", r"hosts\.\w{6}",
-    r"(dump|top)\.\d+\.ask", r"dump-\d{8}-\d{6}(-\d+)?", "marks", "hook", "preload", "stage",
+    r"(dump|top)\.\d+\.ask", r"dump-\d{8}-\d{6}(-\d+)?", "marks", "hook", "preload", "stage", "__pycache__",
 )  # fmt: skip
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`
 _RUN, _ATTEMPT = re.compile("|".join(_OF_RUN)), re.compile("|".join(_OF_ATTEMPT))

@@ -91,8 +91,8 @@ def test_names_of_a_script(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["run.json", "rank_12.log", "torchrun_node1.cluster.log", "slurm-17.out", "slurm-17_3.out", "dump-20260131-235959-2",
-     ".run.json.0123456789abcdef", "attempt-3", "marks", owned.MARKER, "metrics_kept.jsonl"],
+    ["run.json", "rank_12.log", "torchrun_node1.cluster.log", "slurm-17.out", "slurm-17_3.out",
+     "dump-20260131-235959-2", ".run.json.0123456789abcdef", "attempt-3", "marks", owned.MARKER, "metrics_kept.jsonl"],
 )  # fmt: skip
 def test_names_of_ddpkit(name: str) -> None:
     assert run_files.is_of_run(name)
@@ -116,7 +116,8 @@ def test_links_in_it_lead_nowhere(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "plant.py").write_text(PLANT)
     (tmp_path / "job.py").write_text(
         "import os, subprocess, sys, time\n"
-        f"subprocess.run([sys.executable, 'plant.py', {str(target)!r}, 'logs/' + os.environ['DDPKIT_RUN']], check=True)\n"
+        f"words = [sys.executable, 'plant.py', {str(target)!r}, 'logs/' + os.environ['DDPKIT_RUN']]\n"
+        "subprocess.run(words, check=True)\n"
         "open('metrics.jsonl', 'w').write('{\"step\": 1}\\n')\n"
     )
     done = ddpkit("launch", "-n", "1", "--on-end", "echo over", "--", "job.py")
