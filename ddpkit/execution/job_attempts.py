@@ -244,10 +244,8 @@ def _decide_for_lost_script(run: Run, file: AttemptsFile, check: CheckHosts, *, 
     if not host:  # another process was faster
         return 1
     if run.job is not None:
-        with (
-            suppress(OSError),
-            open(open_for_append(run.job.log.replace("{job}", job_id), 0o644), "ab") as output,
-        ):  # srun's end is lost too
+        log = run.job.log.replace("{job}", job_id)
+        with suppress(OSError), open(open_for_append(log, 0o644), "ab") as output:  # srun's end is lost too
             os.dup2(output.fileno(), sys.stderr.fileno())
     hosts = file.hosts or (host, *slurm.job_hosts())
     JobAttempts(run, file, hosts, slurm, check).lose_script(host, outside=outside)
