@@ -194,6 +194,7 @@ class Carrier:
         while self.left():
             self.monitor.turn()
             self.timeline.turn()
+            self.vitals.turn()
             for words in self.timeline.late_start(describe_late_start):
                 self.note(f"{words}; for their stacks: ddpkit dump {self.plan.run_id}")
             self.end_if_unrecoverable()
