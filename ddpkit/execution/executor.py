@@ -42,7 +42,7 @@ from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import keep_hang
 from ddpkit.run.timeline import Timeline
-from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
+from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
 if TYPE_CHECKING:
     from ddpkit.monitor.dump import Dump
@@ -87,14 +87,6 @@ def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) 
     copies = {each.copy_of: (NODE / f"{each.copy_of}.py").read_text() for each in plan.files if each.copy_of}
     if plan.files:
         write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files])
-
-
-def known_ranks(event: Event, world_size: int) -> bool:
-    """Return whether the ranks of an event exist. A node's word for it is not enough: files bear their numbers."""
-    if event["e"] == "beat" or event["e"] == "steps":
-        return all(int(rank) < world_size for rank in event["ranks"])
-    rank = event.get("rank")
-    return not isinstance(rank, int) or 0 <= rank < world_size
 
 
 class Display(Protocol):
@@ -156,7 +148,9 @@ class Carrier:
     def run(self) -> Outcome:
         try:
             for index, node in enumerate(self.nodes):
-                node.link.start(request(node.step, self.plan), partial(self.post, index))
+                cut = threading.Thread(target=node.link.close, daemon=True).start
+                gate = Gate(node.step, self.plan, partial(self.post, index), cut)
+                node.link.start(request(node.step, self.plan), gate)
             self.loop()
         finally:
             self.make_room(inf)  # nothing more is taken
@@ -239,8 +233,6 @@ class Carrier:
 
     def on_event(self, node: Node, event: Event) -> None:
         step = node.step
-        if not known_ranks(event, self.plan.world_size):
-            return
         host = event.get("host", step.host)
         self.timeline.record(host, event)
         if event["e"] == "out":
