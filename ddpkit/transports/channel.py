@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.launchers.events import BadEventError, Command, Event
+from ddpkit.launchers.node_facts import is_answer
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
 from ddpkit.node.seal import Seal
@@ -156,7 +157,7 @@ class Channel:
         self._sent, self._received = Seal(self._key, "launcher"), Seal(self._key, "node")
         self._foreign = 0  # lines that another process of the node wrote into the stream
         self._caller = Caller(self._write_command)
-        self._asked = 0  # the number of the last call
+        self._asked, self._function = 0, ""  # number and function of the last call
         self._beats = False  # the node sends heartbeats during that call
         self._pieces = Pieces(self._caller.unanswered)
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
@@ -196,6 +197,7 @@ class Channel:
         self._beats = beats
         every = {"beat": min(BEAT, self.silence / 4)} if beats and self.silence else {}
         self._asked = self._caller.call(function, args, **every)
+        self._function = function
 
     def answer(self, until: float) -> Any:
         """Return the node's answer. `until` is a time.monotonic(). Raises NoAnswerError."""
@@ -207,7 +209,10 @@ class Channel:
             self._beats = False
             if event["error"] is not None:
                 raise NoAnswerError(event["error"])
-            return event["values"][0]
+            value = event["values"][0]
+            if not is_answer(self._function, value):
+                raise NoAnswerError(f"its answer to {self._function} has another form than ddpkit's process gives it")
+            return value
 
     def _next(self, kind: str, until: float) -> Event:
         while True:

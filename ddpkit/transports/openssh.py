@@ -14,7 +14,6 @@ import itertools
 import os
 import random
 import re
-import select
 import shutil
 import subprocess
 import sys

@@ -26,8 +26,8 @@ from ddpkit.transports import channel, protocol
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError, not_started
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pdsh import PdshStream
-from ddpkit.transports.ssh_program import SshStream
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
+from ddpkit.transports.ssh_program import SshStream
 
 PATIENCE = 120.0
 SKEW = 30.0  # seconds between a word and the moment at which a busy machine hears it
