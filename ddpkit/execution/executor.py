@@ -415,6 +415,7 @@ class Carrier:
             reason=event.get("reason", ""),
             raised=event.get("raised", ""),
             oom=event.get("oom", ""),
+            kernel=event.get("kernel", ""),
             last_lines=tuple(line for line in lines if not repeats_cancel(line)),
             log=str(self.relay.folder / self.relay.log_name(rank, where, agent)) if lines else "",
         )

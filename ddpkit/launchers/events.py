@@ -148,6 +148,7 @@ class FailedEvent(_Event):
     reason: NotRequired[Sentence]
     raised: NotRequired[Annotated[str, Between(0, 100)]]  # the exception's name, of a rank that has not ended yet
     oom: NotRequired[Sentence]
+    kernel: NotRequired[Sentence]  # what it says of GPUs and of out-of-memory kills
 
 
 class LeftoverEvent(_Event):

@@ -30,7 +30,8 @@ Events go to standard output, one JSON object a line:
                                                             kernel ended it for want of memory, and where it says so
     {"e": "timeout", "rank", "raised", "t"}                 an exception ends a rank: its wait for others took too long
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
-                                                            With "raised" (an exception's name) it has not ended yet
+                                                            With "raised" (an exception's name) it has not ended yet,
+                                                            with "kernel" its kernel says something of it
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
                                                             with "more" this node still waits for them
