@@ -52,6 +52,7 @@ Inbox = queue.SimpleQueue[tuple[int, Event | int | None]]
 
 # Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
 LOOK_UP = 0.5  # seconds
+NAMED = 8  # ranks by name in one message
 WAITING = 1 << 20  # characters of output that wait for the loop
 # Printed by a thread of torch in a rank that waits in NCCL. Torch ends the rank up to a minute later.
 NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
@@ -69,6 +70,7 @@ class Node:
     sent_end: bool = False
     lost: bool = False
     running: set[int] = field(default_factory=set)
+    pids: dict[int, int] = field(default_factory=dict)  # by rank, on its host
     succeeded: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
 
     @property
@@ -242,6 +244,7 @@ class Carrier:
         elif event["e"] == "start":
             self.count(node, event, host)
             node.running.add(event["rank"])
+            node.pids[event["rank"]] = event["pid"]
             self.hang, self.awaited = None, ("", "")
             self.timed_out.clear()
             self.hosts.add(host)
@@ -524,9 +527,23 @@ class Carrier:
                 node.link.send(command)
 
     def give_up(self) -> None:
-        hosts = [node.step.host for node in self.nodes if not node.ended]
-        self.note(f"no answer from {', '.join(hosts)}: processes may still run there")
-        self.outcome.lost |= dict.fromkeys(hosts, "it did not answer at the end of the attempt")
+        """Report the nodes that did not confirm their end. Then a stop has failed: ranks may still run there."""
+        silent = {}
+        for node in (each for each in self.nodes if not each.ended):
+            ranks = [f"rank {rank} (pid {node.pids[rank]})" for rank in sorted(node.running & node.pids.keys())]
+            more = f" and {len(ranks) - NAMED} more ranks" if len(ranks) > NAMED else ""
+            who = ", ".join(ranks[:NAMED]) + more or "processes"
+            silent[node.step.host] = f"it did not confirm its end; {who} may still run"
+        for host, reason in silent.items():
+            self.note(f"{host}: {reason}")
+        self.outcome.lost |= silent
+        if self.outcome.failure is None and silent:
+            host, reason = next(iter(silent.items()))
+            now = time.time()
+            self.outcome.failure = Failure(
+                host=host, rank=None, what=SUPERVISOR, reason=reason, seconds=now - self.started, at=now
+            )
+            self.outcome.stopped_by, self.outcome.stopped_later = None, True
 
 
 def _end(event: ExitEvent) -> str:

@@ -264,7 +264,7 @@ def _visible(value: object) -> object:
 
 def failure(event: ExitEvent) -> FailedEvent:
     """Convert the end of a rank into a failure."""
-    return {**event, "e": "failed", "what": "rank", "reason": "", "raised": ""}
+    return {**event, "e": "failed", "what": "rank", "reason": "", "raised": "", "kernel": ""}
 
 
 def timed_out(event: TimeoutEvent) -> FailedEvent:

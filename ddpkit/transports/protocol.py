@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import marshal
+import os
 import secrets
 import signal
 import socket
@@ -17,6 +18,7 @@ import threading
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER
@@ -367,11 +369,20 @@ class LocalLink:
 
     def send(self, command: Command) -> None:
         self._write_command(json.dumps(command).encode())
+        if command["c"] == "stop":
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let a supervisor and its guard go on that were stopped (SIGSTOP): they are to end their ranks."""
+        if self._process is not None and self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGCONT)  # a session of its own
 
     def call(self, function: str, args: Mapping[str, object]) -> int:
         return self._caller.call(function, args)
 
     def close(self) -> None:
+        self._wake()
         if self._process is None:
             return
         assert self._input is not None
