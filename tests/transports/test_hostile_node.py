@@ -121,7 +121,7 @@ def played(folder: Path, lines: list[str]) -> tuple[Outcome, str]:
 
     threading.Thread(target=write, daemon=True).start()
     try:
-        outcome = carry(plan, relay, lambda each: [Quiet(), channel][each.node_rank], queue.SimpleQueue(), screen)
+        outcome = carry(plan, relay, lambda each: channel if each.node_rank else Quiet(), queue.SimpleQueue(), screen)
     finally:
         relay.close()
         screen.close(None)
