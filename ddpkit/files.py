@@ -1,26 +1,77 @@
-"""Files: replaced at once, and read at their end."""
+"""Files: replaced at once, appended to, and read within a bound. Links, devices and pipes are refused."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import stat
 from pathlib import Path
 
-
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace a file: readers see the old content or the new. Raises OSError, and then leaves no draft."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(content.encode() if isinstance(content, str) else content)
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
+from ddpkit.node import owned
 
 
-def read_tail(path: Path, size: int) -> bytes:
-    """Return the last `size` bytes of a file, or all of it. Raises OSError."""
-    with path.open("rb") as file:
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
+
+    mode: of the new file, less the umask.
+    """
+    owned.replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+
+
+def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
+    owned.create_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+
+
+def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Append to a regular file, which is made if needed. Raises OSError."""
+    with open(owned.open_for_append(os.fspath(path), mode), "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def make_parents(path: Path, mode: int = 0o755) -> None:
+    """Make the directories above a path that are not there. Others may not write to them, whatever the umask."""
+    missing = [each for each in path.absolute().parents if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode, exist_ok=True)
+
+
+def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
+    """Return a regular file of at most `limit` bytes. Raises OSError for another kind or a larger one; never waits.
+
+    follow: whether the name itself may be a link.
+    """
+    with open(_open(path, follow), "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(f"{path}: more than {limit} bytes")
+    return content
+
+
+def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
+    """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        return file.read(size)
+
+
+def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
+    """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
+    with open(_open(path, follow), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-        return file.read()
+        return file.read(size)
+
+
+def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> bytes:
+    """Return at most `size` bytes of a regular file from `offset` on. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        file.seek(offset)
+        return file.read(size)
+
+
+def _open(path: Path, follow: bool) -> int:
+    # A pipe without a writer would make the open itself wait.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    file = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(f"{path} is not a regular file")
+    return file

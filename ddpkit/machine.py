@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ddpkit.files import make_parents, write_atomically
+
 COMMAND_TIMEOUT = 30.0  # seconds; a command may wait for its controller
 END_TIME = 10.0  # seconds after SIGTERM, then SIGKILL
 NOT_RUN = 127  # exit codes of a shell for a command that could not run, and of `timeout` for one that did not end
@@ -133,15 +135,14 @@ class ThisMachine:
         return _LocalStream(argv, changed(changes))
 
     def make_folder(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        make_parents(Path(path, "."))
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     def write(self, files: Sequence[tuple[str, str]]) -> None:
         for path, text in files:
-            Path(path).parent.mkdir(mode=0o755, exist_ok=True)
-            Path(path).touch(mode=0o644)  # ranks run some of them, whatever the umask allows
-            Path(path).write_text(text)
+            make_parents(Path(path))
+            write_atomically(Path(path), text, 0o600)
 
     def find(self, pattern: str) -> list[str]:
         return sorted(glob.glob(pattern))  # noqa: PTH207  # it is one pattern, maybe absolute

@@ -94,6 +94,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         ("backend", registry.short_name(now.run.backend)),
         ("ranks", f"{format_ranges(range(now.run.world_size))} on {where}"),
         ("logs", f"{now.run.folder}/"),
+        *([("note", now.run.log_problem)] if now.run.log_problem else []),
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
     if seen is None and now.state == "running" and Path(now.run.folder).exists():

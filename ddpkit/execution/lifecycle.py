@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import queue
 import shlex
-import shutil
 import sys
 import threading
 import time
@@ -27,7 +26,8 @@ from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count
-from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
+from ddpkit.node import owned
+from ddpkit.run import code_state, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -93,7 +93,8 @@ class LiveRun:
         try:
             self.job_id = self._transport.submit(self.plan)
         except batch.JobRejectedError:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(OSError):
+                owned.remove_directory(str(self.folder), run_files.KIND)
             raise
 
     @property
@@ -394,10 +395,13 @@ class RecordedRun(LiveRun):
                 failure=failure,
                 attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
                 versions=code_state.node_versions(timeline.read_launch(self.folder), times),
+                log_problem=relay.problem,
                 hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
+        if relay.problem:
+            relay.note(f"ddpkit: {relay.problem}")
         self._remember_node(relay, outcome)
         self._run_hook(self.plan.on_end, relay, on_end.LOG)
         return outcome
@@ -440,6 +444,8 @@ class RecordedRun(LiveRun):
     def keep_metrics(self, setting: str) -> None:
         """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""
         run = self.record
+        if metrics.in_folder(self.folder) is not None:
+            return  # the script writes it there itself
         file = metrics.of_run(setting, run.workdir, run.command, run.started, run.ended)
         if file is not None:
             metrics.keep(file, self.folder)

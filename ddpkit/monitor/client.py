@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.files import write_atomically
+from ddpkit.files import read_bounded, write_atomically
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import dump
 from ddpkit.monitor.server import (
@@ -33,6 +33,7 @@ from ddpkit.monitor.server import (
     dump_limit,
 )
 from ddpkit.monitor.top import read_sample
+from ddpkit.node import owned
 from ddpkit.run import launcher_process
 from ddpkit.run.record import Run
 from ddpkit.run.site import job_log, machine_of
@@ -57,7 +58,7 @@ def request_dump(run: Run) -> dict[str, Any]:
         while time.monotonic() < until:
             fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
             if fresh:
-                summary: dict[str, Any] = json.loads(fresh[-1].read_text())
+                summary: dict[str, Any] = json.loads(read_bounded(fresh[-1], dump.LARGEST))
                 return summary
             if not launcher_process.is_alive(run):
                 raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
@@ -204,8 +205,10 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
     A launcher that did not take it must not take it later.
     """
     path = Path(run.folder) / names.replace("*", str(os.getpid()))
+    made = None
     try:
-        write_atomically(path, json.dumps(request))
+        write_atomically(path, json.dumps(request), 0o600)
+        made = path.lstat()
     except OSError as error:
         if required:
             raise UsageError(
@@ -215,8 +218,9 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
     try:
         yield
     finally:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
+        if made is not None:
+            with suppress(OSError):
+                owned.remove_if_same(str(path), made)
 
 
 def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, list[int]]:

@@ -55,7 +55,7 @@ import time
 from ddpkit.node.children import Children, exit_status
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import LOOK_AGAIN, become_subreaper, die_with_parent, hide, kill_all_below
+from ddpkit.node.process_tree import LOOK_AGAIN, become_subreaper, die_with_parent, hide, kill, kill_all_below
 from ddpkit.node.rank_calls import RankCalls
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes
@@ -217,7 +217,7 @@ def guard(worker: int, folder: str) -> None:
     redirect_to_devnull(0, 1)
     for number in FROM_TERMINAL:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
+    signal.signal(signal.SIGTERM, lambda *_: kill(worker, signal.SIGTERM))
     sweep()  # here, where nothing waits for it
     status = wait_for(worker, stdin)
     until = time.monotonic() + STUCK_AFTER
@@ -252,7 +252,7 @@ def wait_for(worker: int, stdin: int) -> int:
                 os.read(woken, 1 << 10)
             else:
                 poll.unregister(stdin)
-                os.kill(worker, signal.SIGCONT)
+                kill(worker, signal.SIGCONT)
 
 
 def main(folder: str = FOLDER, key: str = "") -> None:

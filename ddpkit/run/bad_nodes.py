@@ -1,12 +1,14 @@
 """Bad nodes: hosts with a fault of their own that ended a run, remembered for later launches in one JSON file.
 
-The file is beside the index of runs, or where the setting `bad_nodes` points: a team can share one. Writers hold a lock
-and replace the file at once, so readers need none. No call takes longer than `PATIENCE`, whatever the file system does.
+The file is beside the index of runs, or where the setting `bad_nodes` points: a team can share one, and add to it by
+hand. Writers hold a lock and replace the file at once, so readers need none. No call takes longer than `PATIENCE`,
+whatever the file system does.
 Times are seconds since the epoch.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -17,11 +19,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.files import write_atomically
+from ddpkit.files import make_parents
+from ddpkit.node import owned
 from ddpkit.run.run_index import index_folder
 
 PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
@@ -113,14 +116,41 @@ def is_same_host(one: str, other: str) -> bool:
 
 def _parse(data: bytes) -> tuple[BadNode, ...]:
     """Read the content of the file. Raises ValueError where it is not whole."""
+    nodes = [_parse_node(each) for each in _document(data)["nodes"][:MOST]]
+    return tuple(each for each in nodes if each is not None)
+
+
+def _document(data: bytes) -> dict[str, Any]:
     if not data.strip():
-        return ()
+        return {"schema": _SCHEMA, "nodes": []}
     document = json.loads(data)
     ours = isinstance(document, dict) and document.get("schema") == _SCHEMA
     if not ours or not isinstance(document.get("nodes"), list):
         raise ValueError("another kind of file")
-    nodes = [_parse_node(each) for each in document["nodes"][:MOST]]
-    return tuple(each for each in nodes if each is not None)
+    return cast("dict[str, Any]", document)
+
+
+Change = Callable[[Sequence[BadNode]], tuple[BadNode, ...]]
+
+
+def _changed(data: bytes, change: Change, *, by_hand_too: bool) -> bytes:
+    """Return the file after a change. What a person wrote stays: records and keys that are not ddpkit's.
+
+    `by_hand_too`: the change takes records away that a person has added to. Raises ValueError as `_parse`.
+    """
+    document = _document(data)
+    records = [(value, _parse_node(value)) for value in document["nodes"]]
+    before = tuple(node for _, node in records if node is not None)
+    after = change(before)
+    names = {each.name for each in fields(BadNode)}
+    kept = [
+        value for value, node in records if node is None or node in after or (not by_hand_too and set(value) - names)
+    ]
+    new = [asdict(node) for node in after if node not in before]
+    if len(kept) == len(records) and not new:
+        return data
+    indent = 2 if b"\n" in data.strip() else None
+    return json.dumps({**document, "nodes": [*kept, *new]}, indent=indent).encode() + b"\n"
 
 
 def _parse_node(value: object) -> BadNode | None:
@@ -171,7 +201,7 @@ def known(setting: str, now: float) -> Known:
 def remember(setting: str, node: BadNode, now: float) -> str:
     """Add a node to the file. Returns the problem as text; empty: none. Raises nothing."""
     try:
-        _change(setting, lambda nodes: merge(nodes, node, now))
+        _change(setting, lambda nodes: merge(nodes, node, now), by_hand_too=False)
     except (DdpkitError, ValueError, RuntimeError) as error:
         return _problem(error, setting)
     return ""
@@ -197,7 +227,7 @@ def forgive(setting: str, hosts: Collection[str] | None, now: float) -> list[Bad
         return tuple(each for each in nodes if each not in removed)
 
     try:
-        _change(setting, without)
+        _change(setting, without, by_hand_too=True)
     except (ValueError, RuntimeError) as error:
         raise DdpkitError(_problem(error, setting), "ddpkit nodes --bad-nodes FILE") from None
     return [each for each in removed if each.until > now]
@@ -205,7 +235,7 @@ def forgive(setting: str, hosts: Collection[str] | None, now: float) -> list[Bad
 
 def _problem(error: Exception, setting: str) -> str:
     if isinstance(error, ValueError):
-        return f"{file_of(setting)} is not a list of bad nodes; to start a new one, remove it"
+        return f"{file_of(setting)} is not a list of bad nodes, and stays as it is; for another one: --bad-nodes FILE"
     return str(error)
 
 
@@ -219,34 +249,30 @@ def _read(path: Path) -> bytes:
         return file.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
 
 
-def _change(setting: str, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
+def _change(setting: str, change: Change, *, by_hand_too: bool) -> None:
     """Replace the list under a lock. Raises DdpkitError; ValueError for a file of something else, which stays."""
     path = file_of(setting)
-    _in_time(lambda: _locked_change(path, change), path)
+    _in_time(lambda: _locked_change(path, change, by_hand_too=by_hand_too), path)
 
 
-def _locked_change(path: Path, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
-    if path.exists() and not path.is_file():
+def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
+    real = Path(os.path.realpath(path))  # a link of the user's stays one
+    if real.exists() and not real.is_file():
         return  # /dev/null: nothing is remembered
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink() and not real.exists():
+        raise FileNotFoundError(errno.ENOENT, f"a link to {real}, which is not there")
+    make_parents(real)
     # Everyone who may write to the directory may write to its files: a team shares them.
-    mode = path.parent.stat().st_mode & 0o666
-    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    mode = real.parent.stat().st_mode & 0o666
+    lock = os.open(real.with_name(f".{real.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if os.fstat(lock).st_uid == os.geteuid():
             os.fchmod(lock, mode)
         _take(lock, time.monotonic() + PATIENCE * 0.9)
-        data = _read(path)
-        try:
-            nodes = _parse(data)
-        except (ValueError, RecursionError):
-            if not data.startswith(f'{{"schema": "{_SCHEMA}"'.encode()):
-                raise ValueError from None
-            nodes = ()  # a torn file of ddpkit's own
-        after = change(nodes)
-        if after != nodes:
-            write_atomically(path, json.dumps({"schema": _SCHEMA, "nodes": [asdict(each) for each in after]}) + "\n")
-            path.chmod(mode)
+        before = _read(real)
+        after = _changed(before, change, by_hand_too=by_hand_too)
+        if after != before:
+            owned.replace_file(str(real), after, mode, shared=True)
     finally:
         os.close(lock)
 

@@ -17,8 +17,10 @@ from ddpkit.diagnosis.outcome import Action, Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import write_atomically
+from ddpkit.files import create, make_parents, write_atomically
 from ddpkit.launchers.plan import Scheduled, Via
+from ddpkit.node import owned
+from ddpkit.run import run_files
 from ddpkit.run.code_state import Code, Versions
 
 _T = TypeVar("_T")
@@ -123,6 +125,7 @@ class Run:
     versions: dict[str, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
     attempts: tuple[Attempt, ...] = ()  # of a run with --retries
     spares: tuple[str, ...] = ()  # hosts that can still replace others
+    log_problem: str = ""  # what is missing in its logs, and why
     format: int = FORMAT
 
     def save(self) -> None:
@@ -239,8 +242,9 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
     """Make the run's own folder under `log_dir`; a folder that cannot be written to is an error before the start."""
     folder = log_dir / run_id
     try:
-        folder.mkdir(parents=True)
-        (folder / "all.log").touch()
+        make_parents(folder)
+        owned.make_directory(str(folder), run_files.KIND, run_files.MODE)
+        create(folder / "all.log", "")
     except OSError as error:
         raise UsageError(
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"

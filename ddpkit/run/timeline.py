@@ -18,6 +18,7 @@ began.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -29,7 +30,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypedDict, cast
 
-from ddpkit.files import write_atomically
+from ddpkit.files import read_bounded, read_head, write_atomically
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import RecordedFacts
 
@@ -40,6 +41,9 @@ STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, an
 EVERY = 2.0  # seconds between two writes
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
 LEAST, MOST = 32, 256
+MARKS_OF_RANK, NAME_OF_MARK = 64, 64  # marks; characters of a name
+LARGEST_OF_RANK = 4 << 20  # bytes of a rank's own file that are read
+LISTED = 100_000  # files of one directory that are looked at
 
 
 class RankTimeline(TypedDict, total=False):
@@ -142,7 +146,7 @@ class Timeline:
 
     def _mark(self, host: str, rank: int, name: str, when: float | None, *, again: bool = False) -> None:
         marks = self._rank(host, rank)["marks"]
-        if again or name not in marks:
+        if (again or name not in marks) and _is_mark(marks, name):
             marks[name] = time.time() if when is None else when
             self._changed = True
 
@@ -239,9 +243,15 @@ def read_object(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def _is_mark(marks: Mapping[str, float], name: str) -> bool:
+    """Whether a name that a rank sent is taken: it has a bound, and so has their number."""
+    return name in marks or (len(marks) < MARKS_OF_RANK and 0 < len(name) <= NAME_OF_MARK and name.isprintable())
+
+
 def _listed(folder: Path) -> list[Path]:
     try:
-        return list(folder.iterdir())
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in itertools.islice(entries, LISTED)]
     except OSError:
         return []
 
@@ -249,7 +259,7 @@ def _listed(folder: Path) -> list[Path]:
 def job_starts(folder: Path) -> list[float]:
     """Return the times at which the script of the run's job began an attempt."""
     try:
-        return [float(word) for word in (folder / MARKS / JOB).read_text().split()]
+        return [float(word) for word in read_bounded(folder / MARKS / JOB, LARGEST_OF_RANK).split()]
     except (OSError, ValueError):
         return []
 
@@ -258,7 +268,7 @@ def _read_rank(path: Path, most: int) -> RankTimeline:
     """One rank's file. It is the rank's user's: what is not understood is left out."""
     rank: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": []}
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_head(path, LARGEST_OF_RANK).decode("utf-8", "replace").splitlines()
     except OSError:
         return rank
     for line in lines:
@@ -267,7 +277,7 @@ def _read_rank(path: Path, most: int) -> RankTimeline:
             if kind == "start":
                 rank["attempts"] += 1
                 rank["host"], rank["marks"] = rest[0], {"start": float(rest[1])}
-            elif kind == "mark":
+            elif kind == "mark" and _is_mark(rank["marks"], rest[0]):
                 rank["marks"].setdefault(rest[0], float(rest[1]))
             elif kind == "versions":
                 rank["versions"] = rest[:4]
@@ -305,7 +315,7 @@ def write_launch(
 
 def _replace(path: Path, value: Any) -> None:
     with suppress(OSError):
-        write_atomically(path, json.dumps(value))
+        write_atomically(path, json.dumps(value), 0o600 if path.name == LAUNCH else 0o644)  # a plan has all values
 
 
 def process_began() -> float:

@@ -21,6 +21,8 @@ from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import no_folder
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join
+from ddpkit.node import owned
+from ddpkit.node.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
@@ -108,15 +110,14 @@ class PrivateFolder:
         """Start the supervisor, then make the directory: at every moment somebody removes it. Raises UsageError."""
         self._link.open(post)
         try:
-            os.mkdir(self.path, 0o700)  # noqa: PTH102
+            owned.make_directory(self.path, KIND)
         except OSError as error:
             raise no_folder(error) from None
 
     def write(self, name: str, text: str) -> str:
         """Write a program. Returns its path."""
         path = f"{self.path}/{name}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
-            file.write(text)
+        owned.create_file(path, text.encode(), 0o700)
         return path
 
     def run(self, argv: list[str], env: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -138,19 +139,61 @@ def test_a_team_shares_the_file(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_a_warning_and_stays(text: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text)
-    problem = f"{file} is not a list of bad nodes; to start a new one, remove it"
+    problem = f"{file} is not a list of bad nodes, and stays as it is; for another one: --bad-nodes FILE"
     assert bad_nodes.known(str(file), NOW) == bad_nodes.Known(problem=problem)
     assert bad_nodes.remember(str(file), node("node2"), NOW) == problem
     assert file.read_text() == text
 
 
-def test_a_torn_file_is_a_warning_until_the_next_node(tmp_path: Path) -> None:
+def test_a_torn_file_is_a_warning_and_stays(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     bad_nodes.remember(str(file), node("node2"), NOW)
-    file.write_bytes(file.read_bytes()[:-30])
+    torn = file.read_bytes()[:-30]
+    file.write_bytes(torn)
     assert bad_nodes.known(str(file), NOW).problem
-    assert bad_nodes.remember(str(file), node("node3"), NOW) == ""
-    assert bad_nodes.known(str(file), NOW).nodes == (node("node3"),)
+    assert bad_nodes.remember(str(file), node("node3"), NOW)
+    assert file.read_bytes() == torn
+
+
+BY_HAND = {
+    "schema": "ddpkit.bad_nodes/1",
+    "comment": "ask Ann before you take one away",
+    "nodes": [
+        {"host": "node7", "reason": "fan, ticket 12"},
+        {**asdict(node("node8")), "comment": "Ann"},
+        {**asdict(node("node9")), "until": 1.0, "comment": "for the records"},
+        {**asdict(node("node5")), "until": 1.0},
+        "node6",
+    ],
+}
+
+
+def test_what_a_person_wrote_stays(tmp_path: Path) -> None:
+    """Through a link as well, which stays one; and with the mode of the team's file."""
+    team = tmp_path / "team" / "bad.json"
+    team.parent.mkdir()
+    team.write_text(json.dumps(BY_HAND, indent=2))
+    team.chmod(0o640)
+    link = tmp_path / "mine.json"
+    link.symlink_to(team)
+    for host in ("node1", "node8"):
+        assert bad_nodes.remember(str(link), node(host), NOW + 1) == ""
+    assert bad_nodes.forgive(str(link), ["node1"], NOW) == [node("node1")]
+    assert link.readlink() == team
+    assert oct(team.stat().st_mode & 0o777) == "0o640"
+    after = json.loads(team.read_text())
+    assert after["comment"] == BY_HAND["comment"]
+    assert after["nodes"][:4] == [each for each in BY_HAND["nodes"] if each != BY_HAND["nodes"][3]]
+    assert len(team.read_text().splitlines()) > 10
+    assert bad_nodes.forgive(str(link), ["node8"], NOW)
+    assert [each for each in json.loads(team.read_text())["nodes"] if "node8" in str(each)] == []
+
+
+def test_a_link_that_leads_nowhere_makes_nothing(tmp_path: Path) -> None:
+    link = tmp_path / "mine.json"
+    link.symlink_to(tmp_path / "not-mounted" / "bad.json")
+    assert "which is not there" in bad_nodes.remember(str(link), node("node1"), NOW)
+    assert list(tmp_path.iterdir()) == [link]
 
 
 def test_records_that_others_wrote(tmp_path: Path) -> None:
