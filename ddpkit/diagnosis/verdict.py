@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
-from ddpkit.node.oom import NO_KILL
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.log_match import LogMatch
@@ -27,6 +26,7 @@ _KILL_CLAIM = re.compile(
     r"Detected \d+ oom.kill event|[Oo]ut of memory: Kill(?:ed)? process|oom-kill:constraint=|oom_reaper: reaped"
     r"|invoked oom-killer|OOM ?Killed|cgroup out-of-memory handler|: Out Of Memory\b|OUT_OF_ME"
 )
+_NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
 # Of a wait in vain: entries that do not show where the awaited rank is, or whether it had ended.
 _NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing", "peer-died", "nccl-remote")
@@ -143,7 +143,7 @@ def _without_claims(failure: Failure, text: str) -> str:
         return text
     of_a_rank = failure.rank is not None or failure.what == "torchrun"
     was_killed = failure.signal == signal.SIGKILL or failure.code == 128 + signal.SIGKILL
-    if NO_KILL not in known and (was_killed or not of_a_rank):
+    if _NO_KILL not in known and (was_killed or not of_a_rank):
         return text
     return "".join(line for line in text.splitlines(keepends=True) if not _KILL_CLAIM.search(line))
 

@@ -45,12 +45,12 @@ class Oom:
 
     def evidence(self, killed: bool) -> str:
         """What the kernel says since the start of GPUs and of kills, whatever the ranks print. `killed`: by SIGKILL."""
-        found, now = [gpu_error(self.began)], kills()
+        lines, now = [gpu_error(self.began)], kills()
         rose = {path: number - self.first.get(path, number) for path, number in now.items()}
-        found += ["%s: oom_kill rose by %d" % (path, more) for path, more in rose.items() if more > 0]
+        lines += ["%s: oom_kill rose by %d" % (path, more) for path, more in rose.items() if more > 0]
         if killed and rose and not any(rose.values()):
-            found.append(NO_KILL)
-        return "; ".join(filter(None, found))
+            lines.append(NO_KILL)
+        return "; ".join(filter(None, lines))
 
 
 def kills() -> dict[str, int]:

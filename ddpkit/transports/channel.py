@@ -319,7 +319,7 @@ class Channel:
 
     def _take(self, lines: Iterable[bytes]) -> bool:
         """Take lines of the stream. Returns whether the supervisor wrote any of them. Raises BadEventError."""
-        heard = False
+        own = False
         for each in lines:
             # A start-up file may have left a line without an end, such as the title of a terminal.
             line = each[each.index(HELLO) :] if not self.opened_at and HELLO in each else each
@@ -332,11 +332,11 @@ class Channel:
                     self._noise.append(shown)
                 self._foreign += bool(self.opened_at)
                 continue
-            heard = True
+            own = True
             event = parse_event(text)
             if event is not None:
                 self._post_in_our_time(event)
-        return heard
+        return own
 
     def _post_in_our_time(self, event: Event) -> None:
         if "t" in event:
