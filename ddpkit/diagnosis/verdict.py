@@ -63,8 +63,11 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
-    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything.
-    proven = refused or ("Xid" in failure.kernel and action.id.startswith("gpu-"))
+    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself fails,
+    # a line with a rank in front is not srun's.
+    of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
+    of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
+    proven = action.proven or refused or of_srun or of_kernel
     action = replace(action, proven=proven and action.action == "exclude")
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
 
