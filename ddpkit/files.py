@@ -28,11 +28,15 @@ def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def make_parents(path: Path, mode: int = 0o755) -> None:
-    """Make the directories above a path that are not there. Others may not write to them, whatever the umask."""
-    missing = [each for each in path.absolute().parents if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode, exist_ok=True)
+def make_directories(path: Path, mode: int = 0o755) -> None:
+    """Make a directory and those above it, where they are not there. Whatever the umask, others may not write to them.
+
+    Raises OSError.
+    """
+    path = path.absolute()
+    for each in reversed([path, *path.parents]):
+        if not each.is_dir():
+            each.mkdir(mode, exist_ok=True)
 
 
 def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ddpkit.files import make_parents, write_atomically
+from ddpkit.files import make_directories, write_atomically
 
 COMMAND_TIMEOUT = 30.0  # seconds; a command may wait for its controller
 END_TIME = 10.0  # seconds after SIGTERM, then SIGKILL
@@ -136,13 +136,14 @@ class ThisMachine:
         return _LocalStream(argv, changed(changes))
 
     def make_folder(self, path: str) -> None:
-        make_parents(Path(path, "."))
+        make_directories(Path(path))
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     def write(self, files: Sequence[tuple[str, str]]) -> None:
         for path, text in files:
-            make_parents(Path(path))
+            # Python makes its cache by the umask of a rank: another user could put a program into it.
+            make_directories(Path(path).with_name("__pycache__") if path.endswith(".py") else Path(path).parent)
             write_atomically(Path(path), text, 0o600)
 
     def find(self, pattern: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Files and processes of others: `node/owned.py` alone deletes, moves and overwrites, `process_tree.kill` alone signals.
+"""Files and processes of others: `node/owned.py` alone deletes and overwrites, `node/process_tree.py` alone signals.
 
 The package is read as a syntax tree, the shell that it emits and its scripts as text. What is declared here needs a
 reason why it cannot touch what ddpkit did not make.
@@ -39,7 +39,7 @@ DECLARED = {
     "node.fork_task: os.kill": "its own children, which it has not waited for",
     "node.torchrun_agent: os.kill": "its own children, which it has not waited for",
     "node.torchrun_agent: os.killpg": "what torchrun signals itself",
-    "distributed.torch: .unlink": "its own drafts, known by name and lock; `ddpkit init` copies it to nodes without ddpkit",
+    "distributed.torch: .unlink": "its own drafts, known by name and lock; `ddpkit init` copies it for other nodes",
     "distributed.torch: os.open": "a new draft: O_EXCL",
     "distributed.torch: .replace": "its own draft over the checkpoint that the script names",
     "node.rank_events_file: os.open": "appends in the run's own directory: O_NOFOLLOW",
@@ -49,6 +49,7 @@ DECLARED = {
     # On the launcher.
     "run.launcher_process: os.kill": "the launcher of a run: checked by its start, boot and host",
     "run.launcher_process: signal.pidfd_send_signal": "the launcher of a run: checked by its start, boot and host",
+    "transports.protocol: os.killpg": "continues the supervisor that it started, and has not waited for",
     "run.bad_nodes: os.open": "a lock: nothing is written to it",
     "transports.ssh_config: open": "appends a host's key to the user's known_hosts, as ssh does",
     "__main__: open": "standard output that was closed: /dev/null",
@@ -74,7 +75,9 @@ def found_in(call: ast.Call) -> str:
     function = call.func
     if isinstance(function, ast.Name):
         # A descriptor that a door or `os.open` gave is no name.
-        opens = function.id == "open" and writes(call) and not isinstance(call.args[0], ast.Call)
+        first = ast.unparse(call.args[0].func) if call.args and isinstance(call.args[0], ast.Call) else ""
+        given = first.rpartition(".")[2] == "open_for_append" or first in ("os.open", "_open")
+        opens = function.id == "open" and writes(call) and not given
         return "open" if opens else ""
     if not isinstance(function, ast.Attribute):
         return ""
@@ -106,7 +109,9 @@ def offences(name: str, text: str) -> Iterator[tuple[str, int]]:
     tree = ast.parse(text)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if (isinstance(node, ast.Call) and (what := found_in(node))) or (isinstance(node, ast.Attribute) and id(node) not in called and (what := handed_on(node))):
+        if (isinstance(node, ast.Call) and (what := found_in(node))) or (
+            isinstance(node, ast.Attribute) and id(node) not in called and (what := handed_on(node))
+        ):
             yield f"{name}: {what}", node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module in FORBIDDEN:
             yield from (
@@ -156,6 +161,7 @@ def test_each_exception_is_needed() -> None:
         "atexit.register(Path(path).unlink)",
         "killpg = os.killpg",
         "os.open(path, flags)",
+        "open(log.replace('a', 'b'), 'ab')",
     ],
 )
 def test_what_is_not_allowed_is_found(text: str) -> None:
@@ -253,6 +259,12 @@ def test_emitted_shell_deletes_and_signals_only_its_own(room: str) -> None:
         for command in shell_commands(text)
     ]
     assert seen == []
+
+
+def test_no_program_that_deletes_is_started() -> None:
+    programs = {"rm", "rmdir", "mv", "pkill", "killall", "shred", "truncate", "unlink"}
+    seen = {(name, text) for name in FILES if not name.startswith(("diagnosis.", "cli.")) for text in emitted(name)}
+    assert [(name, text) for name, text in seen if text.rpartition("/")[2] in programs] == []
 
 
 def test_scratch_is_what_mktemp_made() -> None:

@@ -1,4 +1,4 @@
-"""The file that an option such as `--output FILE` names: a new one, or one that the user said to replace."""
+"""The file that an option such as `--output FILE` names: a new one, or one to replace with `--force`."""
 
 from __future__ import annotations
 

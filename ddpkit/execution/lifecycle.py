@@ -458,8 +458,8 @@ class RecordedRun(LiveRun):
     def _remember_node(self, relay: Relay, outcome: Outcome) -> None:
         from ddpkit.run.bad_nodes import remember_blamed
 
-        all_log, run_id = self.folder / "all.log", self.plan.run_id
-        remember_blamed(self._rules.bad_nodes, outcome, all_log, run_id, lambda text: relay.note(f"ddpkit: {text}"))
+        note = lambda text: relay.note(f"ddpkit: {text}")  # noqa: E731
+        remember_blamed(self._rules.bad_nodes, outcome, self.plan.run_id, note)
 
     def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
         with self._lock:

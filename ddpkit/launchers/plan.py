@@ -14,6 +14,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
+from ddpkit.errors import UsageError
+from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 from ddpkit.text import Bounds, HostName, ProgramName, Seconds, UserName, format_ranks
@@ -129,6 +131,12 @@ class Via:
     transport: Literal["paramiko", "openssh"] = "paramiko"
     python: ProgramName = "python3"  # of the supervisor there
     connect_timeout: Seconds = 5.0
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what may not stand on a command line, also where a record of a run names it."""
+        wrong = host_names.problem(self.host, self.user, self.port)
+        if wrong:
+            raise UsageError(wrong, "write it as login1 or user@login1:2222")
 
     @property
     def by_hand(self) -> tuple[str, ...]:

@@ -477,8 +477,12 @@ class Slurm(Contained):
         return [*([] if inside else self._begin(job)), f"shown=$({join(argv)} 2>&1) || {{ {show}; {otherwise}; }}"]
 
     def _begin(self, job: Job) -> list[str]:
-        """The line of a job script that writes the time at which an attempt began."""
-        return [f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []
+        """The line of a job script that writes the time at which an attempt began.
+
+        SLURM makes the job's output with the umask of its user. In the run's directory nobody else writes to it.
+        """
+        private = "" if self.output else " [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1;"
+        return [f"{{ date +%s.%N >> {quote(_begins(job))};{private} }} 2> /dev/null"] if self._asked(job) else []
 
     def _wrapper(self, job: Job, *, in_container: bool) -> list[str]:
         """Return the Python and the program around each task that is a rank. `in_container`: srun starts it inside."""

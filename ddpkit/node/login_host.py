@@ -110,7 +110,8 @@ def make_folder(path: str) -> None:
 def write(files: list[list[str]]) -> None:
     """Write files, each a path and a text. No other user may change them."""
     for path, text in files:
-        _make_directories(os.path.dirname(path))
+        # Python makes its cache by the umask of a rank: another user could put a program into it.
+        _make_directories(os.path.dirname(path) + ("/__pycache__" if path.endswith(".py") else ""))
         replace_file(path, text.encode(), 0o600)
 
 

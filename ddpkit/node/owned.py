@@ -177,8 +177,8 @@ def remove_files(path: str, kind: str, is_ours: Callable[[str], bool]) -> list[s
     folder = open_directory(path, kind)
     try:
         left = []
-        for name in _names(folder):
-            if not is_ours(name) or stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+        for name in sorted([MARKER, *_names(folder)]):
+            if name == MARKER or not is_ours(name) or stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
                 left.append(name)
             else:
                 _remove(os.unlink, name, folder)

@@ -19,14 +19,19 @@ KIND = "private"  # of the folder, in its marker
 
 
 def _marks() -> tuple[str, str]:
-    """Eight digits that stand for this host's name, and eight for this start of its kernel."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            boot = file.read()
-    except OSError:
-        boot = b""
+    """Eight digits that stand for this host, and eight for this start of its kernel."""
     host = os.uname().nodename.encode("utf-8", "surrogateescape")
-    return "%08x" % zlib.crc32(host), "%08x" % zlib.crc32(boot)
+    # Machines with the same name may share a TMPDIR.
+    machine, boot = host + _read("/etc/machine-id"), _read("/proc/sys/kernel/random/boot_id")
+    return "%08x" % zlib.crc32(machine), "%08x" % zlib.crc32(boot)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(100)
+    except OSError:
+        return b""
 
 
 _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")

@@ -19,7 +19,7 @@ from ddpkit.diagnosis.outcome import Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import create, make_parents, write_atomically
+from ddpkit.files import create, make_directories, write_atomically
 from ddpkit.launchers.plan import Via
 from ddpkit.node import owned
 from ddpkit.run import run_files, typed_json
@@ -295,7 +295,7 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
     """Make the run's own folder under `log_dir`; a folder that cannot be written to is an error before the start."""
     folder = log_dir / run_id
     try:
-        make_parents(folder)
+        make_directories(log_dir)
         owned.make_directory(str(folder), run_files.KIND, run_files.MODE)
         create(folder / "all.log", "")
     except OSError as error:

@@ -388,7 +388,8 @@ class JobLink:
             reason += "; use a path that all nodes can write to: -o output=FILE"
             yield self._failed(reason, code=LaunchError.exit_code)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
-            yield self._held[1]  # which rank it was says more
+            failed = self._held[1]  # which rank it was says more
+            yield {**failed, "kernel": f"SLURM: {state}"} if state == "OUT_OF_MEMORY" else failed
         elif succeeded:
             yield from self._reader.finished()
         elif not self._reader.failed or self._held is not None:

@@ -48,7 +48,7 @@ class Node:
 
     @property
     def containers(self) -> dict[str, list[str]]:
-        return {each.name: os.listdir(each) for each in (self.folder / "containers").iterdir()}
+        return {each.name: [path.name for path in each.iterdir()] for each in (self.folder / "containers").iterdir()}
 
     def calls(self, word: str) -> int:
         return sum(line.startswith(word) for line in (self.folder / "calls").read_text().splitlines())
