@@ -20,10 +20,26 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
     owned.replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
 
 
+def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
+    owned.create_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+
+
 def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Append to a regular file, which is made if needed. Raises OSError."""
     with open(owned.open_for_append(os.fspath(path), mode), "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def make_directories(path: Path, mode: int = 0o755) -> None:
+    """Make a directory and those above it, where they are not there. Whatever the umask, others may not write to them.
+
+    Raises OSError.
+    """
+    path = path.absolute()
+    for each in reversed([path, *path.parents]):
+        if not each.is_dir():
+            each.mkdir(mode, exist_ok=True)
 
 
 def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
@@ -38,10 +54,23 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
     return content
 
 
+def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
+    """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        return file.read(size)
+
+
 def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
     with open(_open(path, follow), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+        return file.read(size)
+
+
+def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> bytes:
+    """Return at most `size` bytes of a regular file from `offset` on. Raises OSError; never waits."""
+    with open(_open(path, follow), "rb") as file:
+        file.seek(offset)
         return file.read(size)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +22,7 @@ from ddpkit.cli.options import (
     queries,
 )
 from ddpkit.errors import UsageError
+from ddpkit.node.owned import remove_empty
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.preflight.bench_start import StartBench, StartOptions
@@ -92,8 +92,7 @@ def bench_start(
             bench.run()
     finally:
         if not existed:
-            with suppress(OSError):  # it has logs of a failed launch
-                logs.rmdir()
+            remove_empty(str(logs))  # not one with logs of a failed launch
     _show(bench, options, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(bench.exit_code)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +23,7 @@ from ddpkit.cli.options import (
     queries,
 )
 from ddpkit.errors import UsageError
+from ddpkit.files import create
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
@@ -52,16 +54,14 @@ def emit(
         context, hosts, grace=grace, sync=sync or None, preflight=False if no_preflight else None
     )
     if output is not None and os.path.lexists(output):
-        raise UsageError(f"{output} exists already", f"rm {shlex.quote(output)}")
+        raise UsageError(f"{output} exists already", "--output FILE, a new file")
     text = _script(settings, queries(dry_run=True, survey=survey)).encode("utf-8", "surrogateescape")
     if output is None:
         sys.stdout.buffer.write(text)
         sys.stdout.flush()
         return
     try:
-        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777)
-        with open(fd, "wb") as file:
-            file.write(text)
+        create(Path(output), text, 0o777)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", "--output FILE") from None
     starter = "sbatch" if b"#SBATCH" in text else "bash"

@@ -351,13 +351,13 @@ def _carry(
 
         return find_faults(settings, os.environ, hosts, folder)
 
-    session = tmux.expected_session(os.environ, ready.plan.run_id) if waits else None
+    session = tmux.expected_session(os.environ) if waits else None
     run = RecordedRun(
         ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session, check=check
     )
     if waits:
         if session:
-            tmux.name_session(session, os.environ)
+            tmux.name_session(run.record.run_id, os.environ)
         tmux.announce_record(waits, run.record.folder)
 
     def end_on_broken_pipe() -> None:

@@ -54,7 +54,7 @@ def approach(
         host=spec.name,
         user=spec.user,
         port=spec.port,
-        transport=options.transport,
+        transport="openssh" if options.transport == "openssh" else "paramiko",
         python="python3" if queries.dry else spec.python or "python3",
         connect_timeout=options.connect_timeout,
     )

@@ -15,7 +15,6 @@ from ddpkit.launchers.plan import Container
 from ddpkit.transports.channel import ByteStream, Channel, NoAnswerError, RefusedError, command
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem
-from ddpkit.transports.protocol import program
 
 AT_ONCE = 64  # connections that are being made at the same time
 # Timeouts in seconds hold for this connect_timeout, and are scaled for a longer one. All errors are known in 15 s.
@@ -88,7 +87,6 @@ class ConnectionAttempt:
         allow_open_files(len(specs))
         self.waiting.update(dict.fromkeys((spec.label for spec in specs), "login not finished"))
         self.connector.begin([(spec, self._command(spec)) for spec in specs])
-        supervisor = program()
         until = time.monotonic() + self._scaled(CONNECT_TIMEOUT)
 
         def work() -> None:
@@ -98,7 +96,7 @@ class ConnectionAttempt:
                 except queue.Empty:
                     return
                 try:
-                    done.put((spec, self._connect(spec, supervisor, until)))
+                    done.put((spec, self._connect(spec, until)))
                 except Exception as error:  # a thread that dies in silence would be waited for
                     done.put((spec, _unexpected(spec, error)))
 
@@ -116,7 +114,7 @@ class ConnectionAttempt:
     def _command(self, spec: HostSpec) -> str:
         return command(spec.python or self.python, self.container(spec))
 
-    def _connect(self, spec: HostSpec, supervisor: bytes, until: float) -> Channel | Problem:
+    def _connect(self, spec: HostSpec, until: float) -> Channel | Problem:
         channel = None
         try:
             stream = self.connector.enter(spec, self._command(spec), until)
@@ -126,7 +124,7 @@ class ConnectionAttempt:
             last = max(until, time.monotonic()) + self._scaled(START_TIMEOUT)
             if self.start_timeout is not None:
                 last = min(last, time.monotonic() + self._scaled(self.start_timeout))
-            channel.open(supervisor, last)
+            channel.open(last)
             return channel
         except (NoAnswerError, RefusedError) as error:
             if channel is not None:
