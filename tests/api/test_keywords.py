@@ -153,8 +153,11 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
 
 
 def plain(chosen: LaunchSettings | None) -> LaunchSettings | None:
-    """Options are text on the command line, and parsed by their backend."""
-    return chosen and replace(chosen, options={name: str(value).lower() for name, value in chosen.options.items()})
+    """Options are text on the command line, and parsed by their backend. Its words may pass on a value as `--env NAME`."""
+    if chosen is None:
+        return None
+    options = {name: str(value).lower() for name, value in chosen.options.items()}
+    return replace(chosen, options=options, inherited=frozenset())
 
 
 def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: Callable[[], object]) -> Seen:

@@ -201,7 +201,7 @@ LOOKS = [
     ["status"],
     ["logs"],
     ["explain"],
-    ["report", "-o", "-"],
+    ["report", "-o", "../home/report.html"],
     ["nodes"],
     ["env"],
     ["backends"],
