@@ -460,7 +460,7 @@ def collect_settings(
     words = dict(cast("Mapping[str, object]", keywords))
     typed, inherited = words.get("env"), frozenset[str]()
     if isinstance(typed, Mapping):
-        inherited = frozenset(name for name, value in typed.items() if value is None)
+        inherited = frozenset(name for name, value in typed.items() if check_env_name(name) and value is None)
         words["env"] = {
             name: inherit_variable(name, environ) if value is None else value for name, value in typed.items()
         }

@@ -176,11 +176,8 @@ def parse_options(words: list[str] | None) -> dict[str, str]:
 
 def parse_variables(words: list[str] | None) -> dict[str, str | None]:
     """Parse the `NAME=VALUE` words of `--env`. None for NAME without a value: that of this environment."""
-    from ddpkit import config
-
     variables: dict[str, str | None] = {}
     for word in words or ():
         name, equals, value = word.partition("=")
-        config.check_env_name(name)
         variables[name] = value if equals else None
     return variables
