@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -388,7 +389,7 @@ class RecordedRun(LiveRun):
         failure = outcome.failure
         if failure is None or failure.action is not None:
             return outcome
-        failure = verdict.diagnose(failure, self.folder / "all.log")
+        failure = verdict.diagnose(failure, self.folder / "all.log", partial(on_end.waits, self.inbox))
         return replace(
             outcome, failure=replace(failure, diagnosis=verdict.name_python(failure.diagnosis, self._python))
         )
