@@ -35,6 +35,13 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
     return content
 
 
+def read_part(path: Path, offset: int, size: int) -> bytes:
+    """Return at most `size` bytes of a regular file from `offset` on. Raises OSError."""
+    with open(_open(path, follow=False), "rb") as file:
+        file.seek(offset)
+        return file.read(size)
+
+
 def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
     with open(_open(path, follow), "rb") as file:

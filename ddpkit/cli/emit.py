@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli.app import app
+from ddpkit.cli.app import app, print_exact
 from ddpkit.cli.options import Grace, HostWords, LaunchCommand, NoPreflight, Sync, flag, launch_settings
 from ddpkit.errors import UsageError
 
@@ -41,11 +41,11 @@ def emit(
     )
     if output is not None and os.path.lexists(output):
         raise UsageError(f"{output} exists already", f"rm {shlex.quote(output)}")
-    text = _script(settings).encode("utf-8", "surrogateescape")
+    script = _script(settings)
     if output is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
+        print_exact(script)
         return
+    text = script.encode("utf-8", "surrogateescape")
     try:
         fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777)
         with open(fd, "wb") as file:

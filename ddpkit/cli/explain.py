@@ -77,7 +77,7 @@ def explain(
     from ddpkit.diagnosis import analyze
 
     names: list[str] = []
-    result = analyze.analyze_log(_named(_texts(files), names))
+    result = analyze.analyze_log(_texts(files, names))
     if result.unread:
         print(f"ddpkit: {result.unread} lines were not looked at: to read them all takes too long", file=sys.stderr)
     from ddpkit.run.record import ENDED
@@ -145,16 +145,11 @@ def _print_list(as_json: bool) -> None:
 # ---- logs
 
 
-def _named(texts: Iterable[tuple[str, LogText]], names: list[str]) -> Iterator[tuple[str, LogText]]:
-    """Pass texts on, one after the other, and note their names."""
-    for name, text in texts:
-        names.append(name)
-        yield name, text
-
-
-def _texts(names: list[str]) -> Iterator[tuple[str, LogText]]:
+def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
+    """Yield one log after the other, so that one is in memory at a time. Their names are added to `read`."""
     for name in names:
         if name == "-":
+            read.append(name)
             yield "-", _of_stdin()
             continue
         paths = _paths(name)
@@ -162,10 +157,12 @@ def _texts(names: list[str]) -> Iterator[tuple[str, LogText]]:
         unread = []
         for path in paths:
             try:
-                yield str(path), _read(path, follow=named)
+                read.append(str(path))
+                yield read[-1], _read(path, follow=named)
             except UsageError as error:  # one file of a directory: the others are logs
                 if len(paths) == 1:
                     raise
+                read.pop()
                 unread.append(error)
                 print(f"ddpkit: {error}, and is left out", file=sys.stderr)
         if unread and len(unread) == len(paths):
@@ -248,9 +245,7 @@ def _read(path: Path, *, follow: bool) -> LogText:
                 print(f"ddpkit: {path}: only its first {first} and last {last} MiB are read", file=sys.stderr)
             return long_log.read_long(file, size)
     except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror or error}", f"ls -l {shlex.quote(str(path))}"
-        ) from None
+        raise UsageError(f"cannot read {path}: {error.strerror or error}", f"ls -l {shlex.quote(str(path))}") from None
 
 
 def _open_log(path: str, flags: int, *, follow: bool) -> int:

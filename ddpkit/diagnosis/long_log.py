@@ -1,7 +1,7 @@
-"""Long logs, read within bounds of memory: repeated lines are left out, whose numbers alone differ. Numbers of lines stay.
+"""Long logs, read within bounds of memory: of lines that differ in their digits alone, the first and the last ones stay.
 
-The first and the last lines of each form stay, and so does every line of a form that is rare: a failure is one. Of a log
-without such forms its begin and its end stay.
+Every line of a form that is rare stays: a failure is one. Of a log without such forms its begin and its end stay. The
+numbers of the lines are those of the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BYTES = 1 << 16  # of a line; the rest of it is left out
 FIRST_OF_FORM = 500  # lines
 LAST_OF_FORM = 2000
 MOST_FORMS = 30_000
-END = 12 << 20  # bytes of the last lines, where lines have no form in common
+END = 8 << 20  # bytes of the last lines, where lines have no form in common
 _DIGITS = b"0123456789"
 
 

@@ -126,10 +126,7 @@ _order = itemgetter(0)
 
 
 def _has_all(line: str, words: tuple[str, ...]) -> bool:
-    for word in words:
-        if word not in line:
-            return False
-    return True
+    return all(word in line for word in words)
 
 
 class Matcher:
@@ -143,7 +140,9 @@ class Matcher:
                 rare = [word for word in words if word not in _EVERYWHERE]
                 word = max(rare or words, key=len, default="")
                 order = (_ORDER[entry.kind], position, number)
-                self._by_word.setdefault(word, []).append(_Indexed(order, entry, pattern, word, tuple({*words} - {word})))
+                self._by_word.setdefault(word, []).append(
+                    _Indexed(order, entry, pattern, word, tuple({*words} - {word}))
+                )
         self.words = frozenset(self._by_word)
         # To compile all of them takes longer than to read most logs: each is compiled when a line has its word.
         self._compiled = cache(compile_linear)

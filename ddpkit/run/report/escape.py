@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import html
-import re
 import time
 
-# What a terminal obeys: colours, titles, cursor movements.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-# Control characters; halves of surrogate pairs (bytes that were no UTF-8); what turns the direction of writing.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+from ddpkit.text import printable
 
 
 def text(value: object) -> str:
-    """Any text as HTML that shows it, between tags and in attributes: nothing in it is markup, or unseen."""
-    return html.escape(_UNSEEN.sub(_named, _ESCAPES.sub("", str(value).replace("\r\n", "\n"))), quote=True)
-
-
-def _named(match: re.Match[str]) -> str:
-    number = ord(match[0])
-    if 0xDC80 <= number <= 0xDCFF:  # a byte, see `surrogateescape`
-        return f"\\x{number - 0xDC00:02x}"
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    """Any value as HTML that shows it, between tags and in attributes: nothing in it is markup, or unseen."""
+    return html.escape(printable(str(value)), quote=True)
 
 
 def seconds(value: float) -> str:
