@@ -37,6 +37,8 @@ PARTS = 128  # a record of steps lasts for one such part of the time since the f
 SELDOM = 60.0  # seconds between two writes at most; at first a quarter of the time since the first step
 LAST_WORDS = 0.3  # seconds at the end for what was not yet written
 SETTLE = 0.7  # as in `rank_table.py`
+# A pipe or a link that lies there is not opened.
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 GRACE = 15.0  # seconds, where the file `grace` cannot be read
 
 # Arguments: the rank's process, what to say, where the grace stands, SETTLE, GRACE. It ignores TERM, as the rank does.
@@ -169,7 +171,7 @@ class Shared:
             while self.lines:
                 text += self.lines.pop(0)  # the rank may be adding to them
             try:
-                file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                file = os.open(self.path, _APPEND, 0o644)
                 try:
                     os.write(file, text.encode())
                 finally:
