@@ -54,13 +54,6 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
     return content
 
 
-def read_part(path: Path, offset: int, size: int) -> bytes:
-    """Return at most `size` bytes of a regular file from `offset` on. Raises OSError."""
-    with open(_open(path, follow=False), "rb") as file:
-        file.seek(offset)
-        return file.read(size)
-
-
 def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
     with open(_open(path, follow), "rb") as file:

@@ -386,8 +386,7 @@ def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = s
     if as_json:
         print_json("plan", plan_as_dict(plan))
         return
-<<<<<<< HEAD
-    print_exact(str(plan))
+    print_exact(name_programs(str(plan)))
 
 
 def print_exact(text: str) -> None:
@@ -396,11 +395,6 @@ def print_exact(text: str) -> None:
         print(text, end="")
     else:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-=======
-    sys.stdout.buffer.write(
-        name_programs(str(plan)).encode("utf-8", "surrogateescape")
-    )  # words are bytes that need not be text
->>>>>>> main
     sys.stdout.flush()
 
 

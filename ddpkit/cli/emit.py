@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-<<<<<<< HEAD
 from ddpkit.cli.app import app, print_exact
-from ddpkit.cli.options import Grace, HostWords, LaunchCommand, NoPreflight, Sync, flag, launch_settings
-=======
-from ddpkit.cli.app import app
 from ddpkit.cli.options import (
     Grace,
     HostWords,
@@ -26,7 +22,6 @@ from ddpkit.cli.options import (
     launch_settings,
     queries,
 )
->>>>>>> main
 from ddpkit.errors import UsageError
 from ddpkit.files import create
 
@@ -59,13 +54,8 @@ def emit(
         context, hosts, grace=grace, sync=sync or None, preflight=False if no_preflight else None
     )
     if output is not None and os.path.lexists(output):
-<<<<<<< HEAD
-        raise UsageError(f"{output} exists already", f"rm {shlex.quote(output)}")
-    script = _script(settings)
-=======
         raise UsageError(f"{output} exists already", "--output FILE, a new file")
-    text = _script(settings, queries(dry_run=True, survey=survey)).encode("utf-8", "surrogateescape")
->>>>>>> main
+    script = _script(settings, queries(dry_run=True, survey=survey))
     if output is None:
         print_exact(script)
         return

@@ -20,11 +20,8 @@ from typing import Protocol
 
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
-<<<<<<< HEAD
-from ddpkit.text import coloured, printable
-=======
 from ddpkit.node.owned import open_for_append
->>>>>>> main
+from ddpkit.text import coloured, printable
 
 ALL = "all.log"
 TIMES = "all.times"  # lines with a time, and the size that all.log had

@@ -1,4 +1,4 @@
-"""Long logs, read within bounds of memory: of lines that differ in their digits alone, the first and the last ones stay.
+"""Long logs, read within bounds of memory: of lines that differ in digits alone, the first and the last ones stay.
 
 Every line of a form that is rare stays: a failure is one. Of a log without such forms its begin and its end stay. The
 numbers of the lines are those of the file.

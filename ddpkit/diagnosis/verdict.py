@@ -67,8 +67,8 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
-    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself fails,
-    # a line with a rank in front is not srun's.
+    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
+    # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
     of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
     proven = action.proven or refused or of_srun or of_kernel
@@ -127,20 +127,12 @@ def _find_cause(failure: Failure, all_log: Path, limit: Limit) -> tuple[LogMatch
 
     own = Path(failure.log).name if failure.log else "its output"
     text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
-<<<<<<< HEAD
-    first = analyze_log([(own, text)], limit).first
-=======
-    first = analyze_log([(own, _without_claims(failure, text))]).first
->>>>>>> main
+    first = analyze_log([(own, _without_claims(failure, text))], limit).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
-<<<<<<< HEAD
-    other = analyze_end(all_log, limit).first
-=======
-    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))]).first
->>>>>>> main
+    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))], limit).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -171,16 +163,6 @@ def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
 
 
-<<<<<<< HEAD
-def analyze_end(all_log: Path, limit: Limit | None = None) -> LogAnalysis:
-    """Analyze the last lines of all ranks."""
-    from ddpkit.diagnosis.analyze import analyze_log
-
-    return analyze_log([(all_log.name, _end(all_log))], limit)
-
-
-=======
->>>>>>> main
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
     """Name the Python that has no torch. Others have what the user installed into them."""
     if diagnosis is None or diagnosis.id != "module-missing" or "cannot import torch." not in diagnosis.cause:
@@ -190,7 +172,7 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
         cause=diagnosis.cause.replace("this Python", python, 1).replace(
             "torch.", "torch (--python chooses another).", 1
         ),
-        fix=f"{python} -m pip install torch",
+        fix=f"{shlex.quote(python)} -m pip install torch",
     )
 
 
