@@ -247,10 +247,10 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
     if failure.signal is not None:
         from ddpkit.diagnosis.catalogue import BY_ID
         from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
-        from ddpkit.diagnosis.catalogue.entry import filled
+        from ddpkit.diagnosis.catalogue.entry import filled_command
 
         if failure.signal in LOOK:
-            return filled(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
+            return filled_command(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
     return f"less {failure.log}"
 
 

@@ -182,7 +182,7 @@ def _not_launched(run: ProgramRun) -> Check | None:
                 host=match[1],
                 evidence=line.strip(),
                 cause="slurmd on that node is dead or disconnected, and SLURM has not detected it yet",
-                fix=f"ssh {match[1]} sudo systemctl restart slurmd; to run without it: -o exclude={match[1]}",
+                fix=f"ssh {match[1]} systemctl status slurmd; to run without it: -o exclude={match[1]}",
                 doc="task-launch-failed",
             )
     return None
