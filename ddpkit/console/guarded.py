@@ -34,8 +34,8 @@ class GuardedStream:
 
 def unguarded(stream: Any) -> TextIO:
     """Return the stream itself, for a text that is drawn."""
-    found: TextIO = getattr(stream, "unguarded", stream)
-    return found
+    raw: TextIO = getattr(stream, "unguarded", stream)
+    return raw
 
 
 @contextmanager

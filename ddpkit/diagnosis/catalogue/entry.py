@@ -63,7 +63,7 @@ def needed(entry: Entry, values: Mapping[str, str]) -> str:
 LONGEST_VALUE = 200  # characters of a value in a command
 _PLAIN = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)  # words of a shell that need no quotes
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*", re.ASCII)  # without a value of its own
-_IN_QUOTES = re.compile(r"[\w@%+=:,./|\[\]][\w@%+=:,./|\[\] -]*", re.ASCII)  # and no code of Python
+_IN_QUOTES = re.compile(r"[\w@%+=:,./|\[\]][\w@%+=:,./|\[\]-]*", re.ASCII)  # and no code of Python
 
 
 def filled(text: str, values: Mapping[str, str] | None) -> str:
