@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import shlex
 import stat
@@ -153,7 +154,7 @@ def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
             yield "-", _of_stdin()
             continue
         paths = _paths(name)
-        named = name == str(paths[0])  # a link that the user typed is meant; one inside a directory may lead anywhere
+        named = Path(name) == paths[0]  # a link that the user typed is meant; one inside a directory may lead anywhere
         unread = []
         for path in paths:
             try:
@@ -250,12 +251,18 @@ def _read(path: Path, *, follow: bool) -> LogText:
 
 def _open_log(path: str, flags: int, *, follow: bool) -> int:
     """Open a regular file; one that the user named can also be a link or a pipe, `<(ssh node1 cat LOG)`."""
-    file = os.open(path, flags | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW | os.O_NONBLOCK))
+    try:
+        file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError("it is a link, which a log of a run is not") from None
+        raise
     kind = os.fstat(file).st_mode
     if stat.S_ISREG(kind) or (follow and stat.S_ISFIFO(kind)):
+        os.set_blocking(file, True)
         return file
     os.close(file)
-    raise OSError("no regular file")
+    raise OSError("it is no regular file")
 
 
 def _of_stdin() -> LogText:

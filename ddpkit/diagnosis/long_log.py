@@ -91,6 +91,8 @@ class Condenser:
 
     def add(self, lines: list[bytes]) -> None:
         """Take the lines that follow."""
+        if not lines:
+            return
         forms = b"\n".join(lines).translate(None, _DIGITS).split(b"\n")
         counts, numbers, kept = self._counts, array("Q"), []
         counting = self._begin.size < WHOLE
@@ -148,9 +150,12 @@ def read_long(stream: BinaryIO, size: int) -> LogText:
     condenser = Condenser()
     for lines in read_lines(blocks_of(stream, FIRST)):
         condenser.add(lines)
+    # The begin ends in a line, most often: its end is the first of those that are counted.
+    stream.seek(FIRST - 1)
+    whole = stream.read(1) == b"\n"
     between = sum(block.count(b"\n") for block in blocks_of(stream, size - LAST - FIRST))
     stream.readline(BLOCK)  # the rest of a line
-    condenser.skip(between)
+    condenser.skip(between + whole)
     for lines in read_lines(blocks_of(stream)):
         condenser.add(lines)
     return condenser.text()

@@ -58,7 +58,7 @@ def test_a_value_is_one_word_of_a_shell_or_is_left_out(value: str) -> None:
 def test_every_probe_and_fix_keeps_a_value_whole(value: str, tmp_path: Path) -> None:
     """What remains of a hostile value is its quoted form; and a shell that is given it runs nothing."""
     for name, text in texts():
-        values = {each: value for each in NAME.findall(text)}
+        values = dict.fromkeys(NAME.findall(text), value)
         shown = filled_command(text, values)
         rest = shown.replace(shlex.quote(value), "").replace("~root", "~") if len(value) < 200 else shown
         for piece in ("touch pwned", "tee pwned", "> pwned", "\n", "\x1b", "\x9b", "\u202e", "yyyyy", "ProxyCommand"):
@@ -81,14 +81,15 @@ def test_the_words_of_a_log_do_not_become_a_command() -> None:
 
 # What deletes, overwrites or ends something, in any hint. Whether it is the user's, a text cannot know.
 DESTROYS = re.compile(
-    r"(?<![\w./-])(?:(?<!ddpkit )rm (?=[-~/{`'\w$])|rmdir |shred |truncate |mv |kill -(?!CONT|0\b)|kill (?=\d|PID|\{)|killall |pkill "
-    r"|sed -i|chown |mkfs|dd |scontrol (?:update|requeue)|git (?:reset|clean|checkout|stash)|docker (?:rm|rmi|kill|stop) "
+    r"(?<![\w./-])(?:(?<!ddpkit )rm (?=[-~/{`'\w$])|rmdir |shred |truncate |mv "
+    r"|kill -(?!CONT|0\b)|kill (?=\d|PID|\{)|killall |pkill "
+    r"|sed -i|chown |mkfs|dd |scontrol (?:update|requeue)|git (?:reset|clean|checkout|stash)"
+    r"|docker (?:rm|rmi|kill|stop) "
     r"|docker \w* ?prune|podman (?:rm|system reset)|ipcrm|kubectl (?:delete|drain|replace)|enroot remove"
     r"|conda (?:remove|clean)|pip uninstall|pip cache purge|tmux kill|modprobe -r|rmmod"
     r"|systemctl (?:stop|restart|disable)|fuser -k|ssh-keygen -R|umount |ray stop|chmod )"
     r"|(?<![-<>=|&\w\d\[])>{1,2} ?(?!=|/dev/null|LOG\b)[~/.$A-Z]"
 )
-# In sentences, not as commands: `srun: ... chmod` stands in texts of programs.
 ALLOWED = {"windows-paging-file", "cloud-quota", "container-fuse"}  # menus of Windows and of a web page; /dev/null
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import time
 
 from ddpkit.text import printable
@@ -15,6 +16,8 @@ def text(value: object) -> str:
 
 def seconds(value: float) -> str:
     """A length of time: `850 µs`, `12.3 ms`, `4.21 s`, `3 min 20 s`, `2 h 05 min`."""
+    if not _is_number(value):
+        return text(value)
     if value <= 0:
         return "0 s"
     if value < 0.001:
@@ -30,6 +33,8 @@ def seconds(value: float) -> str:
 
 def number(value: float) -> str:
     """A value of a curve, in as few digits as tell it: `0.0123`, `1,170`, `3e-05`."""
+    if not _is_number(value):
+        return text(value)
     if abs(value) < 1e9 and (value == int(value) or abs(value) >= 1000):
         return f"{value:,.0f}"
     return f"{value:.4g}"
@@ -37,4 +42,12 @@ def number(value: float) -> str:
 
 def moment(value: float) -> str:
     """A time in this machine's zone."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(value))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(value))
+    except (TypeError, ValueError, OverflowError, OSError):
+        return text(value)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value can be formatted; what a file has in place of a number is shown as text."""
+    return isinstance(value, (int, float)) and math.isfinite(value)
