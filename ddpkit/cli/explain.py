@@ -190,12 +190,12 @@ def _paths(name: str) -> list[Path]:
             merged = path / "all.log"
             logs = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
             if not logs:
-                raise UsageError(f"{name} holds no log", f"name a file: ls {name}")
+                raise UsageError(f"{name} holds no log", f"name a file: ls {shlex.quote(name)}")
             return logs
         if path.exists():
             return [path]
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {name}") from None
+        raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {shlex.quote(name)}") from None
     run = _record(name)
     if run is None:
         raise _unknown_name(name)

@@ -301,7 +301,7 @@ def stop(
     from ddpkit.run.documents import run_document
 
     if everything and run is not None:
-        raise UsageError("--all and RUN exclude each other", f"ddpkit stop {run}")
+        raise UsageError("--all and RUN exclude each other", f"ddpkit stop {shlex.quote(run)}")
     chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     seen = status.get_statuses(chosen)
     if run is None and not any(now.living or now.state in ("unknown", "elsewhere") for now in seen):

@@ -112,7 +112,7 @@ def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
         return None
     rank, text = lines[-1].groups()
     cause = f"the rank printed nothing. The last line of rank {rank}: {text[:QUOTED]}"
-    return Diagnosis(cause=cause, fix=f"less {all_log.with_name(f'rank_{rank}.log')}")
+    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
 
 
 def _is_silent(failure: Failure) -> bool:
@@ -219,7 +219,7 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
         colon, cause = ": ", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
     facts = [("exit", end), *([("cause", cause)] if colon else [])]
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
-    if failure.log and failure.log not in next_step:
+    if failure.log and shlex.quote(failure.log) not in next_step:
         facts.append(("log", failure.log))
     if _is_silent(failure) and not next_step:
         next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
@@ -251,7 +251,7 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
 
         if failure.signal in LOOK:
             return filled_command(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
-    return f"less {failure.log}"
+    return f"less {shlex.quote(failure.log)}"
 
 
 def describe_stop(outcome: Outcome) -> str:

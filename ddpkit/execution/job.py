@@ -59,7 +59,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
         and containers.is_file(image)
         and not (workdir / image).exists()
     ):
-        raise UsageError(f"image {image} not found in {workdir}", f"ls {workdir}")
+        raise UsageError(f"image {image} not found in {workdir}", f"ls {shlex.quote(str(workdir))}")
     # A container mounts the working folder only, and may give it another name.
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
     unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)

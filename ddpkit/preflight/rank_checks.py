@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -176,13 +177,14 @@ def _not_launched(run: ProgramRun) -> Check | None:
     for line in run.agent_lines:
         match = re.search(r"Task launch .*failed on node (\S+?): (.+)", line)
         if match:
+            host = shlex.quote(match[1])
             return Check(
                 id="ranks",
                 status="fail",
                 host=match[1],
                 evidence=line.strip(),
                 cause="slurmd on that node is dead or disconnected, and SLURM has not detected it yet",
-                fix=f"ssh {match[1]} systemctl status slurmd; to run without it: -o exclude={match[1]}",
+                fix=f"ssh {host} systemctl status slurmd; to run without it: -o exclude={host}",
                 doc="task-launch-failed",
             )
     return None

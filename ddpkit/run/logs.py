@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import re
+import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -125,7 +126,9 @@ def _offset(folder: Path, since: float) -> int:
         rows = [line.split() for line in read_bounded(folder / "all.times", MOST_TIMES).decode().splitlines()]
         known = [(float(when), int(offset)) for when, offset in rows]
     except (OSError, ValueError):
-        raise UsageError(f"--since: {folder / 'all.times'} not found", f"ddpkit logs {folder} --tail 100") from None
+        raise UsageError(
+            f"--since: {folder / 'all.times'} not found", f"ddpkit logs {shlex.quote(str(folder))} --tail 100"
+        ) from None
     later = [offset for when, offset in known if when >= since - 1.0]  # one of these lines stands for a second
     return later[0] if later else (folder / "all.log").stat().st_size
 
