@@ -130,7 +130,7 @@ def _check(path: Path, facts: os.stat_result, file: int) -> UsageError | None:
     who = "every user" if others else f"group {_group_name(facts.st_gid)}"
     name = shlex.quote(str(path))
     own = facts.st_uid == os.geteuid()
-    fix = f"ls -l {name}" + (", and let nobody else write to it" if own else "")
+    fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")
     return UsageError(f"{path} is not obeyed: {who} can change it", fix)
 
 

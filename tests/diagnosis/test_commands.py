@@ -128,3 +128,21 @@ def test_no_hint_of_an_error_or_a_check_destroys() -> None:
             seen += 1
             assert not DESTROYS.search(hint), f"{path.name}: {hint}"
     assert seen > 300
+
+
+# Values that a user or a node chose; numbers, names with a checked form and ids need no quotes.
+CHOSEN = re.compile(r"(?:^|\.)(?:\w*path|folder|workdir|log|output|target_file|master_addr|name_of_file)$|^space\[")
+
+
+def test_a_path_in_a_hint_is_quoted() -> None:
+    bare = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            values = [each.value for each in node.keywords if each.arg in ("hint", "fix")]
+            values += node.args[1:2] if ERRORS.search(name) else []
+            parts = [part for value in values for part in ast.walk(value) if isinstance(part, ast.FormattedValue)]
+            bare += [f"{path.name}: {ast.unparse(part)}" for part in parts if CHOSEN.search(ast.unparse(part.value))]
+    assert bare == []

@@ -232,6 +232,18 @@ def test_a_pipe_that_does_not_end_does_not_fill_the_memory(tmp_path: Path) -> No
     assert int(status.partition("VmHWM:")[2].split()[0]) < 150_000
 
 
+def test_a_launcher_is_done_soon_after_a_failure(tmp_path: Path) -> None:
+    """60 such lines kept it busy for seven minutes, deaf to signals. It takes half a second here."""
+    script = tmp_path / "job.py"
+    slow = [line for name, line in SLOW.items() if name != "a bar"]
+    script.write_text(f"import sys\nfor _ in range(6):\n    print(*{slow!r}, sep='\\n')\nsys.exit(7)\n")
+    began = time.monotonic()
+    command = [sys.executable, "-m", "ddpkit", "launch", "-n", "1", "--", "job.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 7
+    assert time.monotonic() - began < 60
+
+
 def test_limits_count_the_work_alone() -> None:
     limit = Limit(0.5)
     time.sleep(0.6)

@@ -225,7 +225,7 @@ ENTRIES = (
         cause="a container with the name {name} exists on this host, of an earlier run or of another user. The new one did not "
         "start",
         probe="docker ps -a --filter name={name}",
-        fix="look whose it is: docker ps -a --filter name={name}. If nobody needs it, remove it "
+        fix="look whose it is: docker ps -a --filter name={name}. If it is not needed, remove it "
         "yourself. In scripts: `docker run --rm` and a name with the job's number, or no --name",
         link="https://docs.docker.com/reference/cli/docker/container/run/",
     ),

@@ -57,7 +57,7 @@ ENTRIES = (
         "~/.triton/cache",
         probe="quota -s; df -h ~/.triton; du -sh ~/.triton ~/.cache",
         fix="move the cache to a local disk: export TRITON_CACHE_DIR=/tmp/triton-$USER "
-        "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. What the old one takes: du -sh "
+        "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. To see the size of the old one: du -sh "
         "~/.triton/cache",
         link="https://github.com/NOAA-EPIC/EAGLE/issues/121",
     ),
