@@ -23,7 +23,7 @@ MAX_BYTES = 1 << 16  # of a line; the rest of it is left out
 FIRST_OF_FORM = 500  # lines
 LAST_OF_FORM = 2000
 MOST_FORMS = 30_000
-END = 8 << 20  # bytes of the last lines, where lines have no form in common
+END = 7 << 20  # bytes of the last lines, where lines have no form in common
 _DIGITS = b"0123456789"
 
 
