@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli.app import app
+from ddpkit.cli.app import app, print_exact
 from ddpkit.cli.options import (
     Grace,
     HostWords,
@@ -55,11 +55,11 @@ def emit(
     )
     if output is not None and os.path.lexists(output):
         raise UsageError(f"{output} exists already", "--output FILE, a new file")
-    text = _script(settings, queries(dry_run=True, survey=survey)).encode("utf-8", "surrogateescape")
+    script = _script(settings, queries(dry_run=True, survey=survey))
     if output is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
+        print_exact(script)
         return
+    text = script.encode("utf-8", "surrogateescape")
     try:
         create(Path(output), text, 0o777)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import shlex
 import stat
@@ -77,7 +78,7 @@ def explain(
     from ddpkit.diagnosis import analyze
 
     names: list[str] = []
-    result = analyze.analyze_log(_named(_texts(files), names))
+    result = analyze.analyze_log(_texts(files, names))
     if result.unread:
         print(f"ddpkit: {result.unread} lines were not looked at: to read them all takes too long", file=sys.stderr)
     from ddpkit.run.record import ENDED
@@ -145,27 +146,24 @@ def _print_list(as_json: bool) -> None:
 # ---- logs
 
 
-def _named(texts: Iterable[tuple[str, LogText]], names: list[str]) -> Iterator[tuple[str, LogText]]:
-    """Pass texts on, one after the other, and note their names."""
-    for name, text in texts:
-        names.append(name)
-        yield name, text
-
-
-def _texts(names: list[str]) -> Iterator[tuple[str, LogText]]:
+def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
+    """Yield one log after the other, so that one is in memory at a time. Their names are added to `read`."""
     for name in names:
         if name == "-":
+            read.append(name)
             yield "-", _of_stdin()
             continue
         paths = _paths(name)
-        named = name == str(paths[0])  # a link that the user typed is meant; one inside a directory may lead anywhere
+        named = Path(name) == paths[0]  # a link that the user typed is meant; one inside a directory may lead anywhere
         unread = []
         for path in paths:
             try:
-                yield str(path), _read(path, follow=named)
+                read.append(str(path))
+                yield read[-1], _read(path, follow=named)
             except UsageError as error:  # one file of a directory: the others are logs
                 if len(paths) == 1:
                     raise
+                read.pop()
                 unread.append(error)
                 print(f"ddpkit: {error}, and is left out", file=sys.stderr)
         if unread and len(unread) == len(paths):
@@ -192,12 +190,12 @@ def _paths(name: str) -> list[Path]:
             merged = path / "all.log"
             logs = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
             if not logs:
-                raise UsageError(f"{name} holds no log", f"name a file: ls {name}")
+                raise UsageError(f"{name} holds no log", f"name a file: ls {shlex.quote(name)}")
             return logs
         if path.exists():
             return [path]
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {name}") from None
+        raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {shlex.quote(name)}") from None
     run = _record(name)
     if run is None:
         raise _unknown_name(name)
@@ -248,19 +246,23 @@ def _read(path: Path, *, follow: bool) -> LogText:
                 print(f"ddpkit: {path}: only its first {first} and last {last} MiB are read", file=sys.stderr)
             return long_log.read_long(file, size)
     except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror or error}", f"ls -l {shlex.quote(str(path))}"
-        ) from None
+        raise UsageError(f"cannot read {path}: {error.strerror or error}", f"ls -l {shlex.quote(str(path))}") from None
 
 
 def _open_log(path: str, flags: int, *, follow: bool) -> int:
     """Open a regular file; one that the user named can also be a link or a pipe, `<(ssh node1 cat LOG)`."""
-    file = os.open(path, flags | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW | os.O_NONBLOCK))
+    try:
+        file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError("it is a link, which a log of a run is not") from None
+        raise
     kind = os.fstat(file).st_mode
     if stat.S_ISREG(kind) or (follow and stat.S_ISFIFO(kind)):
+        os.set_blocking(file, True)
         return file
     os.close(file)
-    raise OSError("no regular file")
+    raise OSError("it is no regular file")
 
 
 def _of_stdin() -> LogText:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -139,7 +140,7 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     if command not in SCRIPTED and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
         if flags["nproc_per_node"] is not None:
             what = f"ranks per node were passed twice: {hosts[0]} and -n {flags['nproc_per_node']}"
-            raise UsageError(what, f"ddpkit {command} -n {hosts[0]}")
+            raise UsageError(what, f"ddpkit {command} -n {shlex.quote(hosts[0])}")
         flags["nproc_per_node"] = hosts.pop(0)
     flags["hosts"] = hosts or None
     line: CommandLine = context.obj

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,8 +21,8 @@ from ddpkit.diagnosis.collectives import (
     waiting_in_first,
     waiting_together,
 )
-from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.limit import Limit
+from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
 from ddpkit.diagnosis.long_log import LogText
@@ -42,7 +43,7 @@ WAITED = frozenset(
 # Of the watchdog's lines, those of a rank whose own collective failed.
 _OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
 _HIDDEN = re.compile(r"\[repeated \d+x across cluster\]")  # Ray prints one of several equal lines
-SECONDS = 6.0  # of the processor, for all logs of a run
+SECONDS = 5.0  # of the processor, for all logs of a run
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
 MAX_LISTED = 8
@@ -173,7 +174,8 @@ def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
     if whole.numbers is None:
         return lines, numbers
     last = len(whole.numbers)
-    return lines, [whole.numbers[number - 1] if number <= last else whole.numbers[-1] + 1 for number in numbers]
+    of_file = (whole.numbers[number - 1] if number <= last else whole.numbers[-1] + 1 for number in numbers)
+    return lines, array("Q", of_file)
 
 
 def _allow_for_a_start(result: LogAnalysis) -> None:

@@ -1,4 +1,4 @@
-"""How long a log may be looked at: a verdict must not keep its launcher busy, whatever the ranks print."""
+"""Limit: a time for the analysis of a log. A verdict must not keep its launcher busy, whatever the ranks print."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Long logs, read within bounds of memory: repeated lines are left out, whose numbers alone differ. Numbers of lines stay.
+"""Long logs, read within bounds of memory: of lines that differ in digits alone, the first and the last ones stay.
 
-The first and the last lines of each form stay, and so does every line of a form that is rare: a failure is one. Of a log
-without such forms its begin and its end stay.
+Every line of a form that is rare stays: a failure is one. Of a log without such forms its begin and its end stay. The
+numbers of the lines are those of the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BYTES = 1 << 16  # of a line; the rest of it is left out
 FIRST_OF_FORM = 500  # lines
 LAST_OF_FORM = 2000
 MOST_FORMS = 30_000
-END = 12 << 20  # bytes of the last lines, where lines have no form in common
+END = 7 << 20  # bytes of the last lines, where lines have no form in common
 _DIGITS = b"0123456789"
 
 
@@ -91,6 +91,8 @@ class Condenser:
 
     def add(self, lines: list[bytes]) -> None:
         """Take the lines that follow."""
+        if not lines:
+            return
         forms = b"\n".join(lines).translate(None, _DIGITS).split(b"\n")
         counts, numbers, kept = self._counts, array("Q"), []
         counting = self._begin.size < WHOLE
@@ -148,9 +150,12 @@ def read_long(stream: BinaryIO, size: int) -> LogText:
     condenser = Condenser()
     for lines in read_lines(blocks_of(stream, FIRST)):
         condenser.add(lines)
+    # The begin ends in a line, most often: its end is the first of those that are counted.
+    stream.seek(FIRST - 1)
+    whole = stream.read(1) == b"\n"
     between = sum(block.count(b"\n") for block in blocks_of(stream, size - LAST - FIRST))
     stream.readline(BLOCK)  # the rest of a line
-    condenser.skip(between)
+    condenser.skip(between + whole)
     for lines in read_lines(blocks_of(stream)):
         condenser.add(lines)
     return condenser.text()

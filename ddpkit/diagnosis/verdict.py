@@ -67,8 +67,8 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
-    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself fails,
-    # a line with a rank in front is not srun's.
+    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
+    # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
     of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
     proven = action.proven or refused or of_srun or of_kernel
@@ -112,7 +112,7 @@ def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
         return None
     rank, text = lines[-1].groups()
     cause = f"the rank printed nothing. The last line of rank {rank}: {text[:QUOTED]}"
-    return Diagnosis(cause=cause, fix=f"less {all_log.with_name(f'rank_{rank}.log')}")
+    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
 
 
 def _is_silent(failure: Failure) -> bool:
@@ -172,7 +172,7 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
         cause=diagnosis.cause.replace("this Python", python, 1).replace(
             "torch.", "torch (--python chooses another).", 1
         ),
-        fix=f"{python} -m pip install torch",
+        fix=f"{shlex.quote(python)} -m pip install torch",
     )
 
 
@@ -219,7 +219,7 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
         colon, cause = ": ", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
     facts = [("exit", end), *([("cause", cause)] if colon else [])]
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
-    if failure.log and failure.log not in next_step:
+    if failure.log and shlex.quote(failure.log) not in next_step:
         facts.append(("log", failure.log))
     if _is_silent(failure) and not next_step:
         next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
@@ -247,11 +247,11 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
     if failure.signal is not None:
         from ddpkit.diagnosis.catalogue import BY_ID
         from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
-        from ddpkit.diagnosis.catalogue.entry import filled
+        from ddpkit.diagnosis.catalogue.entry import filled_command
 
         if failure.signal in LOOK:
-            return filled(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
-    return f"less {failure.log}"
+            return filled_command(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
+    return f"less {shlex.quote(failure.log)}"
 
 
 def describe_stop(outcome: Outcome) -> str:

@@ -5,6 +5,7 @@ torch waits as long as for a collective (10 or 30 minutes), and its message name
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -155,13 +156,14 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
             "use, by another program or by a second rank 0",
             f"ss -ltnp 'sport = :{env.master_port}' shows its process; or export MASTER_PORT=<free port>",
         )
+    address = shlex.quote(env.master_addr)
     try:
         socket.getaddrinfo(env.master_addr, env.master_port, type=socket.SOCK_STREAM)
     except OSError as unknown:
         return EnvError(
             f"{rank} cannot reach the master {endpoint} (from {env.origin.get('master_addr')}): "
             f"the name {env.master_addr} does not resolve on this machine: {unknown.strerror}",
-            f"getent hosts {env.master_addr}; export MASTER_ADDR=<an address of rank 0's host that every node reaches>",
+            f"getent hosts {address}; export MASTER_ADDR=<an address of rank 0's host that every node reaches>",
         )
     joined = _joined(str(error))
     if env.rank == 0 and joined:
@@ -178,7 +180,7 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
         )
     return EnvError(
         f"{rank} cannot reach the master {endpoint} (from {env.origin.get('master_addr')}) within {init_timeout:g} s",
-        f"check that rank 0 runs on that host: nc -vz {env.master_addr} {env.master_port}. Check the firewall and the "
+        f"check that rank 0 runs on that host: nc -vz {address} {env.master_port}. Check the firewall and the "
         "interface. For a slow start: export DDPKIT_INIT_TIMEOUT=300",
     )
 

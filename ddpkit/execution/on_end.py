@@ -119,7 +119,7 @@ def _feed(process: subprocess.Popen[bytes], document: str) -> None:
 
 
 def waits(inbox: Inbox) -> bool:
-    """Whether a signal that ends a run is in the inbox, and stays there. What else was sent to a run that ended goes."""
+    """Whether a signal that ends a run is in the inbox, where it stays. What else was sent to an ended run goes."""
     number = ended_by(inbox)
     if number is not None:
         inbox.put((-1, number))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,10 @@ def launch(
         raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which --on requires", fix)
     if code == _NO_FOLDER:
         workdir = command.workdir
-        raise UsageError(f"{spec.label}: directory not found: {workdir}", f"--workdir DIR, or --sync from {workdir}")
+        raise UsageError(
+            f"{spec.label}: directory not found: {workdir}",
+            f"--workdir DIR, or --sync from {shlex.quote(str(workdir))}",
+        )
     return Answer(code=code, record=record, messages=messages.strip())
 
 

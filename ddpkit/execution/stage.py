@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -190,7 +191,8 @@ def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
             name = str(path.relative_to(content.source)) if inside else ""
             if inside and name not in content.names:
                 raise UsageError(
-                    f"--stage: {first} is in .gitignore, and is not copied", f"git check-ignore -v {first}"
+                    f"--stage: {first} is in .gitignore, and is not copied",
+                    f"git check-ignore -v {shlex.quote(first)}",
                 )
             if inside:
                 job = replace(job, command=(f"{target}/{name}", *rest))

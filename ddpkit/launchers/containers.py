@@ -117,7 +117,9 @@ class Enroot:
         if "://" in want.image or want.image.endswith(".sif"):
             raise UsageError(
                 f"-o container={want.image}: enroot requires a .sqsh file, or the name of a container",
-                f"enroot import {want.image}, then -o container=FILE.sqsh" if "://" in want.image else None,
+                f"enroot import {shlex.quote(want.image)}, then -o container=FILE.sqsh"
+                if "://" in want.image
+                else None,
             )
         if not _NAME.fullmatch(self._name(want)):
             raise UsageError(

@@ -90,7 +90,7 @@ def parse_file(
 
 
 def _corrected(path: str, number: int, words: Sequence[str]) -> str:
-    """Return the command that writes a wrong line in the form of OpenMPI: what cannot be read is removed."""
+    """Return a wrong line in the form of OpenMPI: what cannot be read is left out."""
     if not re.fullmatch(r"[\w.@:\[\],-]+", words[0]):
         return _HOST_LINE
     options = [word for word in words[1:] if re.fullmatch(r"slots=\d{1,4}|port=\d{1,4}", word)]
@@ -98,7 +98,7 @@ def _corrected(path: str, number: int, words: Sequence[str]) -> str:
     if not any(word.startswith("slots=") for word in options):
         options[:0] = [f"slots={count}" for count in counts[:1]]
     line = " ".join([words[0], *options])
-    return f"sed -i {shlex.quote(f'{number}c {line}')} {shlex.quote(path)}"
+    return f"write line {number} of {shlex.quote(path)} as: {line}"
 
 
 def _line(words: list[str], where: str, corrected: str) -> list[HostSpec]:

@@ -126,10 +126,7 @@ _order = itemgetter(0)
 
 
 def _has_all(line: str, words: tuple[str, ...]) -> bool:
-    for word in words:
-        if word not in line:
-            return False
-    return True
+    return all(word in line for word in words)
 
 
 class Matcher:
@@ -143,7 +140,9 @@ class Matcher:
                 rare = [word for word in words if word not in _EVERYWHERE]
                 word = max(rare or words, key=len, default="")
                 order = (_ORDER[entry.kind], position, number)
-                self._by_word.setdefault(word, []).append(_Indexed(order, entry, pattern, word, tuple({*words} - {word})))
+                self._by_word.setdefault(word, []).append(
+                    _Indexed(order, entry, pattern, word, tuple({*words} - {word}))
+                )
         self.words = frozenset(self._by_word)
         # To compile all of them takes longer than to read most logs: each is compiled when a line has its word.
         self._compiled = cache(compile_linear)
@@ -152,13 +151,13 @@ class Matcher:
         """All entries that know the line, the best one first."""
         lower = line.lower()
         words = {*WORDS.findall(lower)}
-        found_words = words & self.words
-        tried = [each for word in found_words for each in self._by_word[word] if _has_all(lower, each.others)]
+        indexed = words & self.words
+        tried = [each for word in indexed for each in self._by_word[word] if _has_all(lower, each.others)]
         matched: dict[str, Match] = {}
         for _, entry, pattern, word, _ in sorted(tried, key=_order):
-            found = None if entry.id in matched else _search(self._compiled(pattern), line, lower, word)
-            if found:
-                match, offset = found
+            hit = None if entry.id in matched else _search(self._compiled(pattern), line, lower, word)
+            if hit:
+                match, offset = hit
                 values = {k: v for k, v in match.groupdict().items() if v}
                 matched[entry.id] = Match(entry=entry, values=values, start=max(0, offset + match.start()))
         explained = {name for each in matched.values() for name in each.entry.explains}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import read_tail
+from ddpkit.files import read_head, read_tail
 from ddpkit.run import metrics, timeline
 from ddpkit.run.record import Run
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile
@@ -56,8 +56,7 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
 
 def _first(path: Path) -> tuple[str, ...]:
     try:
-        with path.open("rb") as file:
-            return tuple(file.read(HEAD).decode("utf-8", "replace").split("\n"))
+        return tuple(read_head(path, HEAD).decode("utf-8", "replace").split("\n"))
     except OSError:
         return ()
 
