@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
+from ddpkit.node.first_failure import Kind
+
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # in `typing` from Python 3.11
 
@@ -105,21 +107,16 @@ class OutputEvent(_Event):
 
 
 class ExitEvent(_Event):
-    """A rank ended; `code` or `signal` is None."""
+    """A rank ended; `code` or `signal` is None. Where it failed, its last lines tell more (`first_failure.py`)."""
 
     e: Literal["exit"]
     rank: int
     code: int | None
     signal: int | None
+    kind: NotRequired[str]  # of `Kind`: own unless given
+    since: NotRequired[float]  # when its exception was printed, else `t`
+    raised: NotRequired[str]  # the name of that exception, if a signal for all ranks cut its end short
     oom: NotRequired[str]  # why the kernel ended it for want of memory
-
-
-class TimeoutEvent(_Event):
-    """An exception ends a rank that waited for others. It stays for a moment, so that all ranks can be looked at."""
-
-    e: Literal["timeout"]
-    rank: int
-    raised: str  # the exception's name
 
 
 class FailedEvent(_Event):
@@ -131,7 +128,9 @@ class FailedEvent(_Event):
     signal: int | None
     what: str
     reason: NotRequired[str]
-    raised: NotRequired[str]  # the exception's name, of a rank that has not ended yet
+    kind: NotRequired[str]
+    since: NotRequired[float]
+    raised: NotRequired[str]
     oom: NotRequired[str]
 
 
@@ -179,7 +178,7 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
-    OutputEvent | ExitEvent | TimeoutEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
+    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
     LostEvent | NoteEvent
 )  # fmt: skip
 
@@ -223,6 +222,7 @@ def _step_record(value: object) -> bool:
     return isinstance(value, list) and len(value) == 6 and all(map(_number, value))
 
 
+_KINDS = [kind.value for kind in Kind]
 _MAYBE_RANK, _MAYBE_NUMBER = partial(_or_none, _integer), partial(_or_none, _number)
 _TEXTS = partial(_list, _text)
 _SAMPLE: dict[str, _Test] = {"pid": _MAYBE_RANK, "state": _text, "cpu": _number, "rss": _number, "out": _MAYBE_NUMBER}
@@ -239,7 +239,6 @@ _REQUIRED: dict[str, dict[str, _Test]] = {
     "steps": {"t": _number, "ranks": partial(_by_rank, partial(_list, _step_record))},
     "out": {"rank": _MAYBE_RANK, "fd": lambda value: value in (1, 2) and type(value) is int, "data": _text},
     "exit": _END,
-    "timeout": {"rank": _integer, "raised": _text, "t": _number},
     "failed": {"rank": _MAYBE_RANK, "code": _MAYBE_RANK, "t": _number, "what": _text},
     "left": {"names": _TEXTS},
     "stuck": {"names": _TEXTS},
@@ -248,7 +247,7 @@ _REQUIRED: dict[str, dict[str, _Test]] = {
 }  # fmt: skip
 _OPTIONAL: dict[str, _Test] = {
     "t": _number, "more": lambda value: isinstance(value, bool), "signal": _MAYBE_RANK, "reason": _text,
-    "raised": _text, "oom": _text,
+    "raised": _text, "oom": _text, "kind": lambda value: value in _KINDS, "since": _number,
 }  # fmt: skip
 
 
@@ -277,13 +276,7 @@ def _visible(value: object) -> object:
 
 def failure(event: ExitEvent) -> FailedEvent:
     """Convert the end of a rank into a failure."""
-    return {**event, "e": "failed", "what": "rank", "reason": "", "raised": ""}
-
-
-def timed_out(event: TimeoutEvent) -> FailedEvent:
-    """Convert a wait that took too long into a failure."""
-    rank, raised = event["rank"], event["raised"]
-    return {"e": "failed", "what": "rank", "rank": rank, "code": 1, "signal": None, "raised": raised, "t": event["t"]}
+    return cast(FailedEvent, {**event, "e": "failed", "what": "rank"})
 
 
 class StopCommand(TypedDict):

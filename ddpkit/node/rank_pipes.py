@@ -123,10 +123,6 @@ class RankPipes:
                     self._send(e="mark", rank=int(rank), name=rest[0], t=_number(rest[1]))
                 elif kind == "versions":
                     self._send(e="versions", rank=int(rank), versions=rest)
-                elif kind == "timeout":
-                    self._table.on_timeout(int(rank), _number(rest[0]), rest[1])
-                elif kind == "raised":
-                    self._table.on_exception(int(rank), _number(rest[0]), rest[1])
                 elif kind == "steps" and int(rank) in self._table.ranks:
                     records = self._steps.setdefault(rank, [])
                     if len(rest) == 6 and len(records) < MAX_RECORDS:

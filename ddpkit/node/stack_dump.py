@@ -42,6 +42,7 @@ STILL = 0.06  # seconds without a new byte after which faulthandler has said eve
 LOOK_AGAIN = 0.02
 THREAD = b"ddpkit-dump"
 MEMORY = re.compile(r"/memfd:ddpkit-(\d+)-(\d+) ")
+MOST_FRAMES = 100  # that faulthandler writes of a thread
 FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):")
 
@@ -67,6 +68,45 @@ def collect(ranks: dict[str, dict[str, Any]], limit: float = LIMIT) -> dict[str,
         "ranks": facts,
         "ras": ras,
     }
+
+
+def ending(ranks: dict[str, dict[str, Any]], only: list[int], limit: float = LIMIT) -> list[int]:
+    """Those of the ranks `only` whose Python has left the script: an exception ended it, and its teardown takes long.
+
+    A rank whose main thread runs is not disturbed: it is none of them, or will have ended soon.
+    """
+    until = time.monotonic() + limit - 0.5
+    return [rank for rank in only if str(rank) in ranks and _is_ending(ranks[str(rank)]["pid"], until)]
+
+
+def _is_ending(pid: int, until: float) -> bool:
+    held = _memory([pid, *below(pid, processes())]) if sys.platform == "linux" else None
+    if held is None:
+        return False
+    if not caught(held[0], held[2]):
+        return True  # Python has ended, and C++ has not
+    if not _blocked(held[0]):
+        return False
+    one = _Asked(pid)
+    one.ask(until)
+    threads = one.facts["threads"]
+    if not threads:
+        return False
+    frames = next((thread["frames"] for thread in threads if thread["main"]), None)
+    # Without a frame of the script, or none at all: it waits for threads, or calls what was registered for the end.
+    return frames is None or (len(frames) < MOST_FRAMES and frames[-1][2] not in ("<module>", "_run_module_as_main"))
+
+
+def _blocked(pid: int) -> bool:
+    """Whether the main thread has not run for a moment."""
+
+    def activity() -> str:
+        text = read_text("/proc/%d/task/%d/status" % (pid, pid))
+        return text[text.find("voluntary_ctxt_switches") :] if re.search(r"^State:\s*[SD]", text, re.M) else ""
+
+    before = activity()
+    time.sleep(3 * LOOK_AGAIN)
+    return bool(before) and activity() == before
 
 
 class _Asked:
