@@ -38,6 +38,7 @@ from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import repeats_cancel
 from ddpkit.monitor.server import MonitorServer
+from ddpkit.monitor.start_watch import StartWatch, is_watched
 from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
@@ -146,6 +147,7 @@ class Carrier:
         self.held: list[tuple[End, Callable[[], None]]] = []  # ends that may follow from another, and their failures
         self.held_until = inf  # time.monotonic()
         self.exceptions = ExceptionWatch()
+        self.starts: dict[int, StartWatch] = {}  # by node
         self.hang: Failure | None = None  # for which the running step of a job is ended; the job continues
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
@@ -265,6 +267,8 @@ class Carrier:
             self.hang, self.awaited = None, ("", "")
             self.timed_out.clear()
             self.hosts.add(host)
+            if is_watched(step) and len(node.running) == 1:  # the first of a start
+                self.starts[self.nodes.index(node)] = StartWatch(node)
         elif event["e"] == "exit":
             self.count(node, event, host)
             node.running.discard(event["rank"])
@@ -278,6 +282,9 @@ class Carrier:
             self.on_failure(node, event, host)
         elif event["e"] == "answer":
             self.on_raising(node, event)
+            watch = self.starts.get(self.nodes.index(node))
+            for mark in watch.on_answer(event) if watch is not None else ():
+                self.timeline.record(host, mark)
             self.monitor.on_answer(node, event)
         elif event["e"] == "note":
             self.note(event["text"])

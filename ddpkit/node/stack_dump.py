@@ -41,6 +41,7 @@ RAS_TRIES = 16  # connections, until a process of these ranks answers
 STILL = 0.06  # seconds without a new byte after which faulthandler has said everything
 LOOK_AGAIN = 0.02
 THREAD = b"ddpkit-dump"
+NOT_OBSERVED = "for these start it with --observe stacks"
 MEMORY = re.compile(r"/memfd:ddpkit-(\d+)-(\d+) ")
 MOST_FRAMES = 100  # that faulthandler writes of a thread
 FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
@@ -147,6 +148,8 @@ class _Asked:
                 return
             file.truncate(0)
             thread = answering(pid)
+            if thread is None and not _observed(pid):
+                self.facts["fr"] = {"entries": [], "total": 0, "status": {}, "off": NOT_OBSERVED}
             began = time.monotonic()
             asked_c = thread is None or not send(pid, thread, number)
             if asked_c and not self.ask_c(pid, path, number):
@@ -274,6 +277,12 @@ def _inner(pid: int) -> list[int]:
     """The numbers of a process in the process namespaces that it is in."""
     words = re.search(r"^NSpid:\s*(.*)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
     return [int(word) for word in words[1].split()] if words else []
+
+
+def _observed(pid: int) -> bool:
+    """Whether a rank was started with `--observe stacks`; then it has a thread that answers, once torch has a group."""
+    found = re.search(r"(?:^|\0)DDPKIT_OBSERVE=([^\0]*)", read_text("/proc/%d/environ" % pid))
+    return bool(found) and "stacks" in found[1]  # type: ignore[index]
 
 
 def answering(pid: int) -> int | None:

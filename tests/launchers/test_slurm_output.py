@@ -14,6 +14,7 @@ import pytest
 
 from ddpkit.launchers import slurm_output
 from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.node.first_failure import WINDOW
 
 NOW = time.time()
 STARTS = "".join(f"{rank}: ddpkit: rank {rank} on node{rank // 2 + 1} pid 1{rank} step 5.0\n" for rank in range(4))
@@ -85,7 +86,7 @@ def test_what_has_no_cause_of_its_own_waits_for_one(monkeypatch: pytest.MonkeyPa
     assert reader.waits
     assert not [event for event in events if event["e"] == "failed"]
     now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + slurm_output.WINDOW)
+    monkeypatch.setattr(time, "monotonic", lambda: now + WINDOW)
     assert [event["rank"] for event in reader.overdue() if event["e"] == "failed"] == [0]
     assert not reader.waits
 
