@@ -15,7 +15,16 @@ from ddpkit.monitor.server import Node
 
 WATCH = "rank_start.watch"
 # Seconds of each call, and between two looks in it; after the last one nobody looks any more.
-CALLS = ((0.3, 0.1), (0.7, 0.1), (1.0, 0.1), (2.0, 0.1), (4.0, 0.2), (8.0, 0.25), *[(15.0, 0.5)] * 4, *[(30.0, 2.0)] * 40)
+CALLS = (
+    (0.3, 0.1),
+    (0.7, 0.1),
+    (1.0, 0.1),
+    (2.0, 0.1),
+    (4.0, 0.2),
+    (8.0, 0.25),
+    *[(15.0, 0.5)] * 4,
+    *[(30.0, 2.0)] * 40,
+)
 MARKS = ("import", "meet", "group", "past")
 
 

@@ -87,7 +87,10 @@ def node_versions(launch: LaunchFile | None, timeline: TimelineFile | None) -> d
             python, torch, cuda, nccl = ("" if word == "-" else str(word) for word in words)
             before = versions.get(rank.get("host", ""), Versions())
             versions[rank.get("host", "")] = Versions(
-                python=python if python.count(".") == 2 or not before.python else before.python, torch=torch, cuda=cuda or before.cuda, nccl=nccl or before.nccl
+                python=python if python.count(".") == 2 or not before.python else before.python,
+                torch=torch,
+                cuda=cuda or before.cuda,
+                nccl=nccl or before.nccl,
             )
     return {host: each for host, each in versions.items() if each != Versions()}
 

@@ -43,7 +43,8 @@ for step in range(1, 41):
     if file:
         file.write(json.dumps({"step": step, "loss": 1 / step, "test_accuracy": step / 50}) + "\\n")
         file.flush()
-print("trained", rank)
+print("trained", rank, flush=True)
+os._exit(0)
 """
 
 HOSTILE = (
