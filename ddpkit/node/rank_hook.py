@@ -15,8 +15,7 @@ With `--observe` the file `rank_observe.py` lies in the folder as well, and runs
 It costs a millisecond, most of it to compile it, which is why it is short. Standard library only, Python 3.8 and later.
 """
 
-from __future__ import annotations
-
+# Not `from __future__ import annotations`: its module would stay.
 import os
 import sys
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with eve
 OFFSET = 11  # SIGRTMIN + 11: systemd, glibc, Go, Java and the debuggers of CUDA use others, or none of these
 
 
-def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
+def register(folder: str, times: "Sequence[tuple[str, float]]" = ()) -> None:
     """Make this process one that can be asked. Whatever does not work is left out: a rank must start.
 
     times: marks of the interpreter from which this process was forked.
@@ -41,7 +40,7 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
         pass
 
 
-def _wait_for_questions() -> tuple[int, int] | None:
+def _wait_for_questions() -> "tuple[int, int] | None":
     """Write all stacks at a signal. Returns the descriptor of the file in memory, and the signal; macOS has neither."""
     if sys.platform != "linux":
         return None
@@ -62,10 +61,10 @@ def _wait_for_questions() -> tuple[int, int] | None:
     return fd, number
 
 
-def _run(folder: str, name: str) -> dict[str, Any]:
+def _run(folder: str, name: str) -> "dict[str, Any]":
     """Another file of ours, compiled when it is needed."""
     path = "%s/%s.py" % (folder, name)
-    known: dict[str, Any] = {"__name__": "ddpkit_" + name}
+    known: "dict[str, Any]" = {"__name__": "ddpkit_" + name}
     with open(path) as file:
         exec(compile(file.read(), path, "exec"), known)
     return known
