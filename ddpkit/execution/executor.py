@@ -31,6 +31,7 @@ from ddpkit.launchers.events import (
     FailedEvent,
     OutputEvent,
     StartEvent,
+    StopCommand,
     StuckEvent,
     failure,
 )
@@ -459,7 +460,8 @@ class Carrier:
             return
         for rank in self.exceptions.take_due(time.monotonic()):
             node = next((each for each in self.nodes if rank in each.running and not each.ended), None)
-            if node is not None and not node.step.scheduled:
+            # A scheduler without srun has no way to its ranks.
+            if node is not None and (not node.step.scheduled or node.step.rank_starter.labels_tasks):
                 args = {"only": [rank], "limit": ENDING_LIMIT}
                 self.exceptions.asked[id(node), node.link.call(ENDING, args)] = rank
 
@@ -547,12 +549,13 @@ class Carrier:
             who = f"rank {rank}" if rank is not None else what
             did = f"raised {details['raised']}" if details.get("raised") else "failed"
             self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
-        if hang and self.plan.batch is not None:  # nothing failed: srun ends no rank
+        living = hang or bool(details.get("raised"))
+        if living and self.plan.batch is not None:  # nothing has ended: srun ends no rank
             self.tell({"c": "signal", "name": "SIGTERM"})
         if step_alone:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:
-            self.stop(self.plan.grace)
+            self.stop(self.plan.grace, rank if details.get("raised") else None)
         self.on_first_failure(failure)
 
     def on_signal(self, number: int) -> None:
@@ -597,11 +600,13 @@ class Carrier:
     def note(self, text: str) -> None:
         self.relay.note(f"ddpkit: {text}")
 
-    def stop(self, grace: float) -> None:
+    def stop(self, grace: float, ending: int | None = None) -> None:
+        """End all ranks; the one that is `ending` by itself gets no TERM."""
         deadline = time.monotonic() + grace + max(node.link.margin for node in self.nodes)
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
         self.screen.hurry()
-        self.tell({"c": "stop", "grace": grace})
+        command: StopCommand = {"c": "stop", "grace": grace}
+        self.tell(command if ending is None else {**command, "ending": ending})
 
     def tell(self, command: Command, besides: Node | None = None) -> None:
         for node in self.nodes:

@@ -284,6 +284,7 @@ class StopCommand(TypedDict):
 
     c: Literal["stop"]
     grace: float
+    ending: NotRequired[int]  # a rank that an exception has ended, and whose teardown is not to be cut short by TERM
 
 
 class SignalCommand(TypedDict):

@@ -39,6 +39,7 @@ class RankTable:
         self.launchers: dict[int, str] = {}  # process id: name, of torchrun, srun and others that start ranks
         self.restarts = restarts
         self.stopping = False
+        self.ending: int | None = None  # a rank that an exception ends: it is on its way, and needs no TERM
         self._failures: list[tuple[End, dict[str, Any]]] = []  # of the current attempt
         self._failed = False
         self._send = send
@@ -49,8 +50,8 @@ class RankTable:
         return any(rank.alive for rank in self.ranks.values())
 
     def signal(self, number: int) -> None:
-        for rank in self.ranks.values():
-            if rank.alive:
+        for name, rank in self.ranks.items():
+            if rank.alive and not (name == self.ending and number == signal.SIGTERM):
                 kill(rank.pid, number)
 
     # ---- starts and ends

@@ -96,6 +96,7 @@ class Supervisor:
 
     def on_command(self, command: dict[str, Any]) -> None:
         if command["c"] == "stop":
+            self.table.ending = command.get("ending")
             self.shutdown.stop(float(command["grace"]))
         elif command["c"] == "signal":
             self.table.signal(getattr(signal, command["name"]))

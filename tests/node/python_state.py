@@ -7,6 +7,8 @@ script begins, and again when torch has trained a step of a DistributedDataParal
 Usage: python_state.py FILE, where FILE gets the two states
 """
 
+# mypy: ignore-errors
+
 import atexit
 import gc
 import hashlib
@@ -38,6 +40,8 @@ def words(value):
 
 
 def sort_key(value):
+    if isinstance(value, (set, frozenset)):
+        return "set", str(sorted(map(words, value)))
     return type(value).__name__, getattr(value, "__qualname__", "") or words(value)
 
 
