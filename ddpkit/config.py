@@ -39,7 +39,6 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
-from ddpkit.node.rank_observe import PARTS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -49,6 +48,7 @@ else:
 FILE = "ddpkit.toml"
 MOST_CODE = 255  # exit code of a process
 DAY = 86400.0
+PARTS = ("start", "steps", "stacks")  # of --observe: see `ddpkit/node/rank_observe.py`
 # Variables that ddpkit reads or sets beside those of the settings, and their meaning.
 VARIABLES = {
     "DDPKIT_PROFILE": "the profile of ddpkit.toml, as --profile",

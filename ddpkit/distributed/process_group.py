@@ -217,7 +217,7 @@ def let_threads_finish(pid: int = 0) -> None:
         python = {str(thread.native_id) for thread in threading.enumerate()}
         until, before = time.monotonic() + LAST_THREADS, None
         while time.monotonic() < until:
-            now = {task: _thread_activity(task) for task in os.listdir("/proc/self/task") if task not in python}
+            now = {task: _thread_activity(task) for task in os.listdir("/proc/self/task") if task not in python}  # noqa: PTH208
             # The lock is free during the sleep: who waited for it has run since, or is running.
             if now == before and not any(text.startswith(("R", "D")) for text in now.values()):
                 return

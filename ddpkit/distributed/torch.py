@@ -65,8 +65,9 @@ def init(
     env: default `resolve(os.environ, sys.argv[1:], gather_facts(os.environ))`.
 
     Selects the rank's device. At Python's end waits, for at most 2 seconds, until torch's threads rest: a script that
-    does not destroy its group may else abort there, before Python 3.14. Does not write to os.environ. A world of one needs no network. Raises EnvError where the
-    environment is incomplete, the device does not exist, or the ranks cannot connect; torch's error is its `__cause__`.
+    does not destroy its group may else abort there, before Python 3.14. Does not write to os.environ. A world of one
+    needs no network. Raises EnvError where the environment is incomplete, the device does not exist, or the ranks
+    cannot connect; torch's error is its `__cause__`.
     """
     import torch
     import torch.distributed as dist

@@ -50,10 +50,10 @@ class Kind(Enum):
     OWN = "own"  # a cause of its own
     PEER = "peer"  # another rank had closed its connection
     WAITED = "waited"  # its wait for other ranks took too long
-    TOLD = "told"  # SIGTERM, under a program that sends it to all ranks when one failed
+    TERMINATED = "terminated"  # SIGTERM, under a program that sends it to all ranks when one failed
 
 
-_ORDER = {Kind.OWN: 0, Kind.WAITED: 1, Kind.PEER: 2, Kind.TOLD: 2}
+_ORDER = {Kind.OWN: 0, Kind.WAITED: 1, Kind.PEER: 2, Kind.TERMINATED: 2}
 
 
 class End:
@@ -68,8 +68,8 @@ class End:
 def first_failure(ends: Sequence[End]) -> End:
     """Return the end that the others follow from. What came later than WINDOW seconds does not count."""
     earliest = min(end.when for end in ends)
-    near = [end for end in ends if end.when <= earliest + WINDOW]
-    return min(near, key=lambda end: (_ORDER[end.kind], end.when))
+    within = [end for end in ends if end.when <= earliest + WINDOW]
+    return min(within, key=lambda end: (_ORDER[end.kind], end.when))
 
 
 class LastWords:
@@ -117,8 +117,8 @@ class LastWords:
         since = self.raised_at if raised and self.raised_at is not None else when
         if number == signal.SIGTERM and agent:
             # It was on its way out, or it was ended for another one.
-            near = raised and self.kind is Kind.OWN and since >= when - WINDOW
-            return (Kind.OWN, since, raised or "") if near else (Kind.TOLD, when, "")
+            own = raised and self.kind is Kind.OWN and since >= when - WINDOW
+            return (Kind.OWN, since, raised or "") if own else (Kind.TERMINATED, when, "")
         if number == signal.SIGPIPE:
             return Kind.PEER, when, ""
         if number not in (None, signal.SIGABRT):

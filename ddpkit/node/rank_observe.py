@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # `typing` itself is slow to import
     from collections.abc import Callable, Sequence
     from typing import Any
 
-PARTS = ("start", "steps", "stacks")
 OBSERVERS = ("rank_observe", "rank_events", "rank_responder")  # files beside `rank_hook.py`
 # Collectives that torch's Flight Recorder keeps: torch 2.2 to 2.10 keeps none by default.
 RECORDER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
@@ -58,15 +57,15 @@ def start(
     changed = _with_group(folder, lambda: mark("group"), asked if "stacks" in parts else None)
     wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, changed))}
     if tell is not None and rank.isdigit():
-        told = tell
+        teller = tell
 
         def marks() -> None:
-            _run(folder, "rank_events")["start"](told, mark, rank, wanted, parts)
+            _run(folder, "rank_events")["start"](teller, mark, rank, wanted, parts)
 
         def imported(torch: Any) -> None:
             mark("imported")
             _record(torch)
-            _tell_versions(torch, told, rank)
+            _tell_versions(torch, teller, rank)
 
         if "torch" in sys.modules:
             marks()

@@ -107,11 +107,11 @@ class _Start:
 
     def _find(self, family: list[int]) -> None:
         for pid in family:
-            found = TORCH.search(_read("/proc/%d/maps" % pid))
-            if found:
+            match = TORCH.search(_read("/proc/%d/maps" % pid))
+            if match:
                 self._pid = pid
                 self._port = _port(_read("/proc/%d/environ" % pid))
-                self.versions = _versions("/proc/%d/root" % pid, found[1])
+                self.versions = _versions("/proc/%d/root" % pid, match[1])
                 self._mark("import")
                 return
 
@@ -137,12 +137,12 @@ class _Start:
 
 
 def _port(environ: str) -> int:
-    found = re.search(r"(?:^|\0)MASTER_PORT=(\d{1,5})\0", environ)
-    return int(found[1]) if found else 0
+    match = re.search(r"(?:^|\0)MASTER_PORT=(\d{1,5})\0", environ)
+    return int(match[1]) if match else 0
 
 
 def _versions(root: str, folder: str) -> list[str] | None:
-    """The versions of Python, torch, CUDA and NCCL (`-`: not known) by the files of torch; None where there are none."""
+    """The versions of Python, torch, CUDA and NCCL by the files of torch; None without such files. `-`: not known."""
     text = _read(root + folder + "/version.py", 1 << 13)
     torch = re.search(r"^__version__ = '([\w.+-]{1,60})'", text, re.MULTILINE)
     cuda = re.search(r"^(cuda|hip)(?:: .*?)? = '([\w.+-]{1,60})'", text, re.MULTILINE)

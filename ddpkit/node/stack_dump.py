@@ -133,6 +133,7 @@ class _Asked:
             elif held is None:
                 facts["why"] = "it is not a Python process with ddpkit's hook (DDPKIT_DUMP=0, -I, -E, another program)"
             else:
+                facts["switches"] = switches(held[0])
                 self.listen(*held, until=until)
             if facts["threads"] is None:
                 self.spy(until)
@@ -254,6 +255,12 @@ def kernel(pid: int) -> dict[str, Any]:
     return facts
 
 
+def switches(pid: int) -> int | None:
+    """How often the main thread of a process has waited for something."""
+    words = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", read_text("/proc/%d/task/%d/status" % (pid, pid)), re.M)
+    return int(words[1]) if words else None
+
+
 def _memory(pids: list[int]) -> tuple[int, str, int] | None:
     """The first of these processes that has a file of `rank_hook.py` in its own name: (process, path, signal)."""
     for pid in pids:
@@ -281,8 +288,8 @@ def _inner(pid: int) -> list[int]:
 
 def _observed(pid: int) -> bool:
     """Whether a rank was started with `--observe stacks`; then it has a thread that answers, once torch has a group."""
-    found = re.search(r"(?:^|\0)DDPKIT_OBSERVE=([^\0]*)", read_text("/proc/%d/environ" % pid))
-    return bool(found) and "stacks" in found[1]  # type: ignore[index]
+    match = re.search(r"(?:^|\0)DDPKIT_OBSERVE=([^\0]*)", read_text("/proc/%d/environ" % pid))
+    return bool(match) and "stacks" in match[1]  # type: ignore[index]
 
 
 def answering(pid: int) -> int | None:

@@ -8,6 +8,7 @@ Usage: python_state.py FILE, where FILE gets the two states
 """
 
 # mypy: ignore-errors
+# ruff: noqa: PTH109, PTH115, PTH208
 
 import atexit
 import gc

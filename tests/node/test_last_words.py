@@ -30,9 +30,9 @@ CASES = {
     "two waited in vain": ([(2, 30.0, Kind.WAITED), (0, 30.01, Kind.WAITED)], 2),
     "one waited, the others lost it": ([(0, 30.0, Kind.PEER), (2, 30.01, Kind.WAITED)], 2),
     "all lost a peer that lives": ([(2, 1.01, Kind.PEER), (0, 1.0, Kind.PEER)], 0),
-    "torchrun ended the rest": ([(1, 1.0, Kind.PEER), (0, 1.1, Kind.TOLD)], 1),
-    "torchrun ended one that was raising": ([(0, 1.0, Kind.PEER), (2, 1.1, Kind.TOLD), (1, 0.9, Kind.OWN)], 1),
-    "a user ended one under srun": ([(1, 1.0, Kind.TOLD), (0, 1.1, Kind.PEER)], 1),
+    "torchrun ended the rest": ([(1, 1.0, Kind.PEER), (0, 1.1, Kind.TERMINATED)], 1),
+    "torchrun ended one that was raising": ([(0, 1.0, Kind.PEER), (2, 1.1, Kind.TERMINATED), (1, 0.9, Kind.OWN)], 1),
+    "a user ended one under srun": ([(1, 1.0, Kind.TERMINATED), (0, 1.1, Kind.PEER)], 1),
 }
 
 
@@ -74,9 +74,9 @@ ENDS = {
     "segmentation fault": ("", None, 11, True, Kind.OWN, ""),
     "broken pipe": ("", None, signal.SIGPIPE, False, Kind.PEER, ""),
     "TERM of a user": ("", None, 15, False, Kind.OWN, ""),
-    "TERM of torchrun": ("step 1\n", None, 15, True, Kind.TOLD, ""),
+    "TERM of torchrun": ("step 1\n", None, 15, True, Kind.TERMINATED, ""),
     "TERM of torchrun, while it raised": (traceback("ValueError: so"), None, 15, True, Kind.OWN, "ValueError"),
-    "TERM of torchrun, peer lost": (traceback(PEER), None, 15, True, Kind.TOLD, ""),
+    "TERM of torchrun, peer lost": (traceback(PEER), None, 15, True, Kind.TERMINATED, ""),
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_an_old_traceback_is_not_the_end() -> None:
     words = LastWords()
     words.take(traceback("ValueError: logged"), 100.0)
     assert words.of_end(7, None, 500.0, agent=False) == (Kind.OWN, 500.0, "")
-    assert words.of_end(None, 15, 110.0, agent=True) == (Kind.TOLD, 110.0, "")
+    assert words.of_end(None, 15, 110.0, agent=True) == (Kind.TERMINATED, 110.0, "")
 
 
 def test_output_without_an_end_costs_little() -> None:

@@ -45,10 +45,9 @@ def bare_states(python: str, folder: Path, environment: dict[str, str], words: l
     """The states of a run with the variables of a rank, but those of ddpkit's own."""
     env = {name: value for name, value in environment.items() if name not in OWN}
     command = [python, str(STATE), "bare.json", *words]
-    stdin = subprocess.DEVNULL
-    subprocess.run(
-        command, cwd=folder, env=env, check=True, timeout=PATIENCE, stdin=stdin, capture_output=True, start_new_session=True
-    )  # fmt: skip
+    stdin = subprocess.DEVNULL  # and a session of its own, as a rank
+    done = subprocess.run(command, cwd=folder, env=env, stdin=stdin, capture_output=True, start_new_session=True)
+    assert done.returncode == 0, done.stderr
     states: list[dict[str, Any]] = json.loads((folder / "bare.json").read_text())
     return states
 
