@@ -10,6 +10,7 @@ import errno
 import glob
 import os
 import select
+import stat
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from ddpkit.files import make_directories, write_atomically
 
 COMMAND_TIMEOUT = 30.0  # seconds; a command may wait for its controller
 END_TIME = 10.0  # seconds after SIGTERM, then SIGKILL
@@ -133,21 +136,23 @@ class ThisMachine:
         return _LocalStream(argv, changed(changes))
 
     def make_folder(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        make_directories(Path(path))
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     def write(self, files: Sequence[tuple[str, str]]) -> None:
         for path, text in files:
-            Path(path).parent.mkdir(mode=0o755, exist_ok=True)
-            Path(path).touch(mode=0o644)  # ranks run some of them, whatever the umask allows
-            Path(path).write_text(text)
+            # Python makes its cache by the umask of a rank: another user could put a program into it.
+            make_directories(Path(path).with_name("__pycache__") if path.endswith(".py") else Path(path).parent)
+            write_atomically(Path(path), text, 0o600)
 
     def find(self, pattern: str) -> list[str]:
         return sorted(glob.glob(pattern))  # noqa: PTH207  # it is one pattern, maybe absolute
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
             file.seek(max(0, file.seek(0, os.SEEK_END) + offset) if offset < 0 else offset)
             return file.read(size)
 

@@ -23,6 +23,7 @@ from ddpkit.execution import on_end
 from ddpkit.launchers import registry
 from ddpkit.monitor import dump
 from ddpkit.node import env_names
+from ddpkit.node.owned import MARKER
 from ddpkit.run import metrics, record, timeline
 from ddpkit.transports import login_host
 
@@ -322,6 +323,7 @@ def _kind(schema: Any, whole: Any) -> str:
 # Files in the directory of a run, each as a pattern.
 FILES = {
     record.FILE: "the record: command, hosts, versions, start, end, verdict (`ddpkit.run/1`)",
+    MARKER: "the mark of a directory that ddpkit made, and may remove",
     "all.log": "output of all ranks, each line with host and rank",
     relay.TIMES: "times of the lines of `all.log`; `ddpkit logs --since` reads them",
     "rank_*.log": "output of one rank",
@@ -330,7 +332,7 @@ FILES = {
     "status.json": "the newest step of each rank; `ddpkit status` reads it",
     timeline.LAUNCH: "times of the launch, before the ranks started",
     timeline.TIMELINE: "steps and collectives of each rank; the report reads it",
-    metrics.NAME: "a copy of the metrics that the script wrote, in JSON lines",
+    metrics.KEPT: "a copy of the metrics that the script wrote, in JSON lines",
     metrics.BEFORE: "size and time of each metrics file that was there at the start",
     "report.html": "the page of `ddpkit report`",
     f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `rank_*.txt` and `rank_*.json` have the stacks",

@@ -28,10 +28,10 @@ ORDER = (
     "launchers",
     "distributed",
     "console",
+    "machine",
     "files",
     "node",
     "templates",
-    "machine",
     "text",
     "errors",
 )
@@ -66,10 +66,10 @@ def test_the_package_can_be_drawn() -> None:
     between = rooms.rooms(modules())
     assert len(between) <= 20
     assert max(rooms.floors(between).values()) + 1 <= 9  # the door of `node/owned.py` is below `files`
-    assert sum(map(len, between.values())) <= 72
+    assert sum(map(len, between.values())) <= 76
 
 
-@pytest.mark.parametrize("room", ["console", "node", "templates", "machine", "text", "errors"])
+@pytest.mark.parametrize("room", ["node", "templates", "text", "errors"])
 def test_lowest_rooms_import_nothing_of_ddpkit(room: str) -> None:
     assert rooms.rooms(modules())[room] == set()
 

@@ -75,7 +75,7 @@ _SLURM_STARTED = re.compile(r"\bhas been allocated resources\b|\bGranted job all
 # A shell prints these when it comes to the line: below the end of a launcher, of a later line.
 _OF_SHELL = frozenset(("line-continued-badly", "command-not-found", "shell-syntax", "shell-variable-unset"))
 _ENDED_CHILD = re.compile(r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBrokenPipeError\b|\bEOFError\b")
-_OF_SHUTDOWN = re.compile(r"\w*(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b")
+_OF_SHUTDOWN = re.compile(r"(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b")
 _OF_LAUNCHER = frozenset(("launcher-summary", "child-failed"))
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 _NOT_IMPORTED = re.compile(r"(?:Failed to|Could not|Cannot|Unable to) (?:import|load) ", re.IGNORECASE)

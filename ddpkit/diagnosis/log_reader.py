@@ -108,14 +108,14 @@ _PLACES = {
 }
 
 
-_ERROR_NAME = re.compile(r"\b[\w.]*Error: ")
+_ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
 # torchrun's agent shares its ranks with the other nodes, before it starts any; and the last line that it prints before.
 _AGENT = re.compile(
     r"elastic/agent/server/api\.py\", line \d+, in (?:_assign_worker_ranks|_share_and_gather|_rendezvous)\b"
 )
 _BANNER = re.compile(r"\btorch[./]distributed[./]run\b|^\W*\*{20,}\W*$|Setting OMP_NUM_THREADS environment variable")
 _LOST_BY = re.compile(
-    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] .*Connection closed by remote peer (?P<peer>[^\s<]+)<"
+    r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] .*Connection closed by remote peer (?P<peer>[^\s<]+)<"
 )
 # Of some entries, what the match and the lines around it show beside the groups of the pattern: values of the entry.
 _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
@@ -171,7 +171,7 @@ _COMPARES = re.compile(
 _REFUSAL = re.compile(
     r"(?:AssertionError|ValueError|RuntimeError|NotImplementedError)|(?:[\w.]*\.)?MisconfigurationException"
 )
-_CONFIGURED = re.compile(r"\bcls\w*\(\*\*|\w*_cls\(\*\*|\w*_class\(\*\*")  # builds what a configuration names
+_CONFIGURED = re.compile(r"\bcls\w*\(\*\*|_cls\(\*\*|_class\(\*\*")  # builds what a configuration names
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"

@@ -17,7 +17,7 @@ RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
 _STEP = re.compile(
     r"(?i)(?<![a-z])(?:epochs?|steps?|iters?|iterations?|loss|train_loss|batch|ppl|perplexity|accuracy|acc|lr)\b"
     r"['\"]?[\s:=\[(#]*\d"
-    r"|\d+(?:\.\d+)? ?(?:it|samples|tokens|tok|examples|img|images|steps|batches)/s"
+    r"|(?<!\d)\d+(?:\.\d+)? ?(?:it|samples|tokens|tok|examples|img|images|steps|batches)/s"
     r"|s/it\b|\b\d{1,3}%\||\b\d+ ?/ ?\d+ \["
 )
 _STEP_WORDS = ("epoch", "step", "iter", "loss", "batch", "ppl", "perplexity", "acc", "lr", "/s", "/it", "%|")

@@ -24,7 +24,7 @@ _OTHER_CLASS = re.compile(
     r"pyarrow\.lib\.Arrow\w+$|(?:\w+\.)+(?:exceptions|errors)\.\w+$|subprocess\.TimeoutExpired$|concurrent\.\S+BrokenProcessPool$"
 )
 _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
-_GUTTER = re.compile(r"\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
+_GUTTER = re.compile(r"(?<!\s)\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
 _LINK = {
     "The above exception was the direct cause of the following exception:": "direct",
     "During handling of the above exception, another exception occurred:": "during",

@@ -22,6 +22,8 @@ from ddpkit.distributed.slurm_lookup import Facts, gather_facts
 from ddpkit.errors import EnvError
 
 if TYPE_CHECKING:  # the import of torch takes more than a second
+    from pathlib import Path
+
     import torch
 
 __all__ = [
@@ -47,6 +49,8 @@ __all__ = [
 
 INIT_TIMEOUT = 60.0
 """Seconds that a rank waits for the others at the start: enough for a slow import."""
+SURELY_LEFT = 600.0
+"""Seconds without a change after which the draft of a checkpoint, of another machine, is no longer written."""
 
 
 def init(
@@ -221,26 +225,34 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
     """Save `obj` with torch.save. `path` always holds a whole file, the old or the new one, also after a crash.
 
     Call it on one rank. The temporary file lies in the same folder, because a rename is atomic only within a file
-    system; it is removed where saving fails. The file and then the folder are flushed to the disk.
+    system; it is removed where saving fails, and by the next call where a call was killed. The file and then the folder
+    are flushed to the disk.
     """
     import errno
+    import fcntl
+    from contextlib import suppress
     from pathlib import Path
 
     import torch
 
     target = Path(path)
+    front = f".{target.name[:160]}."
+    _remove_left(target.parent, front)
     # Not tempfile: its files have mode 0600, and a checkpoint follows the umask.
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with open(handle, "wb") as file:
+    temporary = target.with_name(f"{front}{_machine()}{os.urandom(8).hex()}.tmp")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             torch.save(obj, file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:  # also Ctrl-C
-        temporary.unlink()
-        raise
+            if not os.path.samestat(os.fstat(file.fileno()), temporary.lstat()):
+                raise OSError(errno.ESTALE, "another program replaced the draft of the checkpoint", str(temporary))
+            temporary.replace(target)
+        except BaseException:  # also Ctrl-C
+            temporary.unlink(missing_ok=True)
+            raise
     # The rename is on the disk only when the folder is.
     entry = os.open(target.parent, os.O_RDONLY)
     try:
@@ -250,6 +262,39 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
             raise
     finally:
         os.close(entry)
+
+
+def _machine() -> str:
+    """Eight digits for this start of this machine."""
+    import zlib
+
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read()
+    except OSError:
+        boot = b""
+    return f"{zlib.crc32(os.uname().nodename.encode() + boot):08x}"
+
+
+def _remove_left(folder: Path, front: str) -> None:
+    """Remove what calls of `save_atomic` for the same file left that were killed.
+
+    A living call holds a lock on its file. Of another machine that lock may not be seen: then the file must be old.
+    """
+    import fcntl
+    import re
+    import time
+    from contextlib import suppress
+
+    ours = re.compile(re.escape(front) + r"([0-9a-f]{8})[0-9a-f]{16}\.tmp")
+    for path in folder.iterdir():
+        found = ours.fullmatch(path.name)
+        if found is None:
+            continue
+        with suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if found[1] == _machine() or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
+                path.unlink()
 
 
 def barrier() -> None:

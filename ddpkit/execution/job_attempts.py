@@ -32,6 +32,7 @@ from ddpkit.execution.attempts import Attempts, CheckHosts
 from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
+from ddpkit.node.owned import open_for_append
 from ddpkit.run import bad_nodes, postmortem, timeline
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_hang
 from ddpkit.transports.scheduler import SlurmTransport
@@ -94,7 +95,7 @@ class JobAttempts:
             attempts.end(outcome, verdict.verdict(failure, failure.diagnosis))
             decision = attempts.decide(outcome, requeue=slurm.can_requeue(), script_lost=True)
             self._note(describe(decision, attempts.records[-1].number))
-            bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, Path(), self._run.run_id, self._note)
+            bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
         attempts.replaced.setdefault(host, "SLURM removed it from the job")
         decided = attempts.records[-1].decision
         if decided is None or decided.action == "stop" or not slurm.can_requeue():
@@ -134,8 +135,7 @@ class JobAttempts:
         ending = self._slurm.ending() if code is not None else ""
         decision = attempts.decide(outcome, requeue=self._slurm.can_requeue(), ending=ending)
         self._note(describe(decision, attempts.records[-1].number))
-        rules, log = self._file.rules, Path(failure.log)
-        bad_nodes.remember_blamed(rules.bad_nodes, outcome, log, self._run.run_id, self._note)
+        bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
         return decision
 
     def _failure(self, code: int | None, hang: Failure | None) -> Failure:
@@ -146,7 +146,7 @@ class JobAttempts:
             what, reason = f"job {self._job}", "was requeued by SLURM"
             return Failure(host=last.hosts[0], rank=None, what=what, code=125, reason=reason, action=action)
         folder = attempt_folder(self._folder, last.number)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(0o755, exist_ok=True)
         log = folder / "all.log"
         shown = postmortem.first_failure(self._run, log)
         if hang is not None:
@@ -243,7 +243,8 @@ def _decide_for_lost_script(run: Run, file: AttemptsFile, check: CheckHosts, *, 
     if not host:  # another process was faster
         return 1
     if run.job is not None:
-        with suppress(OSError), open(run.job.log.replace("{job}", job_id), "ab") as output:  # srun's end is lost too
+        log = run.job.log.replace("{job}", job_id)
+        with suppress(OSError), open(open_for_append(log, 0o644), "ab") as output:  # srun's end is lost too
             os.dup2(output.fileno(), sys.stderr.fileno())
     hosts = file.hosts or (host, *slurm.job_hosts())
     JobAttempts(run, file, hosts, slurm, check).lose_script(host, outside=outside)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.relay import Relay
 from ddpkit.errors import NO_PROGRESS
-from ddpkit.files import write_atomically
+from ddpkit.files import read_bounded, write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.node.owned import remove_file
 from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME
 
 if TYPE_CHECKING:  # see above
@@ -29,6 +30,7 @@ DUMP_MINIMUM = 1.5  # seconds in which a node looks at its ranks, where the comm
 SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node takes a sample, without its span
 # Files in the run's folder.
 DUMP_REQUESTS = "dump.*.ask"
+REQUEST_SIZE = 1 << 16  # bytes
 SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"
 
 
@@ -195,8 +197,8 @@ class MonitorServer:
         requests = []
         for path in self._launcher.relay.folder.glob(names):
             with suppress(OSError, ValueError, TypeError, KeyError):
-                request = json.loads(path.read_text())
-                path.unlink(missing_ok=True)
+                request = json.loads(read_bounded(path, REQUEST_SIZE))
+                remove_file(str(path))
                 requests.append({key: float(request[key]) for key in keys})
         return requests
 

@@ -16,6 +16,7 @@ import socket
 import subprocess
 
 from ddpkit.node.env_names import env_matcher
+from ddpkit.node.owned import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,12 @@ def _tried(action: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 @_tried
-def look(workdir: str, log_dir: str, script: str, pythons: list[str]) -> dict[str, Any]:
-    """Return the facts of this host. The first of `pythons` that exists is chosen. `log_dir`: below `workdir`."""
-    if not shutil.which("sbatch"):
+def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: bool) -> dict[str, Any]:
+    """Return the facts of this host. The first of `pythons` that exists is chosen. `log_dir`: below `workdir`.
+
+    `login`: a login shell may run, for its PATH.
+    """
+    if login and not shutil.which("sbatch"):
         _take_login_path()
     folder = os.path.abspath(os.path.expanduser(workdir))
     # A name is searched in PATH. A relative path is below the directory.
@@ -89,9 +93,18 @@ def run(argv: list[str], changes: dict[str, str | None], timeout: float) -> list
     return [code, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")]
 
 
+def _make_directories(path: str) -> None:
+    """Make a directory and those above it. No other user may write to them."""
+    umask = os.umask(0o022)
+    try:
+        os.makedirs(path, exist_ok=True)
+    finally:
+        os.umask(umask)
+
+
 @_tried
 def make_folder(path: str) -> None:
-    os.makedirs(path, exist_ok=True)
+    _make_directories(path)
     if not os.access(path, os.W_OK | os.X_OK):
         raise PermissionError(13, os.strerror(13), path)
 
@@ -99,14 +112,10 @@ def make_folder(path: str) -> None:
 @_tried
 def write(files: list[list[str]]) -> None:
     """Write files, each a path and a text. No other user may change them."""
-    umask = os.umask(0o022)
-    try:
-        for path, text in files:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-    finally:
-        os.umask(umask)
+    for path, text in files:
+        # Python makes its cache by the umask of a rank: another user could put a program into it.
+        _make_directories(os.path.dirname(path) + ("/__pycache__" if path.endswith(".py") else ""))
+        replace_file(path, text.encode(), 0o600)
 
 
 @_tried

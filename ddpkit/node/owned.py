@@ -12,10 +12,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Callable, Iterator
 
 MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
 
@@ -32,9 +33,35 @@ def make_directory(path: str, kind: str, mode: int = 0o700) -> None:
     os.mkdir(path, mode)
     folder = os.open(path, _DIRECTORY)
     try:
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise NotOwnedError("a directory of another user", path)
+        os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
+    except BaseException:
+        os.rmdir(path)  # only an empty one
+        raise
+    finally:
+        os.close(folder)
+
+
+def adopt_directory(path: str, kind: str) -> None:
+    """Mark a directory of this user's that a version of ddpkit without markers made. Raises OSError."""
+    folder = os.open(path, _DIRECTORY)
+    try:
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise NotOwnedError("a directory of another user", path)
         os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
     finally:
         os.close(folder)
+
+
+@contextmanager
+def scratch_directory(path: str) -> Iterator[str]:
+    """Make a private directory, and delete it at the end. Raises OSError, also if the path exists."""
+    make_directory(path, "scratch")
+    try:
+        yield path
+    finally:
+        remove_directory(path, "scratch")
 
 
 def open_directory(path: str, kind: str) -> int:
@@ -71,36 +98,69 @@ def remove_directory(path: str, kind: str) -> None:
     """Delete a directory that `make_directory` made, with all in it. Raises NotOwnedError for any other, or OSError.
 
     Links are deleted and not followed. A mount point inside is not entered. The marker goes last: a deletion that was
-    interrupted can be repeated.
+    interrupted can be repeated. Two processes may delete the same directory.
     """
-    folder = open_directory(path, kind)
     try:
-        _empty(folder, os.fstat(folder).st_dev, path)
-        os.unlink(MARKER, dir_fd=folder)
+        folder = open_directory(path, kind)
+    except FileNotFoundError:
+        return
+    try:
+        _empty(folder, _mount(folder), path)
+        _remove(os.unlink, MARKER, folder)
     finally:
         os.close(folder)
-    os.rmdir(path)
+    _remove(os.rmdir, path, None)
 
 
-def _empty(folder: int, device: int, path: str) -> None:
+def remove_empty(path: str) -> bool:
+    """Delete a directory that is empty. Tell whether it was."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
+def _empty(folder: int, mount: str, path: str) -> None:
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries]
+        names = [entry.name for entry in entries if entry.name != MARKER]
     for name in names:
-        if name == MARKER:
-            continue
-        if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
-            os.unlink(name, dir_fd=folder)
-            continue
-        inner = os.open(name, _DIRECTORY, dir_fd=folder)
         try:
-            if os.fstat(inner).st_dev != device:
+            inner = os.open(name, _DIRECTORY, dir_fd=folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+            _remove(os.unlink, name, folder)
+            continue
+        try:
+            if _mount(inner) != mount:
                 raise NotOwnedError("another file system is mounted there", os.path.join(path, name))
-            _empty(inner, device, os.path.join(path, name))
-            if name_in(inner, MARKER):
-                os.unlink(MARKER, dir_fd=inner)
+            _empty(inner, mount, os.path.join(path, name))
+            _remove(os.unlink, MARKER, inner)
         finally:
             os.close(inner)
-        os.rmdir(name, dir_fd=folder)
+        _remove(os.rmdir, name, folder)
+
+
+def _remove(action: Callable[..., None], name: str, folder: int | None) -> None:
+    try:
+        action(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass  # it is not there, or another process was faster
+
+
+def _mount(folder: int) -> str:
+    """The mount that a directory belongs to: a part of the same disk that is mounted inside has another one."""
+    try:
+        with open("/proc/self/fdinfo/%d" % folder) as file:
+            for line in file:
+                if line.startswith("mnt_id:"):
+                    return line
+    except OSError:
+        pass
+    return str(os.fstat(folder).st_dev)
 
 
 def name_in(folder: int, name: str) -> bool:
@@ -117,14 +177,65 @@ def remove_files(path: str, kind: str, is_ours: Callable[[str], bool]) -> list[s
     folder = open_directory(path, kind)
     try:
         left = []
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries)
-        for name in names:
+        for name in sorted([MARKER, *_names(folder)]):
             if name == MARKER or not is_ours(name) or stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
                 left.append(name)
             else:
-                os.unlink(name, dir_fd=folder)
+                _remove(os.unlink, name, folder)
         return left
+    finally:
+        os.close(folder)
+
+
+def remove_socket(path: str, prefix: str) -> None:
+    """Delete a socket of this user, if it is there and has a name of ddpkit's, which begins with `prefix`."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return
+    named = os.path.basename(path).startswith(prefix)
+    if named and stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid():
+        os.unlink(path)
+
+
+def move_entries(path: str, kind: str, is_ours: Callable[[str], bool], target: str) -> None:
+    """Move what has a name of ddpkit's in one of its directories into a new directory in it. Raises OSError.
+
+    Raises FileExistsError where `target` exists: nothing was moved then.
+    """
+    folder = open_directory(path, kind)
+    try:
+        os.mkdir(target, 0o755, dir_fd=folder)
+        inner = os.open(target, _DIRECTORY, dir_fd=folder)
+        try:
+            for name in _names(folder):
+                if name != target and is_ours(name):
+                    os.rename(name, name, src_dir_fd=folder, dst_dir_fd=inner)
+        finally:
+            os.close(inner)
+    finally:
+        os.close(folder)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.name != MARKER)
+
+
+def remove_file(path: str) -> None:
+    """Delete a regular file of this user, or of root, in a directory to which nobody else can write.
+
+    The name must be one that only ddpkit gives. Raises NotOwnedError for any other file, or OSError.
+    """
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        held = os.fstat(folder)
+        if held.st_uid != os.geteuid() or held.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise NotOwnedError("in a directory to which others can write", path)
+        found = os.lstat(os.path.basename(path), dir_fd=folder)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0):
+            raise NotOwnedError("not a regular file of this user", path)
+        os.unlink(os.path.basename(path), dir_fd=folder)
     finally:
         os.close(folder)
 
@@ -134,33 +245,85 @@ def create_file(path: str, content: bytes, mode: int = 0o600) -> None:
     os.close(_create(path, mode, None, content))
 
 
-def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
+def create_whole(path: str, content: bytes, mode: int = 0o600) -> None:
+    """Write a new file that is never seen half written. Raises FileExistsError for any name that exists, or OSError."""
+    draft = _draft(path)
+    with own_file(draft, content, mode):
+        os.link(draft, path)
+
+
+def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool = False) -> None:
     """Replace a file of this user, or make it: readers see the old content or the new.
 
     The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
     device or a file of another user has the name, or OSError; then the old file stays, and no draft.
+
+    shared: the caller has read in the file itself that it is ddpkit's: it may be another user's. It keeps its mode and
+    group; a new one gets `mode` whatever the umask.
     """
-    check_replaceable(path)
-    folder, name = os.path.split(path)
-    draft = os.path.join(folder, ".%s.%s" % (name[:200], os.urandom(8).hex()))
-    os.close(_create(draft, mode, None, content))
+    found = check_replaceable(path, shared=shared)
+    draft = _draft(path)
+    file = _create(draft, mode, None, content)
     try:
+        if shared:
+            os.fchmod(file, mode)
+            if found is not None:
+                _take_group(file, found)
         os.replace(draft, path)
     except OSError:
         os.unlink(draft)
         raise
+    finally:
+        os.close(file)
 
 
-def check_replaceable(path: str) -> None:
-    """Raise NotOwnedError where something has this name that is no regular file of this user."""
+def _take_group(file: int, before: os.stat_result) -> None:
+    if os.fstat(file).st_gid != before.st_gid:
+        try:
+            os.fchown(file, -1, before.st_gid)
+        except PermissionError:
+            return  # a group of others: its rights would become those of ours
+    os.fchmod(file, stat.S_IMODE(before.st_mode) & 0o666)
+
+
+def _draft(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, ".%s.%s" % (name[:200], os.urandom(8).hex()))
+
+
+@contextmanager
+def own_file(path: str, content: bytes = b"", mode: int = 0o600) -> Iterator[int]:
+    """Make a new file, and delete it at the end, if the name then still is this file's. Yields its descriptor."""
+    file = _create(path, mode, None, content)
+    try:
+        yield file
+    finally:
+        remove_if_same(path, os.fstat(file))
+        os.close(file)
+
+
+def remove_if_same(path: str, made: os.stat_result) -> bool:
+    """Delete a file that this process made. Tell whether the name still was that file's."""
+    try:
+        if not os.path.samestat(os.lstat(path), made):
+            return False
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | None:
+    """Raise NotOwnedError where something has this name that is no regular file of this user. None: nothing has it."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
-        return
+        return None
     if not stat.S_ISREG(found.st_mode):
         raise NotOwnedError("not a regular file", path)
-    if found.st_uid != os.geteuid():
+    if found.st_uid != os.geteuid() and not shared:
         raise NotOwnedError("a file of another user", path)
+    return found
 
 
 def open_for_append(path: str, mode: int = 0o600) -> int:

@@ -9,6 +9,7 @@ Standard library only, Python 3.8 and later.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 groups: set[int] = set()  # process groups that were begun here, by their first process
 
@@ -33,6 +35,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def become_subreaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide() -> None:
+    """Close memory and open files of this process to others of its user, such as its ranks.
+
+    What it executes is open again. Only root with CAP_SYS_PTRACE still reads them.
+    """
+    _prctl(PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent(parent: int, number: int) -> None:
@@ -130,10 +140,11 @@ def kill_all_below() -> None:
     """KILL to every process below this one, also to those that fork and end faster than /proc is read."""
     table = processes()
     for pid in _ours(table):
-        kill(pid, signal.SIGKILL)
         # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
-        if table[pid][4] != os.getpgrp():
-            kill(-table[pid][4], signal.SIGKILL)
+        whole = table[pid][4] != os.getpgrp() and is_below(pid)
+        kill(pid, signal.SIGKILL)
+        if whole:
+            kill_group(table[pid][4], signal.SIGKILL)
     # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
     until = time.monotonic() + LOOK_AGAIN / 4
     try:
@@ -147,8 +158,52 @@ def kill_all_below() -> None:
 
 
 def kill(pid: int, number: int) -> None:
+    """Send a signal to a process below this one. Another process that has got its number meanwhile gets none."""
     try:
-        os.kill(pid, number)
+        handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None  # Python 3.9
+    except OSError as error:
+        if error.errno == errno.ESRCH:
+            return
+        handle = None  # a kernel before Linux 5.3, or no descriptor is left
+    try:
+        if not is_below(pid):
+            return
+        if sys.platform == "linux" and handle is not None:
+            signal.pidfd_send_signal(handle, number)
+        else:
+            os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def is_below(pid: int) -> bool:
+    """Whether a process descends from this one now, its children that were not waited for included."""
+    if sys.platform != "linux":
+        return pid in _ours(every())
+    own, each, left = os.getpid(), pid, 64
+    while each > 1 and left:
+        left -= 1
+        row = read_stat(each)
+        if row is None:  # its parent ended meanwhile, and it has another one; or it has ended itself
+            if each == pid:
+                return False
+            each = pid
+        elif row[0] == own:
+            return True
+        else:
+            each = row[0]
+    return False
+
+
+def kill_group(group: int, number: int) -> None:
+    """Send a signal to a group that began below this process. Its number is nobody else's while it has a member, or
+    while its first process was not waited for.
+    """
+    try:
+        os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         pass
 

@@ -57,9 +57,9 @@ class RankCalls:
             signal.alarm(int(args["limit"]) + MARGIN)
             redirect_to_devnull(0, 1, 2)
             try:
-                result = json.dumps(self.programs.call(function, {**args, "ranks": self._living()}))
-                with open(write, "wb") as file:
-                    file.write(result.encode())
+                result = json.dumps(self.programs.call(function, {**args, "ranks": self._living()})).encode()
+                while result:
+                    result = result[os.write(write, result) :]
             finally:
                 os._exit(0)
         os.close(write)

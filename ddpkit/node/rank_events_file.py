@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PARTS = 128  # a record of steps lasts for one such part of the time since the first step
 SELDOM = 60.0  # seconds between two writes at most; at first a quarter of the time since the first step
 LAST_WORDS = 0.3  # seconds at the end for what was not yet written
+# A pipe or a link that lies there is not opened.
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def start(folder: str, rank: str, began: int = 0) -> Callable[..., None]:
@@ -126,7 +128,7 @@ class Shared:
             while self.lines:
                 text += self.lines.pop(0)  # the rank may be adding to them
             try:
-                file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                file = os.open(self.path, _APPEND, 0o644)
                 try:
                     os.write(file, text.encode())
                 finally:

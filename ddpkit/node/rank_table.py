@@ -136,7 +136,9 @@ class RankTable:
         if not self.stopping and not self._failed:
             self._failed = True
             first = first_failure([end for end, _ in self._failures])
-            self._send(e="failed", **next(failure for end, failure in self._failures if end is first))
+            failure = next(failure for end, failure in self._failures if end is first)
+            kernel = self._oom.evidence(failure["signal"] == signal.SIGKILL)
+            self._send(e="failed", **failure, **({"kernel": kernel} if kernel else {}))
             self.on_failure()
 
     # ---- the kernel's view

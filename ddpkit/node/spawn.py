@@ -17,6 +17,7 @@ import sys
 import time
 
 from ddpkit.node.children import Children
+from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import die_with_parent, groups
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes, make_pipe
@@ -149,8 +150,7 @@ class Spawner:
 
     def _write(self, name: str, text: str) -> str:
         path = f"{self.folder}/{name}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
+        create_file(path, text.encode())
         return path
 
     # ---- processes

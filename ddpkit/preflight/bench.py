@@ -5,6 +5,8 @@ Pure, but for `plot`.
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,6 +17,7 @@ from ddpkit.distributed.bench.output import headline, slowest_group, table_line
 from ddpkit.distributed.bench.results import BenchFailure, Measurement, host_share
 from ddpkit.distributed.collectives import bench_parser
 from ddpkit.errors import UsageError
+from ddpkit.files import create
 from ddpkit.preflight.program_events import Event
 
 KNOWN_NAMES = {"ops": ("collective", OPS), "dtypes": ("type", DTYPES), "scope": ("scope", SCOPES)}
@@ -160,6 +163,8 @@ def check_plot(path: str) -> None:
         raise UsageError(
             f"--plot {path}: directory not found: {target.absolute().parent}", f"mkdir -p {target.absolute().parent}"
         )
+    if os.path.lexists(target):
+        raise UsageError(f"--plot {path}: the file exists", "--plot FILE.png, a new file")
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -198,12 +203,13 @@ def plot(results: BenchResults, path: str) -> None:
     axes[0][0].legend(fontsize="small")
     figure.suptitle(headline(results.world))
     figure.tight_layout()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
+    pyplot.close(figure)
     try:
-        figure.savefig(path, format="png", dpi=120)
+        create(Path(path), picture.getvalue())
     except OSError as error:
         raise UsageError(f"--plot {path}: {error.strerror}", "choose another file") from None
-    finally:
-        pyplot.close(figure)
 
 
 def _draw_scope(bandwidth: Any, latency: Any, measurements: list[Measurement]) -> int:

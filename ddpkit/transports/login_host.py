@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError
+from ddpkit.files import write_atomically
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Via
 from ddpkit.machine import COMMAND_TIMEOUT, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
@@ -106,7 +107,7 @@ class LoginHost:
             options = self.way().login(self.spec)
             self._shown = True
             with suppress(OSError):
-                self.control_file.write_text(options[1] if options[:1] == ("-S",) else "")
+                write_atomically(self.control_file, options[1] if options[:1] == ("-S",) else "", 0o600)
 
     def _drop(self, why: str) -> None:
         """Close a connection that does not answer."""

@@ -55,7 +55,7 @@ while True:
     print(port)
     break')
     export MASTER_ADDR MASTER_PORT
-    { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
+    { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
     log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
     from=$(($(wc -c < "$log") + 1))
     code='' first=''

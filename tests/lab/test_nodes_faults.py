@@ -336,5 +336,5 @@ def test_a_log_directory_that_fills_up(bare: Bare) -> None:
     done = bare.launch("-b", "ssh", "node[1-2]", *RANKS, "--log-dir", str(logs), "--", "job.py")
     assert done.code == 0, done.text[-2000:]
     assert done.out.count(" line ") == 40000
-    assert re.search(rf"logs in {logs}/\S+ end here: No space left on device; the run continues", done.err)
+    assert re.search(rf"cannot write logs in {logs}/\S+: No space left on device; the run continues", done.err)
     assert re.search(rf"cannot write the record of this run to {logs}/\S+: No space left on device", done.err)

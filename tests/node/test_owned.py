@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ddpkit.node import owned
+from ddpkit.node import owned, process_tree
 from ddpkit.node.owned import NotOwnedError
 
 
@@ -139,3 +143,128 @@ def test_lines_are_appended(tmp_path: Path) -> None:
         with open(owned.open_for_append(str(path)), "wb") as opened:
             opened.write(line)
     assert path.read_bytes() == b"15\n3\n"
+
+
+BIND = """
+import os, subprocess, sys
+from ddpkit.node import owned
+data, path = sys.argv[1:]
+owned.make_directory(path, "stage")
+os.mkdir(path + "/data")
+subprocess.run(["mount", "--bind", data, path + "/data"], check=True)
+try:
+    owned.remove_directory(path, "stage")
+except owned.NotOwnedError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_part_of_the_same_disk_that_is_mounted_inside_stays(tmp_path: Path) -> None:
+    data = tmp_path / "imagenet-1k"
+    data.mkdir()
+    (data / "set.bin").write_text("months of work")
+    words = ["unshare", "-m", sys.executable, "-c", BIND, str(data), str(tmp_path / "copy")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "unshare failed" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(done.stderr)
+    assert "another file system is mounted there" in done.stdout, done.stderr
+    assert contents(data) == ["set.bin"]
+
+
+def test_two_processes_may_delete_the_same_directory(tmp_path: Path) -> None:
+    for number in range(20):
+        path = tmp_path / f"copy{number}"
+        owned.make_directory(str(path), "stage")
+        for name in range(50):
+            (path / str(name)).mkdir()
+            (path / str(name) / "file").touch()
+        threads = [threading.Thread(target=owned.remove_directory, args=(str(path), "stage")) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert contents(tmp_path) == []
+
+
+def test_names_of_ours_are_moved_and_others_stay(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    owned.make_directory(str(path), "run")
+    for name in ("all.log", "checkpoint.pt"):
+        (path / name).write_text(name)
+    (path / "marks.log").mkdir()
+    owned.move_entries(str(path), "run", lambda name: name.endswith(".log"), "attempt-1")
+    assert contents(path) == [".ddpkit", "attempt-1", "attempt-1/all.log", "attempt-1/marks.log", "checkpoint.pt"]
+    (path / "all.log").write_text("second")
+    with pytest.raises(FileExistsError):
+        owned.move_entries(str(path), "run", lambda name: name.endswith(".log"), "attempt-1")
+    assert (path / "all.log").read_text() == "second"
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
+def test_where_others_can_write_no_file_is_deleted_by_its_name(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "hang.json").touch()
+    folder.chmod(mode)
+    with pytest.raises(NotOwnedError, match="others can write"):
+        owned.remove_file(str(folder / "hang.json"))
+    folder.chmod(0o755)
+    (folder / "link").symlink_to(folder / "hang.json")
+    with pytest.raises(NotOwnedError):
+        owned.remove_file(str(folder / "link"))
+    owned.remove_file(str(folder / "hang.json"))
+    assert contents(folder) == ["link"]
+
+
+def test_a_name_that_is_anothers_meanwhile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "request"
+    with owned.own_file(str(path), b"mine"):
+        path.unlink()
+        path.write_text("theirs")
+    assert path.read_text() == "theirs"
+    with owned.own_file(str(tmp_path / "probe")):
+        assert (tmp_path / "probe").exists()
+    assert contents(tmp_path) == ["request"]
+
+
+def test_a_whole_file_appears_only_where_nothing_is(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    owned.create_whole(str(path), b"one", 0o644)
+    with pytest.raises(FileExistsError):
+        owned.create_whole(str(path), b"two", 0o644)
+    assert (path.read_bytes(), contents(tmp_path)) == (b"one", ["train.py"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_replaced_only_as_a_shared_one(tmp_path: Path) -> None:
+    path = tmp_path / "bad_nodes.json"
+    path.write_bytes(b"theirs")
+    path.chmod(0o664)
+    os.chown(path, 12345, 12345)
+    with pytest.raises(NotOwnedError, match="another user"):
+        owned.replace_file(str(path), b"mine")
+    assert path.read_bytes() == b"theirs"
+    owned.replace_file(str(path), b"both", 0o600, shared=True)
+    found = path.stat()
+    assert (path.read_bytes(), stat.S_IMODE(found.st_mode), found.st_gid) == (b"both", 0o664, 12345)
+
+
+# ---- signals
+
+
+def test_only_processes_below_get_a_signal(tmp_path: Path) -> None:
+    sleeper = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); p.wait()"
+    with subprocess.Popen([sys.executable, "-c", sleeper], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        grandchild = int(child.stdout.readline())
+        assert process_tree.is_below(child.pid)
+        assert process_tree.is_below(grandchild)
+        other = "import sys; from ddpkit.node import process_tree as tree; tree.kill(int(sys.argv[1]), 9)"
+        subprocess.run([sys.executable, "-c", other, str(grandchild)], check=True)  # not below that process
+        assert process_tree.is_below(grandchild)
+        process_tree.kill(grandchild, signal.SIGKILL)
+        assert child.wait(30) == 0
+    assert not process_tree.is_below(grandchild)
+    for pid in (1, os.getppid(), os.getpid(), 1 << 22):
+        assert not process_tree.is_below(pid)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE
 
 DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 STATE = Path(__file__).with_name("python_state.py")
@@ -46,7 +45,9 @@ def bare_states(python: str, folder: Path, environment: dict[str, str], words: l
     env = {name: value for name, value in environment.items() if name not in OWN}
     command = [python, str(STATE), "bare.json", *words]
     stdin = subprocess.DEVNULL  # and a session of its own, as a rank
-    done = subprocess.run(command, cwd=folder, env=env, stdin=stdin, capture_output=True, start_new_session=True)
+    done = subprocess.run(
+        command, cwd=folder, env=env, stdin=stdin, capture_output=True, start_new_session=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     states: list[dict[str, Any]] = json.loads((folder / "bare.json").read_text())
     return states

@@ -52,7 +52,7 @@ ENTRIES = (
         title="[ERROR] Command not found: ldconfig, then /etc/enroot/hooks.d/90-aws-ofi-nccl.sh exited with return code 1",
         patterns=(
             r"\[ERROR\]:? Command not found: (?P<program>(?!nvidia-container-cli)[\w.+-]+)",
-            r"(?P<hook>/\S*hooks\.d/\S+): line \d+: (?P<program>\S+): command not found",
+            r"(?P<hook>(?<![\w./-])/\S*hooks\.d/[^\s/]+): line \d+: (?P<program>\S+): command not found",
         ),
         needs=r"hooks\.d/\S+ exited with return code",
         context=r"\[ERROR\] (?P<hook>/\S*hooks\.d/\S+) exited with return code",
@@ -1480,8 +1480,8 @@ ENTRIES = (
         id="image-cache-owned",
         title="zstd: .../enroot-cache/d9270b9c...: Permission denied, as an image is imported",
         patterns=(
-            r"(?P<path>/\S+/[0-9a-f]{64}): (?:Cannot open: )?Permission denied\s*$",
-            r"\bopen (?P<path>/\S+/[0-9a-f]{64}): permission denied",
+            r"(?P<path>(?<![\w./-])/\S+/[0-9a-f]{64}): (?:Cannot open: )?Permission denied\s*$",
+            r"\bopen (?P<path>(?<![\w./-])/\S+/[0-9a-f]{64}): permission denied",
         ),
         explains=(
             "permission-denied",

@@ -454,7 +454,7 @@ ENTRIES = (
         id="megatron-groups-missing",
         title="pipeline_model parallel group is not initialized",
         patterns=(
-            r"(?P<name>\w[\w -]*) parallel group is not initialized",
+            r"(?<![\w -])[ -]*(?P<name>\w[\w -]*) parallel group is not initialized",
             r"cuda rng state (?P<name>\S+) is not added",
         ),
         cause="Megatron's parallel groups ({name}) were not made in this process. initialize_model_parallel was not called, or "

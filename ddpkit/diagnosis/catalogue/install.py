@@ -110,7 +110,7 @@ ENTRIES = (
     Entry(
         id="static-tls",
         title="libgomp.so.1: cannot allocate memory in static TLS block",
-        patterns=(r"(?P<path>/[^\s:]*\.so[\w.]*): cannot allocate memory in static TLS block",),
+        patterns=(r"(?P<path>(?<![\w./-])/[^\s:]*\.so[\w.]*): cannot allocate memory in static TLS block",),
         explains=("own-exception",),
         cause="the dynamic linker has no place left for the thread data of {path}, as other libraries were loaded before it. "
         "It is not the memory of the host. It occurs on ARM above all",
@@ -192,7 +192,7 @@ ENTRIES = (
         patterns=(
             r"fatal error: (?P<header>[\w./-]+): No such file or directory",
             r"Cannot find compiler '(?P<header>[\w.+-]+)' in PATH",
-            r"(?P<header>\w[\w+-]*): fatal error: no input files",
+            r"(?P<header>[\w+-]+): fatal error: no input files",
         ),
         explains=(
             "extension-build-failed",
@@ -525,7 +525,7 @@ ENTRIES = (
         patterns=(
             r"(?P<package>flash_attn)\w*(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"-packages/(?P<package>\w+)/[^ :]*\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
-            r"(?P<library>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
+            r"(?P<library>(?<![\w.-])[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"(?P<missing>libtorch_\w+|libc10\w*)\.so: cannot open shared object file",
         ),
         explains=("undefined-symbol", "library-missing"),
@@ -575,7 +575,7 @@ ENTRIES = (
         patterns=(
             r"dynamic module does not define (?:module export|init) function \((?:PyInit_|init)(?P<module>\w+)\)",
             r"Python version mismatch: module was compiled for Python (?P<built>[\d.]+), but the interpreter version is incompatible: (?P<python>[\d.]+)",
-            r"(?P<module>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: _?Py\w+",
+            r"(?P<module>(?<![\w.-])[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: _?Py\w+",
         ),
         explains=("undefined-symbol",),
         cause="the extension {module|in the traceback} was built for another Python[ ({built})], or its build ended too early",

@@ -10,7 +10,7 @@ ENTRIES = (
         doubtful=True,
         title="torchrun: command not found; python: No such file or directory",
         patterns=(
-            r"\b(?P<program>[\w.-]+): command not found",
+            r"(?P<program>[\w.-]+): command not found",
             r"execv[ep]+\(\): (?P<program>\S+): No such file or directory",
             r"env: '?(?P<program>[\w./-]+)'?: No such file or directory",
             r"(?P<program>[\w./-]+): not found$",

@@ -546,7 +546,7 @@ ENTRIES = (
             r"\bqsub: (?P<reason>[A-Z].*)",
             r"\bqsub: (?P<reason>(?:would exceed|illegal|cannot|could not|directive error|file must|submit filter|invalid|unknown|script|error|no|not) .*)",
             r"\bError in (?:rusage|select|span|order|cu|same|affinity) section: (?P<reason>.*)",
-            r"(?P<reason>\S.*?)\.? Job not submitted",
+            r"^\s*(?P<reason>\S.*?)\.? Job not submitted",
             r"Unable to run job: (?P<reason>.*)",
             r"DeniedByDrmException: code \d+: (?P<reason>.*)",
             r"\bflux\S*: ERROR: .*(?P<reason>unsatisfiable request)",

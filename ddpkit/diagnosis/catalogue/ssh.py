@@ -77,8 +77,8 @@ ENTRIES = (
         patterns=(
             r"ssh: connect to host (?P<host>\S+) port (?P<port>\d+): (?P<reason>.*)",
             r"ssh: Could not resolve hostname (?P<host>\S+): (?P<reason>.*)",
-            r"\b(?P<host>[\w.-]+): (?P<reason>its name (?:\S+ )?does not resolve) here",
-            r"\b(?P<host>[\w.-]+): (?P<reason>its name does not resolve) on this machine",
+            r"(?P<host>[\w.-]+): (?P<reason>its name (?:\S+ )?does not resolve) here",
+            r"(?P<host>[\w.-]+): (?P<reason>its name does not resolve) on this machine",
             r"(?P<reason>no answer) from (?P<host>\S+) port \d+",
             r"gethostbyname\(\"(?P<host>[^\"]+)\"\) (?P<reason>failed)",
         ),

@@ -36,9 +36,9 @@ class Files:
 def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
     folder = Path(run.folder)
-    kept = folder / metrics.NAME
+    kept = metrics.in_folder(folder)
     original = metrics.find(run.workdir, run.command, run.started, run.ended)
-    path = metrics_file or (kept if kept.is_file() else original)
+    path = metrics_file or kept or original
     beside = original.parent if original else Path(run.workdir).expanduser()
     lines = _last(folder / "all.log")
     return Files(

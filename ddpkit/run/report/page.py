@@ -6,8 +6,10 @@ Its own Content-Security-Policy forbids scripts and requests, should an escape e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from ddpkit.files import read_head
 from ddpkit.launchers.shell import join
 from ddpkit.run.code_state import Code
 from ddpkit.run.ledger import describe
@@ -19,6 +21,7 @@ from ddpkit.text import format_ranges
 
 ROWS = 64  # ranks in a picture; of more, those that differ most are shown
 Column = tuple[str, str, Callable[[Place], str]]  # title, class, what stands there
+MADE_BY = '<meta name="generator" content="ddpkit report">'  # by this the page is known for one that may be replaced
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -40,6 +43,7 @@ def page(report: Report) -> str:
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
+{MADE_BY}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <title>{text(report.run_id)}: {text(report.state)}</title>
@@ -51,6 +55,15 @@ def page(report: Report) -> str:
 </main></body>
 </html>
 """
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that `page` made. Raises nothing."""
+    try:
+        head = read_head(path, 1000)
+    except OSError:
+        return False
+    return head.startswith(b"<!DOCTYPE html>") and MADE_BY.encode() in head
 
 
 def _section(title: str, body: str, name: str, kind: str = "") -> str:
