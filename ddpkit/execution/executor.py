@@ -318,7 +318,7 @@ class Carrier:
             self.runtimes[host] = agent
         self.relay.write(rank, host, agent, event["fd"], data, show=show)
         if rank is not None:
-            waits = self.exceptions.take(rank, data)
+            waits = self.exceptions.take(rank, host, data)
             if (waits or NCCL_TIMEOUT in data) and rank not in self.timed_out:
                 self.on_timeout(rank)
 
@@ -469,7 +469,7 @@ class Carrier:
         if rank in node.running and words.exception != "KeyboardInterrupt":
             end: ExitEvent = {"e": "exit", "rank": rank, "code": None, "signal": None, "raised": words.exception}
             end.update({"kind": words.kind.value, "since": words.raised_at or time.time()})
-            fail = partial(self.on_failure, node, failure(end), node.step.host)
+            fail = partial(self.on_failure, node, failure(end), self.exceptions.hosts[rank])
             if words.kind is Kind.OWN:
                 fail()
             else:

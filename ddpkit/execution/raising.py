@@ -21,6 +21,7 @@ class ExceptionWatch:
 
     def __init__(self) -> None:
         self.words: dict[int, LastWords] = {}
+        self.hosts: dict[int, str] = {}
         self.asked: dict[tuple[int, int], int] = {}  # calls without an answer: node and number, and the rank
         self._looks: dict[int, tuple[int, float]] = {}  # rank: looks so far, time of the next one
 
@@ -29,7 +30,7 @@ class ExceptionWatch:
         """When the next look is due."""
         return min((when for _, when in self._looks.values()), default=inf)
 
-    def take(self, rank: int, data: bytes) -> bool:
+    def take(self, rank: int, host: str, data: bytes) -> bool:
         """Take output of a rank. True: an exception says that its wait for other ranks took too long."""
         words = self.words.get(rank)
         raises = _HEAD in data
@@ -37,6 +38,7 @@ class ExceptionWatch:
             return False
         if words is None:
             words = self.words[rank] = LastWords()
+        self.hosts[rank] = host
         if raises and rank not in self._looks:
             self._looks[rank] = (0, time.monotonic() + SETTLE)
         words.take(data[-KEPT:].decode("utf-8", "replace"), time.time())
