@@ -78,6 +78,15 @@ def launch(
         str | None,
         flag("--hang-action", OUTPUT, "Warn only, or end the run. [default: warn]", "warn|end"),
     ] = None,
+    observe: Annotated[
+        str | None,
+        flag(
+            "--observe",
+            OUTPUT,
+            "Change the ranks' Python to see more: start, steps, stacks, all. [default: nothing]",
+            "PART,...",
+        ),
+    ] = None,
     retries: Annotated[
         str | None, flag("--retries", HEAL, "Start the ranks again at most N times. [default: 0]", "N")
     ] = None,
@@ -131,6 +140,7 @@ def launch(
         grace=grace,
         hang_timeout=hang_timeout,
         hang_action=hang_action,
+        observe=observe,
         retries=retries,
         spares=spares,
         progress=progress,

@@ -197,6 +197,8 @@ def describe_exit(failure: Failure) -> str:
             return f"killed by signal 6 (SIGABRT) {where}"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
         return f"killed by signal {number}{name}" + (f": {BY_ID[SIGNALS[number]].cause}" if number in SIGNALS else "")
+    if failure.raised and failure.code is None:
+        return f"uncaught exception: {failure.raised}"  # and a signal to all ranks cut its end short
     meaning_of_code = CODES.get(failure.code or 0)
     return f"exit code {failure.code}" + (f": {meaning_of_code}" if meaning_of_code else "")
 

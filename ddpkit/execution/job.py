@@ -125,6 +125,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         python=python,
         env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
         grace=settings.grace,
+        observe=settings.observe if kind != "program" else (),
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 

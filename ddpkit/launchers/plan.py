@@ -35,6 +35,7 @@ class Job:
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
+    observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank_observe.py`
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
 
     @property

@@ -33,12 +33,12 @@ from ddpkit.launchers.plan import (
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
+from ddpkit.node.rank_observe import OBSERVERS
 
-# Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
+# Defaults of variables, after `cores` was computed.
 _DEFAULTS = """
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 """
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
@@ -66,15 +66,15 @@ echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_
 
 # In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
-hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \\
+hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || \\
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${{PYTHONPATH:+:$PYTHONPATH}}\""""
 
 # The same for a rank in a container that has the run's folder: what its image has on the path stays there.
 _HOOK_INSIDE = """
-hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
+hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
 inside='export DDPKIT_HOOK="$0" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"'
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
 
 # Before a rank enters its container. Until the second line comes, the task prints the output of the runtime. That line
 # is on both outputs: they are read apart.
@@ -261,13 +261,12 @@ class Slurm(Contained):
             needed = {"torchrun_agent": "torchrun_agent", "oom": "oom"} if self.torchrun else {}
             needed["rank_wrapper"] = "rank_wrapper"
         if self._asked(job):
-            needed |= {"hook/sitecustomize": "rank_hook"} | {
-                f"hook/{name}": name for name in ("rank_responder", "rank_events", "rank_events_file")
-            }
+            needed["hook/sitecustomize"] = "rank_hook"
+            if job.observe:
+                needed |= {f"hook/{name}": name for name in (*OBSERVERS, "rank_events_file")}
         files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
         if self._asked(job):
-            # What each rank tells goes into a file beside the last one.
-            files += [File(path=f"{job.folder}/hook/grace", text=f"{job.grace:g}\n"), File(path=_begins(job))]
+            files.append(File(path=_begins(job)))  # with --observe each rank writes a file beside it
         if modules:
             files.append(self._fork_spec(job, modules, layout))
         if job.stage:
@@ -415,6 +414,7 @@ class Slurm(Contained):
         stale = [name for name in world.here.stale if held or not _left(name)]
         own: dict[str, Value] = dict.fromkeys([*stale, *(world.held_back if held else ())])
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        env |= {"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}
         return Step(
             host=world.here.name if held else "slurm",
             node_rank=0,

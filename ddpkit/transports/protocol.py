@@ -31,6 +31,7 @@ from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, 
 from ddpkit.launchers.plan import Container, Plan, Step, exec_argv
 from ddpkit.launchers.shape import is_plain
 from ddpkit.launchers.shell import Raw, Secret, Value
+from ddpkit.node.rank_observe import OBSERVERS
 from ddpkit.node.seal import Seal
 from ddpkit.transports import lifeline
 
@@ -47,7 +48,8 @@ STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step
 NODE = Path(__file__).parents[1] / "node"
 # Modules that the supervisor imports, each after those that it imports itself.
 PARTS = (
-    "seal", "owned", "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "rank_output",
+    "seal", "owned", "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "first_failure",
+    "rank_output",
     "children", "rank_table", "rank_pipes", "spawn", "shutdown", "rank_calls",
 )  # fmt: skip
 # Modules that each other program of the node imports, and that no supervisor has.
@@ -417,7 +419,8 @@ def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
     agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
     needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
-    needed |= set() if step.scheduled else {"rank_hook", "rank_responder", "rank_events"}
+    needed |= set() if step.scheduled else {"rank_hook"}
+    needed |= set(OBSERVERS) if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
     return json.dumps(
         {
             "run": plan.run_id,

@@ -43,7 +43,8 @@ for step in range(1, 41):
     if file:
         file.write(json.dumps({"step": step, "loss": 1 / step, "test_accuracy": step / 50}) + "\\n")
         file.flush()
-print("trained", rank)
+print("trained", rank, flush=True)
+os._exit(0)
 """
 
 HOSTILE = (
@@ -71,7 +72,7 @@ def alone(chromium: browser.Browser, page: Path) -> None:
 def test_a_rank_that_the_others_wait_for(
     ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path, chromium: browser.Browser
 ) -> None:
-    done = ddpkit("launch", "-n", "4", "--", script(SLOW))
+    done = ddpkit("launch", "-n", "4", "--observe", "start,steps", "--", script(SLOW))
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "logs").iterdir()
     found: dict[str, Any] = json.loads(ddpkit("report", "--json").stdout)
