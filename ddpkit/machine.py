@@ -10,6 +10,7 @@ import errno
 import glob
 import os
 import select
+import stat
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -149,7 +150,9 @@ class ThisMachine:
         return sorted(glob.glob(pattern))  # noqa: PTH207  # it is one pattern, maybe absolute
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
             file.seek(max(0, file.seek(0, os.SEEK_END) + offset) if offset < 0 else offset)
             return file.read(size)
 

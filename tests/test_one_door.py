@@ -49,6 +49,7 @@ DECLARED = {
     # On the launcher.
     "run.launcher_process: os.kill": "the launcher of a run: checked by its start, boot and host",
     "run.launcher_process: signal.pidfd_send_signal": "the launcher of a run: checked by its start, boot and host",
+    "transports.protocol: os.killpg": "continues the supervisor that it started, and has not waited for",
     "run.bad_nodes: os.open": "a lock: nothing is written to it",
     "transports.ssh_config: open": "appends a host's key to the user's known_hosts, as ssh does",
     "__main__: open": "standard output that was closed: /dev/null",

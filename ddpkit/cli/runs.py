@@ -278,7 +278,7 @@ def stop(
 
     if everything and run is not None:
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {run}")
-    chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", one=True)]
+    chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     seen = status.get_statuses(chosen)
     if run is None and not any(now.living or now.state in ("unknown", "elsewhere") for now in seen):
         print("ddpkit: no run of this project is running; to list the runs: ddpkit ps", file=sys.stderr)
@@ -326,8 +326,8 @@ def attach(run: RunName = None) -> None:
         hint = status.remote_command("attach", chosen, terminal=True)
         raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
     if now.living or now.state == "elsewhere":
-        if chosen.session and os.isatty(0) and os.isatty(1) and tmux.is_attachable(chosen.session):
-            tmux.attach(chosen.session)
+        if chosen.session and os.isatty(0) and os.isatty(1) and tmux.is_attachable(chosen):
+            tmux.attach(chosen)
             now = status.get_status(reload(chosen))
             if now.living:
                 left = f"left the view, and the run continues; to stop it: {status.command('stop', chosen)}"

@@ -87,12 +87,14 @@ def _wanted(end: End, limits: Limits) -> Decision:
         action = Action(action="retry", id=action.id, reason=f"exit code {failure.code} requests another attempt")
     bad = {host: reason for host, reason in end.lost.items() if host in end.hosts}
     at_fault = _host(action.host or "", end.hosts)
-    if action.action == "exclude" and at_fault:
+    if action.action == "exclude" and at_fault and action.proven:
         bad = {at_fault: action.reason, **bad}
     if bad:  # a node that is lost also makes ranks of the others fail, with any error
         return Decision(action="replace", hosts=tuple(bad), reason="; ".join(f"{x}: {why}" for x, why in bad.items()))
     if action.action == "stop":
         return _stop(action.reason)
+    if action.action == "exclude" and at_fault:  # a rank printed it, and any script can print it
+        return Decision(action="check", hosts=(at_fault,), reason=f"the log shows a fault: {action.reason}")
     if action.action == "retry" and not _asked(end, limits) and _is_unclear(failure) and len(end.hosts) > 1:
         first = _host(failure.host, end.hosts)
         suspects = (first,) if first else end.hosts

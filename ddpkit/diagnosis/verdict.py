@@ -17,11 +17,16 @@ from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
 
 if TYPE_CHECKING:
-    from ddpkit.diagnosis.analyze import LogAnalysis
     from ddpkit.diagnosis.log_match import LogMatch
 
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
 QUOTED = 200  # characters of a line
+# Written by a kernel, by SLURM's and Kubernetes' processes, and by any script that likes.
+_KILL_CLAIM = re.compile(
+    r"Detected \d+ oom.kill event|[Oo]ut of memory: Kill(?:ed)? process|oom-kill:constraint=|oom_reaper: reaped"
+    r"|invoked oom-killer|OOM ?Killed|cgroup out-of-memory handler|: Out Of Memory\b|OUT_OF_ME"
+)
+_NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
 # Of a wait in vain: entries that do not show where the awaited rank is, or whether it had ended.
 _NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing", "peer-died", "nccl-remote")
@@ -58,6 +63,12 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
+    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself fails,
+    # a line with a rank in front is not srun's.
+    of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
+    of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
+    proven = action.proven or refused or of_srun or of_kernel
+    action = replace(action, proven=proven and action.action == "exclude")
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
 
 
@@ -112,12 +123,12 @@ def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagn
 
     own = Path(failure.log).name if failure.log else "its output"
     text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
-    first = analyze_log([(own, text)]).first
+    first = analyze_log([(own, _without_claims(failure, text))]).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
-    other = analyze_end(all_log).first
+    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))]).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -128,19 +139,24 @@ def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagn
     return (first if first is not None and first.kind == "consequence" else None), None
 
 
+def _without_claims(failure: Failure, text: str) -> str:
+    """Leave out lines about out-of-memory kills that the kernel and SLURM do not confirm: any script can print them."""
+    known = failure.kernel
+    if failure.oom or "oom_kill rose" in known or "OUT_OF_MEMORY" in known:
+        return text
+    of_a_rank = failure.rank is not None or failure.what == "torchrun"
+    was_killed = failure.signal == signal.SIGKILL or failure.code == 128 + signal.SIGKILL
+    if _NO_KILL not in known and (was_killed or not of_a_rank):
+        return text
+    return "".join(line for line in text.splitlines(keepends=True) if not _KILL_CLAIM.search(line))
+
+
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
     fix = match.fix
     if match.entry is not None and match.entry.id == "bad-arguments":
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
-
-
-def analyze_end(all_log: Path) -> LogAnalysis:
-    """Analyze the last lines of all ranks."""
-    from ddpkit.diagnosis.analyze import analyze_log
-
-    return analyze_log([(all_log.name, _end(all_log))])
 
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:

@@ -42,7 +42,7 @@ from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import keep_hang
 from ddpkit.run.timeline import Timeline
-from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
+from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
 if TYPE_CHECKING:
     from ddpkit.monitor.dump import Dump
@@ -52,6 +52,7 @@ Inbox = queue.SimpleQueue[tuple[int, Event | int | None]]
 
 # Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
 LOOK_UP = 0.5  # seconds
+NAMED = 8  # ranks by name in one message
 WAITING = 1 << 20  # characters of output that wait for the loop
 # Printed by a thread of torch in a rank that waits in NCCL. Torch ends the rank up to a minute later.
 NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
@@ -69,6 +70,7 @@ class Node:
     sent_end: bool = False
     lost: bool = False
     running: set[int] = field(default_factory=set)
+    pids: dict[int, int] = field(default_factory=dict)  # by rank, on its host
     succeeded: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
 
     @property
@@ -87,14 +89,6 @@ def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) 
     copies = {each.copy_of: (NODE / f"{each.copy_of}.py").read_text() for each in plan.files if each.copy_of}
     if plan.files:
         write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files])
-
-
-def known_ranks(event: Event, world_size: int) -> bool:
-    """Return whether the ranks of an event exist. A node's word for it is not enough: files bear their numbers."""
-    if event["e"] == "beat" or event["e"] == "steps":
-        return all(int(rank) < world_size for rank in event["ranks"])
-    rank = event.get("rank")
-    return not isinstance(rank, int) or 0 <= rank < world_size
 
 
 class Display(Protocol):
@@ -156,7 +150,9 @@ class Carrier:
     def run(self) -> Outcome:
         try:
             for index, node in enumerate(self.nodes):
-                node.link.start(request(node.step, self.plan), partial(self.post, index))
+                cut = threading.Thread(target=node.link.close, daemon=True).start
+                gate = Gate(node.step, self.plan, partial(self.post, index), cut)
+                node.link.start(request(node.step, self.plan), gate)
             self.loop()
         finally:
             self.make_room(inf)  # nothing more is taken
@@ -194,6 +190,7 @@ class Carrier:
         while self.left():
             self.monitor.turn()
             self.timeline.turn()
+            self.vitals.turn()
             for words in self.timeline.late_start(describe_late_start):
                 self.note(f"{words}; for their stacks: ddpkit dump {self.plan.run_id}")
             self.end_if_unrecoverable()
@@ -239,8 +236,6 @@ class Carrier:
 
     def on_event(self, node: Node, event: Event) -> None:
         step = node.step
-        if not known_ranks(event, self.plan.world_size):
-            return
         host = event.get("host", step.host)
         self.timeline.record(host, event)
         if event["e"] == "out":
@@ -250,6 +245,7 @@ class Carrier:
         elif event["e"] == "start":
             self.count(node, event, host)
             node.running.add(event["rank"])
+            node.pids[event["rank"]] = event["pid"]
             self.hang, self.awaited = None, ("", "")
             self.timed_out.clear()
             self.hosts.add(host)
@@ -423,6 +419,7 @@ class Carrier:
             reason=event.get("reason", ""),
             raised=event.get("raised", ""),
             oom=event.get("oom", ""),
+            kernel=event.get("kernel", ""),
             last_lines=tuple(line for line in lines if not repeats_cancel(line)),
             log=str(self.relay.folder / self.relay.log_name(rank, where, agent)) if lines else "",
         )
@@ -531,9 +528,23 @@ class Carrier:
                 node.link.send(command)
 
     def give_up(self) -> None:
-        hosts = [node.step.host for node in self.nodes if not node.ended]
-        self.note(f"no answer from {', '.join(hosts)}: processes may still run there")
-        self.outcome.lost |= dict.fromkeys(hosts, "it did not answer at the end of the attempt")
+        """Report the nodes that did not confirm their end. Then a stop has failed: ranks may still run there."""
+        silent = {}
+        for node in (each for each in self.nodes if not each.ended):
+            ranks = [f"rank {rank} (pid {node.pids[rank]})" for rank in sorted(node.running & node.pids.keys())]
+            more = f" and {len(ranks) - NAMED} more ranks" if len(ranks) > NAMED else ""
+            who = ", ".join(ranks[:NAMED]) + more or "processes"
+            silent[node.step.host] = f"it did not confirm its end; {who} may still run"
+        for host, reason in silent.items():
+            self.note(f"{host}: {reason}")
+        self.outcome.lost |= silent
+        if self.outcome.failure is None and silent:
+            host, reason = next(iter(silent.items()))
+            now = time.time()
+            self.outcome.failure = Failure(
+                host=host, rank=None, what=SUPERVISOR, reason=reason, seconds=now - self.started, at=now
+            )
+            self.outcome.stopped_by, self.outcome.stopped_later = None, True
 
 
 def _end(event: ExitEvent) -> str:

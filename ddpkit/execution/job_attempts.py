@@ -95,7 +95,7 @@ class JobAttempts:
             attempts.end(outcome, verdict.verdict(failure, failure.diagnosis))
             decision = attempts.decide(outcome, requeue=slurm.can_requeue(), script_lost=True)
             self._note(describe(decision, attempts.records[-1].number))
-            bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, Path(), self._run.run_id, self._note)
+            bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
         attempts.replaced.setdefault(host, "SLURM removed it from the job")
         decided = attempts.records[-1].decision
         if decided is None or decided.action == "stop" or not slurm.can_requeue():
@@ -135,8 +135,7 @@ class JobAttempts:
         ending = self._slurm.ending() if code is not None else ""
         decision = attempts.decide(outcome, requeue=self._slurm.can_requeue(), ending=ending)
         self._note(describe(decision, attempts.records[-1].number))
-        rules, log = self._file.rules, Path(failure.log)
-        bad_nodes.remember_blamed(rules.bad_nodes, outcome, log, self._run.run_id, self._note)
+        bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
         return decision
 
     def _failure(self, code: int | None, hang: Failure | None) -> Failure:

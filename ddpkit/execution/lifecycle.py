@@ -24,10 +24,11 @@ from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
+from ddpkit.launchers import registry
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count
 from ddpkit.node import owned
-from ddpkit.run import code_state, launcher_process, metrics, record, run_files, run_index, timeline
+from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -46,6 +47,12 @@ def _ranks(plan: Plan) -> dict[str, list[int]]:
 
 def _words(failure: Failure | None) -> str | None:
     return verdict.verdict(failure, failure.diagnosis) if failure else None
+
+
+def _survivors(outcome: Outcome) -> str | None:
+    """Return words for hosts that did not confirm the end of their ranks: the run was stopped, and they may not be."""
+    reason = next(iter(outcome.lost.values()), "")
+    return f"processes may still run on {', '.join(outcome.lost)}: {reason}" if outcome.lost else None
 
 
 def _load_catalogue() -> None:
@@ -171,6 +178,7 @@ class RecordedRun(LiveRun):
         self._attempts = self._first_attempt(ready, began)
         self._write_timeline(began, notes)
         self._remember_metrics()
+        self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
         self.record = record.Run(
@@ -191,7 +199,7 @@ class RecordedRun(LiveRun):
             grace=plan.grace,
             started=began,
             job_id=self.job_id,
-            job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
+            job=self._recorded_job(),
             session=session,
             in_program=in_program,
             settings_file=ready.settings.file,
@@ -205,6 +213,29 @@ class RecordedRun(LiveRun):
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
             self._git.start()
         self._unlisted = run_index.add_run(self.record)
+
+    def submit(self) -> None:
+        if self.plan.batch is not None:
+            registry.scheduler_of(self.plan.backend)  # raises for a backend without: nobody could stop the job
+        super().submit()
+
+    def _recorded_job(self) -> record.RecordedJob | None:
+        """Return the identity of the submitted job, by which other shells tell it from a later one with its number."""
+        plan, machine = self.plan, self._transport.machine
+        if plan.batch is None or self.job_id is None:
+            return None
+        step, reply = plan.steps[0], machine.run(plan.batch.state_of(self.job_id), job_status.IN_UTC)
+        scheduler = registry.scheduler_of(plan.backend)
+        return record.RecordedJob(
+            **vars(job_status.identity_in(scheduler, reply.output)),
+            cluster=job_status.cluster_of(scheduler, machine),
+            log=plan.batch.log,
+            many=not plan.batch.follow,
+            torchrun=step.rank_starter.labels_ranks,
+            labels=step.rank_starter.labels_tasks,
+            groups=step.groups,
+            via=plan.batch.via,
+        )
 
     def _first_attempt(self, ready: Ready, began: float) -> Attempts | None:
         """Begin the attempts of a run with --retries. Those of a submitted job are in a file for its script."""
@@ -373,6 +404,7 @@ class RecordedRun(LiveRun):
         if self._attempts is not None and self._attempts.records[-1].ended is None:
             self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
+        words = words or (_survivors(outcome) if state == "stopped" else None)
         if failure is not None:
             self._note_failure(relay, failure)
             last = self._attempts and self._attempts.records[-1].decision
@@ -404,7 +436,14 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {relay.problem}")
         self._remember_node(relay, outcome)
         self._run_hook(self.plan.on_end, relay, on_end.LOG)
+        self._close_marker()
         return outcome
+
+    def _close_marker(self) -> None:
+        """Take no more signals of other shells: the run has ended."""
+        marker, self._marker = self._marker, -1
+        if marker >= 0:
+            os.close(marker)
 
     def _note_failure(self, relay: Relay, failure: Failure) -> None:
         """Write the verdict. The rank's last lines are not repeated where they were shown a moment ago."""
@@ -419,8 +458,8 @@ class RecordedRun(LiveRun):
     def _remember_node(self, relay: Relay, outcome: Outcome) -> None:
         from ddpkit.run.bad_nodes import remember_blamed
 
-        all_log, run_id = self.folder / "all.log", self.plan.run_id
-        remember_blamed(self._rules.bad_nodes, outcome, all_log, run_id, lambda text: relay.note(f"ddpkit: {text}"))
+        note = lambda text: relay.note(f"ddpkit: {text}")  # noqa: E731
+        remember_blamed(self._rules.bad_nodes, outcome, self.plan.run_id, note)
 
     def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
         with self._lock:
@@ -440,6 +479,7 @@ class RecordedRun(LiveRun):
             code, verdict = error.exit_code, error.message
         with suppress(OSError):
             self._amend(ended=time.time(), state="failed", exit_code=code, verdict=verdict)
+        self._close_marker()
 
     def keep_metrics(self, setting: str) -> None:
         """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""

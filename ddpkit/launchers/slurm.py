@@ -17,7 +17,19 @@ from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
-from ddpkit.launchers.plan import JOB_HOOK, Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
+from ddpkit.launchers.plan import (
+    JOB_HOOK,
+    Batch,
+    File,
+    Job,
+    Plan,
+    Proc,
+    RankStarter,
+    Request,
+    Scheduler,
+    Step,
+    render_step,
+)
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
@@ -150,12 +162,46 @@ _FLAGS = {"exclusive"}  # without a value
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
 
+# Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
+SLURM = Scheduler(
+    job_id=r"^(\d+)",
+    unreachable="Unable to contact|communication|resolve_ctls",
+    ping=("scontrol", "ping"),
+    queue=("squeue", "--me"),
+    state=("scontrol", "--oneliner", "show", "job", "{job}"),
+    state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
+    r".*?\bExitCode=(?P<code>\d+):"
+    r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)(?: BatchHost=(?P<script>\S+))?",
+    identity_pattern=r"\bJobName=(?P<name>.*?) UserId=(?P<user>[^\s(]+).*?\bSubmitTime=(?P<submitted>\S+)",
+    cluster=("scontrol", "show", "config"),
+    cluster_pattern=r"(?m)^ClusterName\s*=\s*(\S+)",
+    waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
+    running=("RUNNING", "SIGNALING"),
+    ending=("COMPLETING", "STAGE_OUT"),
+    success_states=("COMPLETED",),
+    unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
+    r"DependencyNeverSatisfied|launch_failed_requeued_held",
+    forgotten_pattern="Invalid job id",
+    stop=("scancel", "{job}"),
+    # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
+    signal=("scancel", "--signal={signal}", "{job}"),
+    no_output=53,  # Slurm 22.05, seen
+    show_queue=("sinfo", "-p", "{queue}"),
+    limits=("scontrol", "--oneliner", "show", "partition", "{queue}"),
+    asked_pattern=r"\b(?P<time>TimeLimit=\S+) .*?\bPartition=(?P<queue>\S+) .*?"
+    r"\b(?P<resources>(?:Req)?TRES=\S+?)(?:,billing=\d+)? ",
+    limits_pattern=r"\b(?P<nodes>MaxNodes=\S+) (?P<time>MaxTime=\S+) .*?\b(?P<state>State=\S+) "
+    r".*?\b(?P<resources>TRES=\S+?)(?:,billing=\d+)?(?: |$)",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slurm(Contained):
     """Common part of both backends: the options, by their SLURM names, and the job."""
 
     reach: ClassVar[str] = "slurm"
     needs: ClassVar[str] = "sbatch and srun; a directory that all nodes share"
+    scheduler: ClassVar[Scheduler] = SLURM
 
     partition: str = option("", "queue")
     account: str = option("", "account to charge")
@@ -365,14 +411,21 @@ class Slurm(Contained):
             lines += self._in_attempts(job, layout, command, join(_decide(job, world)))
         else:
             lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
+        # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
+        stale = [name for name in world.here.stale if held or not _left(name)]
+        own: dict[str, Value] = dict.fromkeys([*stale, *(world.held_back if held else ())])
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         return Step(
             host=world.here.name if held else "slurm",
             node_rank=0,
             ranks=range(sum(layout.counts)),
             workdir=job.workdir,
-            # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
-            env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
+            env={
+                **dict.fromkeys(name for name in world.here.stale if held or not _left(name)),
+                **own,
+                **env,
+                **job.env,
+            },
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=(
                 RankStarter.SRUN_TORCHRUN
@@ -656,43 +709,18 @@ class Slurm(Contained):
 
     def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
         return Batch(
+            **vars(SLURM),
             submit=("sbatch", "--parsable", script),
             env={
-                **dict.fromkeys(left),
+                **dict.fromkeys((*left, *world.held_back)),
                 **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
             },
-            job_id=r"^(\d+)",
-            unreachable="Unable to contact|communication|resolve_ctls",
-            ping=("scontrol", "ping"),
-            queue=("squeue", "--me"),
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
             show_refused=_SHOW_REFUSED[: -1 if world.hosts or self.nodelist else None],
-            # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
-            state=("scontrol", "--oneliner", "show", "job", "{job}"),
-            state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
-            r".*?\bExitCode=(?P<code>\d+):"
-            r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)(?: BatchHost=(?P<script>\S+))?",
-            waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
-            running=("RUNNING", "SIGNALING"),
-            ending=("COMPLETING", "STAGE_OUT"),
-            success_states=("COMPLETED",),
-            unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
-            r"DependencyNeverSatisfied|launch_failed_requeued_held",
-            forgotten_pattern="Invalid job id",
-            stop=("scancel", "{job}"),
-            # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
-            signal=("scancel", "--signal={signal}", "{job}"),
             log=self._log(job),
-            no_output=53,  # Slurm 22.05, seen
             follow=not self.array,
             requeue_exit_code=AGAIN if self.chain else None,
             via=world.via,
-            show_queue=("sinfo", "-p", "{queue}"),
-            limits=("scontrol", "--oneliner", "show", "partition", "{queue}"),
-            asked_pattern=r"\b(?P<time>TimeLimit=\S+) .*?\bPartition=(?P<queue>\S+) .*?"
-            r"\b(?P<resources>(?:Req)?TRES=\S+?)(?:,billing=\d+)? ",
-            limits_pattern=r"\b(?P<nodes>MaxNodes=\S+) (?P<time>MaxTime=\S+) .*?\b(?P<state>State=\S+) "
-            r".*?\b(?P<resources>TRES=\S+?)(?:,billing=\d+)?(?: |$)",
         )
 
 

@@ -175,7 +175,7 @@ class SrunReader:
             return
         task, text = labelled.groups() if labelled else ("", line)
         of_tap = RANK_LINE.fullmatch(text) if self.torchrun else None
-        if of_tap:
+        if of_tap and int(of_tap[1]) < self.ranks:
             rank, output, more, text = of_tap.groups()
             joined = self._joined(int(output), f"rank {rank}", text, bool(more)) if output else text
             if joined is not None:
@@ -190,12 +190,12 @@ class SrunReader:
         over = RANK_ENDED.fullmatch(text) if self.torchrun else None  # without a tap, only a script can print it
         if started and not self.torchrun and (int(started[1]) != int(task) or int(task) in self.pids):
             started = None  # a script's own line: its shell has printed the first one
-        if started:
+        if started and int(started[1]) < self.ranks:
             rank, host, pid, self.step = int(started[1]), started[2], int(started[3]), started[4]
             self.hosts[rank], self.pids[rank] = host, pid
             yield {"e": "start", "rank": rank, "host": host, "pid": pid, "t": time.time()}
             yield from self._release(rank)
-        elif over:
+        elif over and int(over[1]) < self.ranks:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:3])
             yield from self._rank_ended(int(over[1]), code, killer, over[4] or "")
         elif self.torchrun:
@@ -206,7 +206,7 @@ class SrunReader:
     def _agent_line(self, number: int, text: str) -> Iterator[Event]:
         """A line of torchrun, or one of ours in its name."""
         lost_tap = LOST_TAP.fullmatch(text)
-        if lost_tap is None:
+        if lost_tap is None or int(lost_tap[1]) >= self.ranks:
             yield _out(None, number, text)
         elif not self.failed:
             rank, reason = int(lost_tap[1]), "its helper process was killed"
@@ -306,8 +306,8 @@ class SrunReader:
         if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
             yield from self._fail(None, host, self.agent, int(code[1]) if code else None, killer)
             return
-        for task in _numbers(tasks):
-            rank = task + self._first_rank(host)
+        first = self._first_rank(host)
+        for rank in _numbers(tasks, first, self.ranks):
             self.hosts.setdefault(rank, host)
             yield from self._rank_ended(rank, int(code[1]) if code else None, killer, oom)
 
@@ -370,13 +370,13 @@ class SrunReader:
 
 
 def _out(rank: int | None, number: int, text: str) -> OutputEvent:
-    return {"e": "out", "rank": rank, "fd": number, "data": text + "\n"}
+    return {"e": "out", "rank": rank, "fd": 1 if number == 1 else 2, "data": text + "\n"}
 
 
-def _numbers(text: str) -> list[int]:
-    """`0,2-3` as [0, 2, 3]."""
+def _numbers(text: str, first: int, below: int) -> list[int]:
+    """`0,2-3` as [0, 2, 3], each plus `first`; those below a limit."""
     numbers: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
+    for words in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text)[:below]:
+        least, last = int(words[0]), int(words[1] or words[0])
+        numbers += range(first + least, min(first + last + 1, below))
     return numbers

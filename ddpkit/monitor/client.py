@@ -240,12 +240,13 @@ def _no_answer(run: Run) -> DdpkitError:
 
 def signal_launcher(run: Run, number: int, command: str) -> None:
     """Send a launcher on this machine a signal that asks for something. Raises UsageError where it cannot answer."""
+    launcher_process.check_launcher(run)
     if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
         raise UsageError(
             f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot answer",
             f"kill -CONT {run.launcher_pid}",
         )
-    if not run.in_program and not _catches(run.launcher_pid, number):
+    if not run.in_program and not launcher_process.catches(run.launcher_pid, number):
         raise UsageError(
             f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not accept requests: "
             "it has just started, is about to end, or is an older ddpkit",
@@ -259,13 +260,3 @@ def signal_launcher(run: Run, number: int, command: str) -> None:
         raise UsageError(
             f"run {run.run_id} belongs to {owner}, and only {owner} can query it", f"sudo -u {owner} ddpkit {command}"
         ) from None
-
-
-def _catches(pid: int, number: int) -> bool:
-    """True if a process catches this signal, and where /proc does not say."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True
-    words = [line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")]
-    return not words or bool(int(words[0], 16) >> (number - 1) & 1)

@@ -43,6 +43,17 @@ def make_directory(path: str, kind: str, mode: int = 0o700) -> None:
         os.close(folder)
 
 
+def adopt_directory(path: str, kind: str) -> None:
+    """Mark a directory of this user's that a version of ddpkit without markers made. Raises OSError."""
+    folder = os.open(path, _DIRECTORY)
+    try:
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise NotOwnedError("a directory of another user", path)
+        os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
+    finally:
+        os.close(folder)
+
+
 @contextmanager
 def scratch_directory(path: str) -> Iterator[str]:
     """Make a private directory, and delete it at the end. Raises OSError, also if the path exists."""
@@ -174,6 +185,17 @@ def remove_files(path: str, kind: str, is_ours: Callable[[str], bool]) -> list[s
         return left
     finally:
         os.close(folder)
+
+
+def remove_socket(path: str, prefix: str) -> None:
+    """Delete a socket of this user, if it is there and has a name of ddpkit's, which begins with `prefix`."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return
+    named = os.path.basename(path).startswith(prefix)
+    if named and stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid():
+        os.unlink(path)
 
 
 def move_entries(path: str, kind: str, is_ours: Callable[[str], bool], target: str) -> None:

@@ -26,6 +26,7 @@ LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 groups: set[int] = set()  # process groups that were begun here, by their first process
 
@@ -34,6 +35,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def become_subreaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide() -> None:
+    """Close memory and open files of this process to others of its user, such as its ranks.
+
+    What it executes is open again. Only root with CAP_SYS_PTRACE still reads them.
+    """
+    _prctl(PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent(parent: int, number: int) -> None:

@@ -143,7 +143,8 @@ class RankTable:
         """The first failure on this node ends the others. After a stop nothing is a failure."""
         if not self.stopping and not self._failed:
             self._failed = True
-            self._send(e="failed", **self._failures[0])
+            kernel = self._oom.evidence(self._failures[0]["signal"] == signal.SIGKILL)
+            self._send(e="failed", **self._failures[0], **({"kernel": kernel} if kernel else {}))
             self.on_failure()
 
     # ---- the kernel's view

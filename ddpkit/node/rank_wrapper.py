@@ -40,6 +40,7 @@ FROM_ABOVE = (
 # Bytes of a line's text in one piece: srun cuts what is longer than 1,024 (Slurm 22.05), and mixes the pieces of both
 # outputs of a node. Our own name their output, and whether more follow (`ddpkit/launchers/slurm_output.py`).
 PIECE = 1000
+ELSEWHERE = 4000  # under another scheduler: a shorter write to a pipe is never mixed with that of another rank
 LINE_LIMIT = 1 << 20  # bytes of a line without an end that are held
 
 # SLURM sends these either to every process, or to torchrun alone, which then sends them here (`torchrun_agent.py`).
@@ -336,13 +337,25 @@ def relay(
 
 
 def write_line(fd: int, rank: str, line: bytes) -> None:
-    """Write a line with the rank in front, or pieces of it under SLURM. One write each: several ranks share a pipe."""
-    if len(line) <= PIECE or "SLURM_STEP_ID" not in os.environ:
-        os.write(fd, f"[rank {rank}] ".encode() + line + b"\n")
+    """Write a line with the rank in front, a long one in pieces. One write each: several ranks share a pipe."""
+    size = PIECE if "SLURM_STEP_ID" in os.environ else ELSEWHERE
+    if len(line) <= size:
+        write_all(fd, f"[rank {rank}] ".encode() + line + b"\n")
         return
-    for start in range(0, len(line), PIECE):
-        more = "+" if start + PIECE < len(line) else ""
-        os.write(fd, f"[rank {rank} {fd}{more}] ".encode() + line[start : start + PIECE] + b"\n")
+    for start in range(0, len(line), size):
+        more = "+" if start + size < len(line) else ""
+        write_all(fd, f"[rank {rank} {fd}{more}] ".encode() + line[start : start + size] + b"\n")
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write everything. The pipe of a scheduler may be full, and may be one that does not block."""
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            import select
+
+            select.select([], [fd], [])
 
 
 def take_signals() -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 Standard library only, Python 3.8 and later: with its parts it is also sent over a connection, to nodes that have
 nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, from the lowest:
 
+    seal                              tags of the lines to and from the launcher
     process_tree, scratch_dir, oom    processes below this one; the private folder; the kernel's out-of-memory kills
     event_loop, launcher_io           descriptors that are ready; standard input and output, to the launcher
     rank_output, children             output of the ranks; ends of child processes
@@ -29,7 +30,8 @@ Events go to standard output, one JSON object a line:
                                                             kernel ended it for want of memory, and where it says so
     {"e": "timeout", "rank", "raised", "t"}                 an exception ends a rank: its wait for others took too long
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
-                                                            With "raised" (an exception's name) it has not ended yet
+                                                            With "raised" (an exception's name) it has not ended yet,
+                                                            with "kernel" its kernel says something of it
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
                                                             with "more" this node still waits for them
@@ -53,13 +55,14 @@ import time
 from ddpkit.node.children import Children, exit_status
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import LOOK_AGAIN, become_subreaper, die_with_parent, kill, kill_all_below
+from ddpkit.node.process_tree import LOOK_AGAIN, become_subreaper, die_with_parent, hide, kill, kill_all_below
 from ddpkit.node.rank_calls import RankCalls
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes
 from ddpkit.node.rank_table import RankTable
 from ddpkit.node.rpc import CallServer, Programs
 from ddpkit.node.scratch_dir import FOLDER, remove, sweep
+from ddpkit.node.seal import Seal
 from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown
 from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
 
@@ -72,10 +75,10 @@ if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with eve
 class Supervisor:
     """One run on this node: connects the parts, and runs the loop."""
 
-    def __init__(self, request: dict[str, Any], received: bytes = b"", programs: Programs | None = None) -> None:
+    def __init__(self, request: dict[str, Any], received: bytes, programs: Programs, seals: tuple[Seal, Seal]) -> None:
         self.guard = os.getppid()
         self.loop = EventLoop()
-        self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received)
+        self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
         self.output = RankOutput(self.loop, send)
         self.children = Children(self.loop)
@@ -83,7 +86,7 @@ class Supervisor:
         self.table = RankTable(send, self.output, restarts)
         self.pipes = RankPipes(self.loop, send, self.output, self.table)
         self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes)
-        self.calls = RankCalls(self.loop, send, self.table, self.output, programs or Programs())
+        self.calls = RankCalls(self.loop, send, self.table, self.output, programs)
         again = "DDPKIT_ATTEMPT" in request["env"]
         self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]), again)
         self.table.on_failure = self.stop
@@ -252,8 +255,9 @@ def wait_for(worker: int, stdin: int) -> int:
                 kill(worker, signal.SIGCONT)
 
 
-def main(folder: str = FOLDER) -> None:
-    """Supervise. `folder` is removed at the end, whoever made it."""
+def main(folder: str = FOLDER, key: str = "") -> None:
+    """Supervise. `folder` is removed at the end, whoever made it. `key`: see `seal.py`."""
+    hide()
     signal.alarm(0)  # the alarm of the command line (`protocol.BOOT`)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a launcher in another program may inherit it ignored,
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # and TERM blocked
@@ -262,7 +266,8 @@ def main(folder: str = FOLDER) -> None:
     try:
         worker = os.fork()
     except OSError as error:  # the user's limit on processes
-        launcher = LauncherIO(EventLoop(), 0.0, CallServer().until_request()[1])
+        server = CallServer(key=key)
+        launcher = LauncherIO(EventLoop(), 0.0, server.until_request()[1], (server.sent, server.received))
         refuse(launcher, error, "any rank")
         launcher.send(e="end", t=time.time())
         launcher.flush_all(lambda: None)
@@ -270,7 +275,8 @@ def main(folder: str = FOLDER) -> None:
     if worker:
         guard(worker, folder)
     die_with_parent(parent, signal.SIGTERM)
-    Supervisor(*CallServer().until_request()).run()
+    server = CallServer(key=key)
+    Supervisor(*server.until_request(), (server.sent, server.received)).run()
     if os.getppid() != parent:
         remove(folder)  # which the guard does, unless it was killed
     os._exit(0)  # nothing is left to tidy up, and the launcher waits

@@ -19,16 +19,13 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import DdpkitError
 from ddpkit.files import make_directories
 from ddpkit.node import owned
 from ddpkit.run.run_index import index_folder
-
-if TYPE_CHECKING:  # the catalogue is imported where a run has failed
-    from ddpkit.diagnosis.analyze import LogAnalysis
 
 PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
 MOST = 256  # nodes in the file
@@ -45,10 +42,8 @@ LASTS: Mapping[str, float] = {
     **dict.fromkeys(("node-lost", "slurm-node-failure", "ssh-unreachable", "ssh-lost"), HOUR),
     **dict.fromkeys(("gpu-busy", "gpu-memory-taken", "host-out-of-memory"), HOUR),
 }
-# Faults that a launch remembers: no script can cause them. A lost node is one more.
-CLEAR = frozenset(("gpu-lost", "gpu-ecc", "gpu-xid", "nvlink-error", "driver-library-mismatch", "read-only-fs"))
-# Errors of a program on a GPU, which a script can cause: https://docs.nvidia.com/deploy/xid-errors/
-_OF_PROGRAMS = re.compile(r"\bXid(?: \([^)]*\):)? (?:13|31|43|45|68|69)\b")
+# Faults in the kernel log that a launch remembers: no script can cause them. A lost node is one more.
+CLEAR = frozenset(("gpu-lost", "gpu-ecc", "gpu-xid", "nvlink-error"))
 _LOST = re.compile(r"^no heartbeat|^the connection was lost|^SLURM removed it")  # not a supervisor that was killed
 _T = TypeVar("_T")
 
@@ -83,33 +78,23 @@ def bad_node(host: str, id: str, evidence: str, run_id: str, now: float) -> BadN
     return BadNode(host=host, id=id, reason=reason, evidence=evidence, run_id=run_id, since=now, until=until)
 
 
-def blamed(outcome: Outcome, analysis: LogAnalysis | None, run_id: str, now: float) -> BadNode | None:
+def blamed(outcome: Outcome, run_id: str, now: float) -> BadNode | None:
     """Return the one node whose own fault ended a run; None where that is not clear.
 
-    `analysis`: of the lines of all ranks.
+    The evidence is a lost connection, or the kernel of the node: a script can print anything.
     """
     failure = outcome.failure
     if failure is None or outcome.stopped_by is not None:
         return None
     if failure.host == outcome.lost_alone and _LOST.search(failure.reason):
         return bad_node(failure.host, "node-lost", failure.reason, run_id, now)
-    if analysis is None or analysis.first is None or not has_clear_fault(failure):
+    if not failure.kernel:
         return None
-    from ddpkit.diagnosis.action import decide
+    from ddpkit.diagnosis.analyze import analyze_log
 
-    first = analysis.first
-    hosts = {match.speaker.host for match in (first, *analysis.alike)}
-    decision = decide(analysis)
-    if decision.action != "exclude" or decision.id not in CLEAR or decision.host is None or len(hosts) > 1:
-        return None
-    if decision.id == "gpu-xid" and _OF_PROGRAMS.search(first.text):
-        return None
-    return bad_node(decision.host, decision.id, first.text, run_id, now)
-
-
-def has_clear_fault(failure: Failure) -> bool:
-    """Return whether the diagnosis of a failure is a fault of a node. Only then the logs are read for the host."""
-    return failure.diagnosis is not None and failure.diagnosis.id in CLEAR
+    first = analyze_log([("kernel", failure.kernel)]).first
+    known = first is not None and first.id in CLEAR
+    return bad_node(failure.host, first.id, failure.kernel, run_id, now) if first is not None and known else None
 
 
 def merge(nodes: Sequence[BadNode], new: BadNode, now: float) -> tuple[BadNode, ...]:
@@ -222,14 +207,10 @@ def remember(setting: str, node: BadNode, now: float) -> str:
     return ""
 
 
-def remember_blamed(setting: str, outcome: Outcome, all_log: Path, run_id: str, note: Callable[[str], None]) -> None:
-    """Remember the node whose own fault ended a run, for later launches. `all_log`: lines of all ranks."""
-    if outcome.failure is None:
-        return
-    from ddpkit.diagnosis.verdict import analyze_end
-
+def remember_blamed(setting: str, outcome: Outcome, run_id: str, note: Callable[[str], None]) -> None:
+    """Remember the node whose own fault ended a run, for later launches."""
     now = time.time()
-    node = blamed(outcome, analyze_end(all_log) if has_clear_fault(outcome.failure) else None, run_id, now)
+    node = blamed(outcome, run_id, now)
     if node is None:
         return
     problem = remember(setting, node, now)

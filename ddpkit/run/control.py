@@ -11,18 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.run import launcher_process, record, status
-from ddpkit.run.record import Run
+from ddpkit.launchers.registry import scheduler_of
+from ddpkit.run import launcher_process, record, run_index, status
+from ddpkit.run.record import RecordError, Run
 from ddpkit.run.site import machine_of
 from ddpkit.run.status import RunStatus
 
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
+AGAIN = 0.5  # seconds between two SIGTERMs
 JOB_MARGIN = 90.0  # sites give a cancelled job half a minute, and its nodes some time to say so
 
 
 def reload(run: Run) -> Run:
     """Read the record again. Where that is not possible, return the old one."""
-    return record.load(Path(run.folder)) or run
+    try:
+        return run_index.read_run(Path(run.folder)) or run
+    except RecordError:
+        return run
 
 
 class Liveness:
@@ -55,9 +60,11 @@ class Liveness:
 
 def stop_argv(run: Run, *, at_once: bool = False) -> list[str]:
     """Return the command that `stop` amounts to, as words."""
-    number = signal.SIGQUIT if at_once else signal.SIGTERM
+    caught = run.in_program or launcher_process.catches(run.launcher_pid, signal.SIGQUIT)
+    number = signal.SIGQUIT if at_once and caught else signal.SIGTERM
     if run.job:
-        return [*run.job.via.by_hand, shlex.join(run.job.stop)] if run.job.via else list(run.job.stop)
+        argv = scheduler_of(run.backend).stop_of(run.job_id or "")
+        return [*run.job.via.by_hand, shlex.join(argv)] if run.job.via else argv
     if run.in_program:
         return ["sh", "-c", f"echo {number} >> {shlex.quote(str(Path(run.folder, record.REQUESTS)))}"]
     return ["kill", f"-{number.name.removeprefix('SIG')}", str(run.launcher_pid)]
@@ -72,26 +79,48 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     now = status.get_status(run)
     if now.state == "elsewhere":
         raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.remote_command("stop", run))
-    if not now.living and now.state != "unknown":
+    if now.state == "unknown":
+        # Without the scheduler's word that it is the run's, a job with its number may be any other one.
+        raise LaunchError(f"cannot stop run {run.run_id}: {now.words}", now.hint or status.command("status", run))
+    if not now.living:
         return now
     if run.job:
-        reply = machine_of(run).run(run.job.stop)
+        argv = scheduler_of(run.backend).stop_of(run.job_id or "")
+        reply = machine_of(run).run(argv)
         if reply.exit_code != 0:
-            words = reply.error or f"{run.job.stop[0]}: exit code {reply.exit_code}"
+            words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
             raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(stop_argv(run)))
         return _wait_for_job(run, JOB_MARGIN + run.grace)
+    limit = MARGIN + (0.0 if at_once else run.grace)
     try:
-        launcher_process.send_signal(run, signal.SIGQUIT if at_once else signal.SIGTERM)
+        ended = _end_at_once(run, limit) if at_once else _end(run, limit)
     except OSError as error:
         if not run.in_program:
             raise
         what = f"cannot stop run {run.run_id}: {error.strerror}: {error.filename}"
-        raise DdpkitError(what, f"kill {run.launcher_pid}") from None
-    limit = MARGIN + (0.0 if at_once else run.grace)
-    if not launcher_process.wait_for_end(run, limit):
-        hint = f"kill -KILL {run.launcher_pid}" if at_once else status.command("stop --now", run)
+        raise DdpkitError(what, f"ls -ld {shlex.quote(run.folder)}") from None
+    if not ended:
+        hint = f"ps -fp {run.launcher_pid}" if at_once else status.command("stop --now", run)
         raise DdpkitError(f"run {run.run_id} has not ended in {limit:g} s", hint)
     return status.get_status(reload(run))
+
+
+def _end(run: Run, limit: float) -> bool:
+    launcher_process.send_signal(run, signal.SIGTERM)
+    return launcher_process.wait_for_end(run, limit)
+
+
+def _end_at_once(run: Run, limit: float) -> bool:
+    """Send SIGQUIT. A launcher that a script started with `&` ignores it: to it, a second SIGTERM means the same."""
+    if run.in_program or launcher_process.catches(run.launcher_pid, signal.SIGQUIT):
+        launcher_process.send_signal(run, signal.SIGQUIT)
+        return launcher_process.wait_for_end(run, limit)
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        launcher_process.send_signal(run, signal.SIGTERM)
+        if launcher_process.wait_for_end(run, AGAIN):  # two at the same time would be one
+            return True
+    return False
 
 
 def _wait_for_job(run: Run, limit: float) -> RunStatus:

@@ -59,6 +59,10 @@ class Vitals:
         known["t"] = when
         for rank, now in ranks.items():
             known["ranks"][rank] = {**now, "code": None, "signal": None}
+        self.turn()
+
+    def turn(self) -> None:
+        """Write when it is due, also where no node reports: the file says to other machines that the launcher lives."""
         if time.monotonic() - self._written >= EVERY:
             self.write()
 

@@ -21,7 +21,7 @@ from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.record import Run, attempt_folder
-from ddpkit.run.site import machine_of
+from ddpkit.run.site import job_log, machine_of
 
 T = TypeVar("T")
 PAUSE = 0.1  # seconds between two looks at a file
@@ -163,8 +163,10 @@ class _JobOutput:
     def __init__(self, run: Run) -> None:
         assert run.job is not None
         self._run, self._job = run, run.job
+        job_log(run)  # raises for a path that is not shown
         before, there, after = run.job.log.partition("{job}")
-        number = "" if not there else f"{run.job_id}_*" if run.job.many else run.job_id or ""
+        number = glob.escape(run.job_id or "") if there else ""
+        number += "_*" if there and run.job.many else ""
         self._pattern = f"{glob.escape(before)}{number}{glob.escape(after)}"
         self._machine = machine_of(run)
         self._files: dict[str, tuple[int, SrunReader]] = {}  # by path: how much was read, and its reader

@@ -20,6 +20,7 @@ _OF_ATTEMPT = (
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+\.log",
     r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"(rank_wrapper|torchrun_agent|oom)\.py", r"hosts\.\w{6}",
+    r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
     r"(dump|top)\.\d+\.ask", r"dump-\d{8}-\d{6}(-\d+)?", "marks", "hook", "preload", "stage", "__pycache__",
 )  # fmt: skip
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`

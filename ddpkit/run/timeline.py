@@ -28,13 +28,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict, TypeVar
 
 from ddpkit.files import read_bounded, read_head, write_atomically
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import RecordedFacts
+from ddpkit.run import typed_json
 
+_T = TypeVar("_T")
 FORMAT = 1
+MOST_BYTES = 1 << 26  # of one file
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
 STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
@@ -174,7 +177,7 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 
 def read(folder: Path) -> TimelineFile | None:
     """Read the timeline of a run, with the files of its ranks; None where nothing can be read."""
-    timeline = cast("TimelineFile | None", read_object(folder / TIMELINE))
+    timeline = _read(TimelineFile, folder / TIMELINE)
     paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
     if not paths:
         return timeline
@@ -213,7 +216,7 @@ def hosts(timeline: TimelineFile | None) -> tuple[str, ...]:
 
 def read_launch(folder: Path) -> LaunchFile | None:
     """Read what was known before the start; None where it cannot be read."""
-    return cast("LaunchFile | None", read_object(folder / LAUNCH))
+    return _read(LaunchFile, folder / LAUNCH)
 
 
 def read_copies(folder: Path) -> dict[str, list[NodeCopy]]:
@@ -222,7 +225,7 @@ def read_copies(folder: Path) -> dict[str, list[NodeCopy]]:
     for path in _listed(folder / STAGE):
         if path.suffix == ".json" and path.name != CONTENTS:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                entries = json.loads(path.read_text(encoding="utf-8"))
+                entries = typed_json.parse(read_bounded(path, MOST_BYTES))
                 copies[path.stem] = [_node_copy(entry) for entry in entries]
     return copies
 
@@ -236,11 +239,15 @@ def _node_copy(entry: Any) -> NodeCopy:
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """Read the JSON object in a file of a run's folder; None where none can be read."""
+    return _read(dict[str, Any], path)
+
+
+def _read(kind: type[_T], path: Path) -> _T | None:
+    """Return a file's content, if all of it has the declared types."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return typed_json.read(kind, typed_json.parse(read_bounded(path, MOST_BYTES)))
+    except (OSError, typed_json.FormatError):
         return None
-    return value if isinstance(value, dict) else None
 
 
 def _is_mark(marks: Mapping[str, float], name: str) -> bool:

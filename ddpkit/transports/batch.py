@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
-from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
+from ddpkit.launchers.plan import FACTS, Batch, Step, job_facts
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_limits import compare_request, double_time
 from ddpkit.launchers.slurm_output import SrunReader
@@ -100,27 +100,6 @@ def cancel(batch: Batch, job_id: str, machine: Machine = HERE) -> None:
     if reply.exit_code != 0:
         words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
         raise LaunchError(f"cannot stop job {job_id}: {words}", stop_command(batch, job_id))
-
-
-def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
-    """Describe the job for the record of its run, so that any later shell can ask for it."""
-    return Scheduled(
-        state=tuple(filled(batch.state, job=job_id)),
-        pattern=batch.state_pattern,
-        waiting=batch.waiting,
-        running=(*batch.running, *batch.ending),
-        success_states=batch.success_states,
-        stopped=batch.stopped,
-        forgotten_pattern=batch.forgotten_pattern,
-        stop=tuple(filled(batch.stop, job=job_id)),
-        log=batch.log,
-        many=not batch.follow,
-        torchrun=step.rank_starter.labels_ranks,
-        labels=step.rank_starter.labels_tasks,
-        groups=step.groups,
-        signals_from=batch.signals_from,
-        via=batch.via,
-    )
 
 
 class JobLink:
@@ -409,7 +388,8 @@ class JobLink:
             reason += "; use a path that all nodes can write to: -o output=FILE"
             yield self._failed(reason, code=LaunchError.exit_code)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
-            yield self._held[1]  # which rank it was says more
+            failed = self._held[1]  # which rank it was says more
+            yield {**failed, "kernel": f"SLURM: {state}"} if state == "OUT_OF_MEMORY" else failed
         elif succeeded:
             yield from self._reader.finished()
         elif not self._reader.failed or self._held is not None:

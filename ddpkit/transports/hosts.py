@@ -7,7 +7,6 @@ Pure: text in, `HostSpec`s out, in the order in which they were written.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import shlex
 from collections import Counter
@@ -17,9 +16,8 @@ from dataclasses import dataclass, replace
 from ddpkit.config import HostSettings
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
+from ddpkit.launchers import host_names
 
-# Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
-_NAME = re.compile(r"\w[\w.-]*")
 # For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
 ALONE = ("-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
 _FORMS = "write it as node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
@@ -31,6 +29,12 @@ class HostSpec(HostSettings):
     """One node as the user named it, with what holds there alone."""
 
     name: str  # to connect to; an alias of ~/.ssh/config, a name, or an address
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what may not stand on a command line, whatever named it."""
+        wrong = host_names.problem(self.name, self.user, self.port)
+        if wrong:
+            raise UsageError(wrong, _FORMS)
 
     @property
     def label(self) -> str:
@@ -151,7 +155,7 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
             raise UsageError(f"{word}: {error.message}", _FORMS) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{word}: {port!r} is not a port", _FORMS)
-    if not names or not all(map(_is_host, names)):
+    if not names or not all(map(host_names.is_host, names)):
         raise wrong
     return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]
 
@@ -160,20 +164,9 @@ def check_master(address: str, port: int) -> None:
     """Raise UsageError for what cannot be rank 0's address and port; empty and 0 where they are to be chosen."""
     if not 0 <= port <= MOST_PORT:
         raise UsageError(f"-o master_port={port} is not a port", f"remove -o master_port={port}")
-    if address and not _is_host(address):
+    if address and not host_names.is_host(address):
         hint = "give the name or the IP address of rank 0's node"
         raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
-
-
-def _is_host(name: str) -> bool:
-    """Return whether this can be the name or the address of one host."""
-    if ":" not in name:
-        return _NAME.fullmatch(name) is not None
-    try:
-        ipaddress.IPv6Address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _finish(

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import no_folder
@@ -189,3 +190,47 @@ class SshInput:
             if self._pipe >= 0:
                 os.close(self._pipe)
                 self._pipe = -1
+
+
+class SshStream(SshInput):
+    """One session: named pipes to and from an ssh."""
+
+    def __init__(self, path: str, spec: HostSpec) -> None:
+        super().__init__(path, spec)
+        self._output = -1
+        self._reading = threading.Lock()
+
+    def open(self) -> None:
+        super().open()
+        # For both as well: it has no end of file before ssh opens it, and we can wake up its reader.
+        self._output = make_pipe(f"{self.path}.out")
+        os.set_blocking(self._output, False)
+
+    def read(self) -> bytes:
+        with self._reading:
+            ended = self._ended or self._closed
+            if not self._closed and select.select([self._output], [], [], 0.0 if ended else 1.0)[0]:
+                return os.read(self._output, 1 << 16)
+        if ended:
+            raise EOFError
+        return b""
+
+    def end(self, why: str, code: int | None = None) -> None:
+        super().end(why, code)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Add an empty line after everything that ssh wrote."""
+        with self._changed, suppress(OSError):  # full: then nobody sleeps
+            if self._output >= 0:  # else its number can be that of another pipe by now
+                os.write(self._output, b"\n")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        super().close()
+        self._wake()
+        with self._reading, self._changed:
+            if self._output >= 0:
+                os.close(self._output)
+            self._output = -1

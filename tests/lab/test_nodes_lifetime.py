@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -367,6 +368,27 @@ def test_a_killed_supervisor(victim: str, backend: str, lab: Lab, run: Callable[
     assert launch.end() not in (0, 130), launch.text
     assert "ddpkit's process on node2 failed first" in launch.text
     launch.wait_for_nothing_left(folders=victim != "both")
+
+
+@BOTH
+@pytest.mark.thorough_for("pdsh")
+def test_a_stop_that_a_frozen_supervisor_does_not_confirm_has_failed(
+    backend: str, lab: Lab, run: Callable[..., Launch]
+) -> None:
+    """It was "stopped" although the rank ran on."""
+    launch = run("import time\nprint('child ready', flush=True)\ntime.sleep(3600)\n", backend, "ranks", "--grace", "1")
+    launch.wait_for("child ready", times=2)
+    both = [pid for pid, (_, line) in processes(lab, ["node2"]).items() if "alarm" in line]
+    for pid in both:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        launch.signal(signal.SIGTERM)
+        assert launch.end() == 125, launch.text
+        assert re.search(r"did not confirm its end; rank 1 \(pid \d+\) may still run", launch.text), launch.text
+    finally:
+        for pid in both:
+            os.kill(pid, signal.SIGCONT)
+    launch.wait_for_nothing_left()
 
 
 @BOTH

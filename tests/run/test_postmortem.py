@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.launchers.plan import Scheduled
 from ddpkit.run import postmortem
 from ddpkit.run.postmortem import first_failure
 from ddpkit.run.rank_status import read_ranks
-from ddpkit.run.record import Run
+from ddpkit.run.record import RecordedJob, Run
 
 START = "".join(f"{rank}: ddpkit: rank {rank} on node{rank + 1} pid {40 + rank} step 7.0\n" for rank in range(2))
 TRACEBACK = """\
@@ -24,24 +23,7 @@ ENDED = "srun: error: node2: task 1: Exited with exit code 1\nsrun: error: node1
 
 def job(folder: Path, text: str, *, torchrun: bool = False) -> Run:
     (folder / "slurm-7.out").write_text(text)
-    words = {
-        "state": (),
-        "pattern": "",
-        "waiting": (),
-        "running": (),
-        "success_states": (),
-        "stopped": (),
-        "forgotten_pattern": "",
-        "stop": (),
-    }
-    scheduled = Scheduled(
-        **words,  # type: ignore[arg-type]
-        log=f"{folder}/slurm-{{job}}.out",
-        many=False,
-        torchrun=torchrun,
-        labels=True,
-        signals_from=0,
-    )
+    recorded = RecordedJob(log=f"{folder}/slurm-{{job}}.out", many=False, torchrun=torchrun)
     return Run(
         run_id="run",
         folder=str(folder),
@@ -55,7 +37,7 @@ def job(folder: Path, text: str, *, torchrun: bool = False) -> Run:
         launcher_host="login",
         started=0.0,
         job_id="7",
-        job=scheduled,
+        job=recorded,
     )
 
 

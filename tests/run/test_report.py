@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
-from ddpkit.launchers import plan
 from ddpkit.run import record, status
+from ddpkit.run.record import RecordedJob
 from ddpkit.run.report import load, page, steps, summary, svg
 from ddpkit.run.report import startup as start
 from ddpkit.run.report.escape import number, seconds, text
@@ -84,10 +84,7 @@ def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
 
 
 def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
-    job = plan.Scheduled(
-        state=("true",), pattern="", waiting=(), running=(), success_states=(), stopped=(), stop=(),
-        forgotten_pattern="", log="", many=False, torchrun=True, labels=False,
-    )  # fmt: skip
+    job = RecordedJob(log="", many=False, torchrun=True, labels=False)
     run = ended(tmp_path, job=job, job_id="17", backend="slurm-srun", hosts=("slurm",), ranks={})
     found = reported(run)
     assert found.start.words.startswith("Not recorded: the scheduler starts these ranks")

@@ -1,0 +1,60 @@
+"""Trust in files of a run: who can change them decides whether a command acts on what they say, or only shows it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from enum import Enum
+from pathlib import Path
+
+
+class Origin(Enum):
+    """Source of a record. A command acts on the first two; it connects to no host that only the second names."""
+
+    INDEX = "index"  # this process made the run, or this user's index has it
+    DIRECTORY = "directory"  # a directory of this user's that nobody else can change
+    OTHERS = "others"  # somebody else can change it: it is shown, and nothing more
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Tell whether a file or directory belongs to this user, and nobody else can change it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
+    """Return a regular file of a directory, and whether nobody else can change it. Raises OSError.
+
+    The name is no link. The bytes and the answer are of one file and one directory, also if either is replaced.
+    """
+    directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        # A pipe without a writer would make the open itself wait.
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+        with open(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(f"{folder / name} is not a regular file")
+            content = file.read(limit + 1)
+        if len(content) > limit:
+            raise OSError(f"{folder / name} is longer than {limit} bytes")
+        private = is_private(status) and status.st_nlink == 1 and is_private(os.fstat(directory))
+    finally:
+        os.close(directory)
+    return content, private and not _is_in_open_directory(folder)
+
+
+def _is_in_open_directory(folder: Path) -> bool:
+    """Tell whether every user can replace the directory: one above it is writable by all, and not sticky."""
+    for parent in Path(os.path.realpath(folder)).parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return True
+    return False
+
+
+def owner_of(path: Path) -> str:
+    """Return the name of a file's owner; empty where it is not known."""
+    try:
+        return path.owner()
+    except (OSError, KeyError, ValueError):
+        return ""
