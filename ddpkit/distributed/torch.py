@@ -288,12 +288,12 @@ def _remove_left(folder: Path, front: str) -> None:
 
     ours = re.compile(re.escape(front) + r"([0-9a-f]{8})[0-9a-f]{16}\.tmp")
     for path in folder.iterdir():
-        found = ours.fullmatch(path.name)
-        if found is None:
+        match = ours.fullmatch(path.name)
+        if match is None:
             continue
         with suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if found[1] == _machine() or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
+            if match[1] == _machine() or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
                 path.unlink()
 
 

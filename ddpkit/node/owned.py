@@ -190,11 +190,11 @@ def remove_files(path: str, kind: str, is_ours: Callable[[str], bool]) -> list[s
 def remove_socket(path: str, prefix: str) -> None:
     """Delete a socket of this user, if it is there and has a name of ddpkit's, which begins with `prefix`."""
     try:
-        found = os.lstat(path)
+        there = os.lstat(path)
     except OSError:
         return
     named = os.path.basename(path).startswith(prefix)
-    if named and stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid():
+    if named and stat.S_ISSOCK(there.st_mode) and there.st_uid == os.geteuid():
         os.unlink(path)
 
 
@@ -232,8 +232,8 @@ def remove_file(path: str) -> None:
         held = os.fstat(folder)
         if held.st_uid != os.geteuid() or held.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise NotOwnedError("in a directory to which others can write", path)
-        found = os.lstat(os.path.basename(path), dir_fd=folder)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0):
+        there = os.lstat(os.path.basename(path), dir_fd=folder)
+        if not stat.S_ISREG(there.st_mode) or there.st_uid not in (os.geteuid(), 0):
             raise NotOwnedError("not a regular file of this user", path)
         os.unlink(os.path.basename(path), dir_fd=folder)
     finally:
@@ -261,14 +261,14 @@ def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool =
     shared: the caller has read in the file itself that it is ddpkit's: it may be another user's. It keeps its mode and
     group; a new one gets `mode` whatever the umask.
     """
-    found = check_replaceable(path, shared=shared)
+    there = check_replaceable(path, shared=shared)
     draft = _draft(path)
     file = _create(draft, mode, None, content)
     try:
         if shared:
             os.fchmod(file, mode)
-            if found is not None:
-                _take_group(file, found)
+            if there is not None:
+                _take_group(file, there)
         os.replace(draft, path)
     except OSError:
         os.unlink(draft)
@@ -316,14 +316,14 @@ def remove_if_same(path: str, made: os.stat_result) -> bool:
 def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | None:
     """Raise NotOwnedError where something has this name that is no regular file of this user. None: nothing has it."""
     try:
-        found = os.lstat(path)
+        there = os.lstat(path)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(there.st_mode):
         raise NotOwnedError("not a regular file", path)
-    if found.st_uid != os.geteuid() and not shared:
+    if there.st_uid != os.geteuid() and not shared:
         raise NotOwnedError("a file of another user", path)
-    return found
+    return there
 
 
 def open_for_append(path: str, mode: int = 0o600) -> int:
@@ -363,8 +363,8 @@ def _marker(folder: int) -> str:
     except OSError:
         return ""
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        there = os.fstat(file)
+        if not stat.S_ISREG(there.st_mode) or there.st_uid != os.geteuid():
             return ""
         return os.read(file, 100).decode("utf-8", "replace").strip()
     finally:

@@ -483,7 +483,7 @@ def test_emit_writes_to_the_file_after_o(typed: TYPED, tmp_path: Path) -> None:
     assert "torch.distributed.run" in (tmp_path / "run.sh").read_text()
     again = typed("emit -o run.sh -- train.py")
     assert again.code == UsageError.exit_code
-    assert again.err == "ddpkit: error: run.sh exists already\nhint: rm run.sh\n"
+    assert again.err == "ddpkit: error: run.sh exists already\nhint: --output FILE, a new file\n"
 
 
 def test_python_before_the_script_is_the_ranks_python(typed: TYPED, tmp_path: Path) -> None:
