@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
+from ddpkit.files import read_trusted
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -359,6 +360,7 @@ class LaunchSettings:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
     host: Mapping[str, HostSettings] = field(default_factory=dict)  # by name
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
+    inherited: frozenset[str] = frozenset()  # variables with a value of this environment: they are secret
     file: str = ""  # the absolute path of the file that was read; empty: none
 
     def source(self, name: SourcedName) -> str:
@@ -368,6 +370,10 @@ class LaunchSettings:
     def is_given(self, name: SourcedName) -> bool:
         """Tell whether the caller gave this setting, as a flag or as a keyword."""
         return self.source(name) in get_args(Caller)
+
+    def is_option_given(self, name: str) -> bool:
+        """Tell whether the caller gave this option of the backend."""
+        return self.sources.get(f"options.{name}") in get_args(Caller)
 
     def directory_of(self, name: SourcedName) -> str:
         """The directory to which relative paths in a setting are relative: that of its file, else the current one."""
@@ -451,7 +457,13 @@ def collect_settings(
     folder: Path, environ: Mapping[str, str], profile: str | None, keywords: Keywords, *, source: Caller = "flag"
 ) -> LaunchSettings:
     """Combine all sources. `keywords` win; errors about them name flags where `source` is `flag`. Raises UsageError."""
-    words = cast("Mapping[str, object]", keywords)
+    words = dict(cast("Mapping[str, object]", keywords))
+    typed, inherited = words.get("env"), frozenset[str]()
+    if isinstance(typed, Mapping):
+        inherited = frozenset(name for name, value in typed.items() if value is None)
+        words["env"] = {
+            name: inherit_variable(name, environ) if value is None else value for name, value in typed.items()
+        }
     given = {
         name: _parse(name, words[name], "", flags=source == "flag") for name in SETTINGS if words.get(name) is not None
     }
@@ -480,7 +492,7 @@ def collect_settings(
                 values[name] = parsed
                 sources[name] = origin
     path = str(file.path) if file.path else ""
-    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, file=path)
+    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, inherited=inherited, file=path)
 
 
 # Sources of the ranks' Python where nobody chose it.
@@ -628,21 +640,31 @@ def read_file(folder: Path) -> SettingsFile:
     """Read `ddpkit.toml`, or the table of pyproject.toml, here or above (`find_file`). Raises UsageError."""
     for path, keys in find_file(folder):
         try:
-            content = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
+            content, untrusted = read_trusted(path)
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {path}: {error}") from None
+            what = f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
+            raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
+        if untrusted and not keys:
+            raise untrusted
         text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
         try:
             table: dict[str, object] = tomllib.loads(content)
         except tomllib.TOMLDecodeError as error:
+            if untrusted:
+                continue
             raise _invalid_toml(text, str(error)) from None
+        except (RecursionError, ValueError) as error:  # of tomllib, for a number of 5,000 digits
+            why = "tables or lists are nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise UsageError(f"{text.name}: invalid TOML: {why}") from None
         for key in keys:
             inner = table.get(key, {})
             if not isinstance(inner, dict):
                 raise UsageError(f"{text.name}: {key} = {inner!r} is not a table", "[tool.ddpkit]")
             table = inner
+        if table and untrusted:
+            raise untrusted
         if table or not keys:
             return _check_file(table, text, path, folder)
     return SettingsFile()

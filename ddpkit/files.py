@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
 import stat
 from pathlib import Path
 
+from ddpkit.errors import UsageError
 from ddpkit.node import owned
 
 
@@ -79,3 +82,122 @@ def _open(path: Path, follow: bool) -> int:
         os.close(file)
         raise OSError(f"{path} is not a regular file")
     return file
+
+
+# ---- files whose content decides what runs, and where: only those that nobody but this user and root can write
+#
+# As ssh reads its configuration, and git its own (`safe.directory`): in /tmp or in a colleague's directory such a file
+# can be another user's. A file that its group can write is accepted where that group is the user's private one, as
+# Debian and Red Hat make it for each user (umask 002 is the default there, and Debian's ssh accepts it).
+
+LIMIT = 1 << 20  # bytes; a file of settings or hosts is far smaller
+_LINKS = 40  # as the kernel
+_ACL = "system.posix_acl_access"
+
+
+def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, UsageError | None]:
+    """Read a file and the reason not to obey it; None: it may be obeyed. `pipes`: it may be `<(...)` or /dev/stdin.
+
+    The name is opened once, so that the file that was checked is the one that was read. Raises OSError and
+    UnicodeDecodeError.
+    """
+    piped = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+    problem = None if piped else _check_links(path)
+    wait = pipes and path.is_fifo()  # for its writer
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) and not pipes:
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        os.set_blocking(file.fileno(), True)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        content = file.read(LIMIT + 1)
+        problem = problem or _check(path, facts, file.fileno())
+    if len(content) > LIMIT:
+        raise OSError(errno.EFBIG, f"more than {LIMIT} bytes", str(path))
+    return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n"), problem
+
+
+def _check(path: Path, facts: os.stat_result, file: int) -> UsageError | None:
+    """Check the owner of an open file, and who else can write it."""
+    if stat.S_ISCHR(facts.st_mode):
+        return None  # a terminal
+    problem = _check_owner(path, facts)
+    others = facts.st_mode & stat.S_IWOTH
+    group = facts.st_mode & stat.S_IWGRP and not _is_private(facts, file)
+    if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
+        return problem
+    who = "every user" if others else f"group {_group_name(facts.st_gid)}"
+    name = shlex.quote(str(path))
+    fix = f"chmod go-w {name}" if facts.st_uid == os.geteuid() else f"ls -l {name}"
+    return UsageError(f"{path} is not obeyed: {who} can change it", fix)
+
+
+def _check_owner(path: Path, facts: os.stat_result) -> UsageError | None:
+    if facts.st_uid in _owners():
+        return None
+    what = f"{path} is not obeyed: it belongs to {_user_name(facts.st_uid)}, neither to you nor to root"
+    return UsageError(what, f"ls -l {shlex.quote(str(path))}")
+
+
+def _owners() -> set[int]:
+    """The users whose files are obeyed; for root under sudo, as in git, also the one who typed it."""
+    user, sudo = os.geteuid(), os.environ.get("SUDO_UID", "")
+    return {0, user, *([int(sudo)] if user == 0 and sudo.isascii() and sudo.isdecimal() else [])}
+
+
+def _check_links(path: Path) -> UsageError | None:
+    """Check the owner of each link on the way to a file: whoever owns one chooses the file. Raises OSError."""
+    at, todo, links = "/", list(reversed(path.absolute().parts[1:])), 0
+    while todo:
+        part = todo.pop()
+        here = os.path.dirname(at) if part == ".." else f"{at.rstrip('/')}/{part}"  # noqa: PTH120 - text, not files
+        facts = os.lstat(here)
+        if not stat.S_ISLNK(facts.st_mode):
+            at = here
+            continue
+        links += 1
+        if links > _LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        problem = _check_owner(Path(here), facts)
+        if problem:
+            return problem
+        target = Path(here).readlink()
+        at = "/" if target.is_absolute() else at
+        todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+    return None
+
+
+def _is_private(facts: os.stat_result, file: int) -> bool:
+    """Tell whether a file's group is its owner's own: of the same name, without members, and no ACL adds others."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(facts.st_uid), grp.getgrgid(facts.st_gid)
+    except KeyError:
+        return False
+    if user.pw_gid != group.gr_gid or user.pw_name != group.gr_name or set(group.gr_mem) - {user.pw_name}:
+        return False
+    try:
+        return _ACL not in os.listxattr(file) if hasattr(os, "listxattr") else True
+    except OSError:
+        return True  # a file system without them
+
+
+def _user_name(number: int) -> str:
+    import pwd
+
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"
+
+
+def _group_name(number: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

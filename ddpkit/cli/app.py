@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -377,14 +377,16 @@ def print_json(name: str, document: Mapping[str, object], *, line: bool = False)
     print(text, flush=True)
 
 
-def show_plan(plan: Plan, as_json: bool) -> None:
-    """The dry run of a command."""
+def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = str) -> None:
+    """The dry run of a command. `name_programs`: shows those of ddpkit by their names."""
     from ddpkit.launchers.plan import plan_as_dict
 
     if as_json:
         print_json("plan", plan_as_dict(plan))
         return
-    sys.stdout.buffer.write(str(plan).encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
+    sys.stdout.buffer.write(
+        name_programs(str(plan)).encode("utf-8", "surrogateescape")
+    )  # words are bytes that need not be text
     sys.stdout.flush()
 
 

@@ -11,7 +11,16 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, app, print_json
 from ddpkit.cli.bench import note
-from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, NoPreflight, RanksAndHosts, launch_settings
+from ddpkit.cli.options import (
+    DryRun,
+    LaunchCommand,
+    LogDir,
+    NoPreflight,
+    RanksAndHosts,
+    Survey,
+    launch_settings,
+    queries,
+)
 from ddpkit.errors import UsageError
 from ddpkit.node.owned import remove_empty
 
@@ -50,6 +59,7 @@ def bench_start(
         str | None, typer.Option("--timeout", metavar="S", help="End a launch that is silent so long. [default: 300]")
     ] = None,
     dry_run: DryRun = False,
+    survey: Survey = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare ways to start the ranks: the time from the launch to a first all_reduce and the end, as ratios."""
@@ -69,6 +79,7 @@ def bench_start(
         note=note,
         signals=forward_signals,
     )
+    allowed = queries(dry_run=dry_run, survey=survey)
     settings = launch_settings(context, words, log_dir=log_dir, preflight=False if no_preflight else None)
     check_alone(settings, os.environ)
     end_by_signals()
@@ -76,7 +87,7 @@ def bench_start(
     bench = StartBench(settings=settings, environ=os.environ, options=options)
     try:
         if dry_run:
-            bench.plan()
+            bench.plan(allowed)
         else:
             bench.run()
     finally:

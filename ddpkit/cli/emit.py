@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpkit.cli.app import app
-from ddpkit.cli.options import Grace, HostWords, LaunchCommand, NoPreflight, Sync, flag, launch_settings
+from ddpkit.cli.options import (
+    Grace,
+    HostWords,
+    LaunchCommand,
+    NoPreflight,
+    Survey,
+    Sync,
+    flag,
+    launch_settings,
+    queries,
+)
 from ddpkit.errors import UsageError
 from ddpkit.files import create
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
+    from ddpkit.execution.requested_nodes import Queries
 
 
 @app.command(
@@ -32,6 +43,7 @@ def emit(
     grace: Grace = None,
     no_preflight: NoPreflight = False,
     sync: Sync = False,
+    survey: Survey = False,
     output: Annotated[
         str | None,
         flag("--output", "Options", "Write the script to FILE, which must not exist; also -o FILE.", "FILE"),
@@ -43,7 +55,7 @@ def emit(
     )
     if output is not None and os.path.lexists(output):
         raise UsageError(f"{output} exists already", "--output FILE, a new file")
-    text = _script(settings).encode("utf-8", "surrogateescape")
+    text = _script(settings, queries(dry_run=True, survey=survey)).encode("utf-8", "surrogateescape")
     if output is None:
         sys.stdout.buffer.write(text)
         sys.stdout.flush()
@@ -56,7 +68,7 @@ def emit(
     print(f"ddpkit: wrote {output}; to run it: {starter} {shlex.quote(output)}", file=sys.stderr)
 
 
-def _script(settings: LaunchSettings) -> str:
+def _script(settings: LaunchSettings, allowed: Queries) -> str:
     from ddpkit import templates
     from ddpkit.execution import prepare
     from ddpkit.launchers import script
@@ -80,7 +92,7 @@ def _script(settings: LaunchSettings) -> str:
         )
     if getattr(backend, "stage", "off") != "off":
         raise UsageError("--stage needs ddpkit while it runs: a script does not copy to local disks", "remove --stage")
-    with prepare.prepare(settings, os.environ, note) as ready:
+    with prepare.prepare(settings, os.environ, note, queries=allowed) as ready:
         return script.script(
             ready.plan,
             watcher=templates.find("scripts/ssh/watcher.py").read_text(encoding="utf-8"),

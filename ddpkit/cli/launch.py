@@ -27,9 +27,11 @@ from ddpkit.cli.options import (
     LaunchCommand,
     LogDir,
     NoPreflight,
+    Survey,
     Sync,
     flag,
     launch_settings,
+    queries,
 )
 from ddpkit.errors import DdpkitError, UsageError
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.execution.prepare import Ready
+    from ddpkit.execution.requested_nodes import Queries
     from ddpkit.run.record import Run
 
 
@@ -56,6 +59,7 @@ def launch(
     grace: Grace = None,
     no_preflight: NoPreflight = False,
     dry_run: DryRun = False,
+    survey: Survey = False,
     allow_nested: Annotated[
         bool, flag("--allow-nested", CHECKS, "Start a script that is a launcher itself, such as torchrun.")
     ] = False,
@@ -143,6 +147,7 @@ def launch(
         bad_nodes=bad_nodes,
         allow_nested=allow_nested or None,
     )
+    allowed = queries(dry_run=dry_run, survey=survey)
     if explain:
         _explain(settings, as_json)
         return
@@ -161,17 +166,19 @@ def launch(
         for setting, value, source in _rows(settings):
             if source != "default":
                 _note(f"{setting} = {_setting_text(value)} ({source})")
-    raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json, quiet=quiet))
+    raise typer.Exit(_launch(settings, allowed, detach=detach, as_json=as_json, quiet=quiet))
 
 
 def _rows(settings: LaunchSettings) -> list[tuple[str, object, str]]:
     """Name, value and source of each setting, without secrets."""
-    from ddpkit.launchers.shell import Secret, guard
+    from ddpkit.launchers.shell import is_secret
 
-    return [
-        (name, "***" if isinstance(guard(name, ""), Secret) else value, source)
-        for name, value, source in settings.rows()
-    ]
+    def shown(name: str, value: object) -> object:
+        variable = name.removeprefix("env.")
+        secret = variable != name and (variable in settings.inherited or is_secret(variable, str(value)))
+        return "***" if secret or is_secret("", str(value)) else value
+
+    return [(name, shown(name, value), source) for name, value, source in settings.rows()]
 
 
 def _explain(settings: LaunchSettings, as_json: bool) -> None:
@@ -194,11 +201,11 @@ def _setting_text(value: object) -> str:
     return "-" if value is None else join(value) if isinstance(value, list) else shown(value)
 
 
-def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: bool, quiet: bool) -> int:
+def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json: bool, quiet: bool) -> int:
     from ddpkit.execution import prepare
     from ddpkit.run import timeline, tmux
 
-    began, notes = timeline.process_began(), list[str]()
+    began, notes, dry_run = timeline.process_began(), list[str](), allowed.dry
 
     line = look.StatusLine()
 
@@ -215,7 +222,7 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
     if leave and not prepare.transport_of(settings).scheduled:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
-    with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None) as ready:
+    with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None, allowed) as ready:
         plan = ready.plan
         if leave and plan.batch is None:
             return _detach(as_json)

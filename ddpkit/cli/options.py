@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 
     from ddpkit.cli.app import CommandLine
     from ddpkit.config import Keywords, LaunchSettings
+    from ddpkit.execution.requested_nodes import Queries
 
 _META = "ddpkit.shared"
 # Groups of options in the help.
@@ -36,6 +37,9 @@ LogDir = Annotated[str | None, flag("--log-dir", OUTPUT, "Directory of the logs.
 NoPreflight = Annotated[bool, flag("--no-preflight", CHECKS, "Continue although the nodes differ.")]
 Sync = Annotated[bool, flag("--sync", NODES, "First copy the working directory to the nodes with rsync.")]
 DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
+Survey = Annotated[
+    bool, flag("--survey", CHECKS, "With --dry-run: also query nodes that only a file or a variable names.")
+]
 HostWords = Annotated[
     list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends with named nodes.")
 ]
@@ -150,6 +154,15 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     return config.choose_python(settings, os.environ)
 
 
+def queries(*, dry_run: bool, survey: bool) -> Queries:
+    """The nodes that a command may query. Raises UsageError."""
+    from ddpkit.execution.requested_nodes import Queries
+
+    if survey and not dry_run:
+        raise UsageError("--survey has no effect without --dry-run", "add --dry-run")
+    return Queries.ALL if not dry_run else Queries.SURVEY if survey else Queries.TYPED
+
+
 def parse_options(words: list[str] | None) -> dict[str, str]:
     """Parse the `KEY=VALUE` words of `-o`. Raises UsageError."""
     options = {}
@@ -161,12 +174,13 @@ def parse_options(words: list[str] | None) -> dict[str, str]:
     return options
 
 
-def parse_variables(words: list[str] | None) -> dict[str, str]:
-    """Parse the `NAME=VALUE` words of `--env`. NAME without a value takes it from this environment."""
+def parse_variables(words: list[str] | None) -> dict[str, str | None]:
+    """Parse the `NAME=VALUE` words of `--env`. None for NAME without a value: that of this environment."""
     from ddpkit import config
 
-    variables = {}
+    variables: dict[str, str | None] = {}
     for word in words or ():
         name, equals, value = word.partition("=")
-        variables[name] = value if config.check_env_name(name) and equals else config.inherit_variable(name, os.environ)
+        config.check_env_name(name)
+        variables[name] = value if equals else None
     return variables

@@ -22,7 +22,7 @@ from ddpkit.launchers.nested import SHELLS, find_launcher, split_python
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import guard, join, quote
+from ddpkit.launchers.shell import count, guard, is_secret, join, quote
 from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
@@ -38,7 +38,9 @@ SET_BY_DDPKIT = {
     **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name"),
     **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS", "TORCHELASTIC_RESTART_COUNT"), "--retries"),
 }
-_is_forwarded = env_matcher("forwarded")
+_is_tuning = env_matcher("tuning")
+_is_private = env_matcher("private")
+MOST_NAMED = 6  # variables in a line
 
 
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
@@ -65,7 +67,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     return _job(settings, kind, str(workdir), python, settings.env)
 
 
-def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: NodeOptions) -> Job:
+def remote_job(settings: LaunchSettings, options: NodeOptions) -> Job:
     """The job of a launch on named nodes."""
     check_request(settings)
     settings = without_python(settings)
@@ -78,19 +80,38 @@ def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: No
         python = str(Path(python).absolute())
     known = Path(workdir).is_dir() and not options.container_workdir
     kind = _look_up(command, Path(workdir), settings.source("script")) if known else _kind_by_form(command)
-    return _job(settings, kind, workdir, python, remote_env(settings, environ))
+    return _job(settings, kind, workdir, python, settings.env)
 
 
-def job_elsewhere(settings: LaunchSettings, environ: Mapping[str, str], workdir: str, python: str, log_dir: str) -> Job:
+def job_elsewhere(settings: LaunchSettings, workdir: str, python: str, log_dir: str) -> Job:
     """The job of a launch on a login host, whose paths were looked up there."""
     kind = _kind_by_form(settings.script)
-    return _job(replace(settings, log_dir=log_dir), kind, workdir, python, remote_env(settings, environ))
+    return _job(replace(settings, log_dir=log_dir), kind, workdir, python, settings.env)
 
 
-def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of ranks, or of a launcher, on another machine: forwarded variables, then those of --env."""
-    forwarded = {name: value for name, value in environ.items() if _is_forwarded(name)}
-    return {**forwarded, **settings.env}
+def left_here(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+    """Describe the variables of libraries that other machines do not get, because nobody named them. Empty: none."""
+    return describe_left([name for name in environ if _is_tuning(name) and name not in settings.env])
+
+
+def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the variables that a job of SLURM does not get, though sbatch and srun pass on the whole environment."""
+    private = (
+        name
+        for name, value in environ.items()
+        if (_is_private(name) or is_secret(name, value)) and not name.startswith("BASH_FUNC_")
+    )
+    return tuple(sorted(name for name in private if name not in settings.env))
+
+
+def describe_left(names: Sequence[str]) -> str:
+    """Write one line about variables that stay here, with the option that sends them; empty for none."""
+    if not names:
+        return ""
+    first = sorted(names, key=lambda name: (not _is_private(name), name))[:MOST_NAMED]
+    more = f" and {count(len(names) - len(first), 'other')}" if len(names) > len(first) else ""
+    flags = " ".join(f"--env {name}" for name in first)
+    return f"not forwarded to the nodes: {', '.join(first)}{more}; to forward them: {flags}"
 
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
@@ -101,7 +122,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         kind=kind,
         workdir=workdir,
         python=python,
-        env={name: guard(name, value) for name, value in env.items()},
+        env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
         grace=settings.grace,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))

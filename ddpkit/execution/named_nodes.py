@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 from ddpkit.config import LaunchSettings
 from ddpkit.execution.job import remote_job, with_variables
-from ddpkit.execution.requested_nodes import named_hosts, ranks_per_node
+from ddpkit.execution.requested_nodes import Queries, named_hosts, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.containers import Contained
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Container, Job, Plan, World
+from ddpkit.launchers.shell import count
 from ddpkit.transports.choose import transport_class
+
+SHOWN = 4  # nodes in a line
 
 if TYPE_CHECKING:
     from ddpkit.execution.stage import Staged
@@ -33,7 +36,10 @@ class Approach:
     options: NodeOptions
     job: Job
     transport: RemoteNodesTransport
+    specs: tuple[HostSpec, ...]  # with their own Pythons
     nodes: int  # that run the job at a time; others are spare
+    queries: Queries = Queries.ALL
+    unseen: bool = False  # the nodes must not be queried
     copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
     staged: Staged | None = None
 
@@ -47,11 +53,27 @@ class Approach:
         self.transport.requirements = replace(self.transport.requirements, digest="", nodes=self.nodes)
         return self.plan(self.transport.survey(note, strict=strict), with_variables(self.job, env))
 
+    def survey(self, note: Callable[[str], None], *, strict: bool) -> World:
+        """Query the nodes, or assume what they would answer. Raises LaunchError, PreflightError."""
+        from ddpkit.transports.compatibility import assume_world
+
+        if self.unseen:
+            world = assume_world(self.transport.requirements, self.specs)
+            note(f"{_describe_assumed(world)}; to query the nodes: --survey")
+            return world
+        world = self.transport.survey(note, strict=strict)
+        if not self.queries.dry:
+            return world
+        pythons = {spec.label: spec.python for spec in self.specs}
+        return replace(world, hosts=tuple(replace(host, python=pythons[host.name]) for host in world.hosts))
+
     def plan(self, world: World, job: Job | None = None) -> Plan:
         """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
-        plan = self.backend.plan(job or self.job, world)
+        plan_job = job or self.job
+        plan = self.backend.plan(plan_job, world)
         heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
-        stage = self.staged.copies if self.staged else ()
+        staging = plan_job.stage
+        stage = self.staged.copies if self.staged else staging.copies if staging else ()
         return replace(plan, sync=self.copies, stage=stage, heartbeat_timeout=heartbeat)
 
 
@@ -62,24 +84,29 @@ def approach(
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
     waiting: Callable[[str], None] | None = None,
+    queries: Queries = Queries.ALL,
 ) -> Iterator[Approach]:
     """Make the job for named nodes and the pool of connections to them, which is closed at the end.
 
     `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
     """
+    from ddpkit.transports.connect import NoConnector
     from ddpkit.transports.pool import NodePool
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
     backend = registry.build(registry.load(settings.backend), settings.options)
     chosen = transport_class(type(backend))
     assert issubclass(chosen, RemoteNodesTransport)  # callers have asked for `names_nodes`
-    options = NodeOptions.of(backend)
+    options = queries.options(settings, NodeOptions.of(backend))
     specs = named_hosts(settings, backend, options)
-    job = remote_job(settings, environ, options)
+    unseen = not queries.may_connect(settings, [spec.name for spec in specs])
+    job = remote_job(settings, options)
     width = len(specs) - settings.spares
     nodes = width if settings.spares else None
     requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)
-    connector = chosen.connector(options, note)
+    if queries.dry:
+        requirements = replace(requirements, dry=True, torch=False)
+    connector = NoConnector(options.connect_timeout) if unseen else chosen.connector(options, note)
     copies: tuple[tuple[str, ...], ...] = ()
     if settings.sync:
         from ddpkit.execution import rsync
@@ -87,7 +114,11 @@ def approach(
         new, silence = options.accepts_new, options.heartbeat_timeout
         copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new, silence=silence)
     staged: Staged | None = None
-    if options.stage != "off":
+    if options.stage != "off" and queries.dry:
+        from ddpkit.execution import stage as staging
+
+        job = staging.by_nodes(job, options, settings.log_dir)
+    elif options.stage != "off":
         from ddpkit.execution import stage as staging
 
         least = requirements.least
@@ -97,11 +128,14 @@ def approach(
 
     def container(spec: HostSpec) -> Container | None:
         # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
-        if not isinstance(backend, Contained):
+        if queries.dry or not isinstance(backend, Contained):
             return None
         return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
 
-    pool = NodePool(specs, connector, options.heartbeat_timeout, requirements.job.python, container)
+    entered, python = specs, requirements.job.python
+    if queries.dry:
+        entered, python = [replace(spec, python="") for spec in specs], "python3"
+    pool = NodePool(entered, connector, options.heartbeat_timeout, python, container)
     pool.progress = waiting
     transport = chosen(pool, requirements)
     try:
@@ -110,12 +144,21 @@ def approach(
             options=options,
             job=job,
             transport=transport,
+            specs=tuple(specs),
             nodes=width,
+            queries=queries,
+            unseen=unseen,
             copies=copies,
             staged=staged,
         )
     finally:
         transport.close()
+
+
+def _describe_assumed(world: World) -> str:
+    ranks = ", ".join(f"{count(host.slots, 'rank')} on {host.name}" for host in world.hosts[:SHOWN])
+    more = ", ..." if len(world.hosts) > SHOWN else ""
+    return f"no node was queried; assumed: {ranks}{more}, rank 0 at {world.master_addr}:{world.master_port}"
 
 
 def _requirements_of_copies(requirements: Requirements, staged: Staged) -> Requirements:

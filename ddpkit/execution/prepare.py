@@ -15,8 +15,8 @@ from typing import Literal
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
-from ddpkit.execution.job import local_job, with_variables, without_python
-from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
+from ddpkit.execution.job import describe_left, held_back, left_here, local_job, with_variables, without_python
+from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
@@ -56,26 +56,32 @@ def prepare(
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
     waiting: Callable[[str], None] | None = None,
+    queries: Queries = Queries.ALL,
 ) -> Iterator[Ready]:
     """Make the job and its plan. The connections to the nodes are closed at the end.
 
-    Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run).
-    `note` gets lines for a person, `waiting` the missing nodes. Raises UsageError, LaunchError, PreflightError.
+    Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run,
+    for which `queries` says which nodes may be queried). `note` gets lines for a person, `waiting` the missing nodes.
+    Raises UsageError, LaunchError, PreflightError.
     """
     requested_nodes.check_alone(settings, environ)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
     if getattr(backend, "via", ""):
         from ddpkit.execution import via
 
+        _note_left(left_here(settings, environ), note)
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
-        with via.approach(settings, backend, environ, note, progress) as (job, plan, way):
+        with via.approach(settings, backend, environ, note, progress, queries) as (job, plan, way):
             yield Ready(job=job, plan=_with_end(plan, settings), transport=way, settings=settings, bad_nodes=bad_nodes)
         return
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
+    if not chosen.local:
+        slurm = describe_left(held_back(settings, environ)) if chosen.slurm else ""
+        _note_left(slurm if chosen.slurm else left_here(settings, environ), note)
     if not chosen.names_nodes:
         ready = prepare_offline(settings, environ, note, stage=NodeOptions.of(backend).stage != "off")
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
@@ -84,7 +90,7 @@ def prepare(
     from ddpkit.execution import avoided_nodes
     from ddpkit.execution.named_nodes import approach
 
-    with approach(settings, environ, note, progress, waiting) as nodes:
+    with approach(settings, environ, note, progress, waiting, queries) as nodes:
         transport = nodes.transport
         hosts = tuple(spec.label for spec in transport.pool.specs)
 
@@ -94,7 +100,7 @@ def prepare(
             return _with_end(nodes.again(hosts, env, note, strict=settings.preflight), settings)
 
         first = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
-        whole = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
+        whole = _with_end(nodes.plan(nodes.survey(note, strict=settings.preflight), first), settings)
         whole = replace(whole, spares=spare_hosts(whole.hosts, hosts))
         yield Ready(
             job=replace(nodes.job, command=without_python(settings).script),  # --stage has another path in it
@@ -106,6 +112,11 @@ def prepare(
             plan_again=plan_again,
             staged=nodes.staged.times if nodes.staged else {},
         )
+
+
+def _note_left(text: str, note: Callable[[str], None]) -> None:
+    if text:
+        note(text)
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:
@@ -172,6 +183,7 @@ def prepare_offline(
         named, transport.counts = requested_nodes.scheduled_hosts(settings)
         transport.named = named or _hosts_of_allocation(settings, environ)
         transport.spares = settings.spares if settings.retries else None
+        transport.held_back = held_back(settings, environ)
     elif issubclass(chosen, SchedulerTransport):
         requested_nodes.check_no_hostfile(settings)
         requested_nodes.check_no_hosts(settings)

@@ -16,7 +16,6 @@ from pathlib import Path
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import rsync
-from ddpkit.execution.job import remote_env
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.transports.channel import RefusedError, at_home
@@ -68,7 +67,7 @@ def prepare_host(
     if settings.sync:
         rsync.bring([spec], workdir, settings.log_dir, progress, way)
     again = transport_class(registry.load(settings.backend)).names_nodes  # from there to its nodes
-    words, env = translate_command(argv, remote_env(settings, environ), sync=again)
+    words, env = translate_command(argv, settings.env, sync=again)
     return RemoteCommand(
         python=spec.python or settings.python, workdir=spec.workdir or workdir, argv=tuple(words), env=env
     )

@@ -157,6 +157,7 @@ class Request:
     hosts: tuple[str, ...] = ()  # that the user named, in this order
     counts: tuple[int, ...] = ()  # ranks on each node; empty: `nproc_per_node` on every one
     spares: int | None = None  # hosts of the allocation that stay free at first; None: no host replaces another
+    held_back: tuple[str, ...] = ()  # variables of this machine that the job must not get, unless it has its own
     via: Via | None = None  # None: this machine has the scheduler's commands
 
 

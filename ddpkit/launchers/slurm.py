@@ -411,14 +411,21 @@ class Slurm(Contained):
             lines += self._in_attempts(job, layout, command, join(_decide(job, world)))
         else:
             lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
+        # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
+        stale = [name for name in world.here.stale if held or not _left(name)]
+        own: dict[str, Value] = dict.fromkeys([*stale, *(world.held_back if held else ())])
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         return Step(
             host=world.here.name if held else "slurm",
             node_rank=0,
             ranks=range(sum(layout.counts)),
             workdir=job.workdir,
-            # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
-            env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
+            env={
+                **dict.fromkeys(name for name in world.here.stale if held or not _left(name)),
+                **own,
+                **env,
+                **job.env,
+            },
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=(
                 RankStarter.SRUN_TORCHRUN
@@ -705,7 +712,7 @@ class Slurm(Contained):
             **vars(SLURM),
             submit=("sbatch", "--parsable", script),
             env={
-                **dict.fromkeys(left),
+                **dict.fromkeys((*left, *world.held_back)),
                 **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
             },
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),

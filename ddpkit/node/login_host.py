@@ -40,9 +40,12 @@ def _tried(action: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 @_tried
-def look(workdir: str, log_dir: str, script: str, pythons: list[str]) -> dict[str, Any]:
-    """Return the facts of this host. The first of `pythons` that exists is chosen. `log_dir`: below `workdir`."""
-    if not shutil.which("sbatch"):
+def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: bool) -> dict[str, Any]:
+    """Return the facts of this host. The first of `pythons` that exists is chosen. `log_dir`: below `workdir`.
+
+    `login`: a login shell may run, for its PATH.
+    """
+    if login and not shutil.which("sbatch"):
         _take_login_path()
     folder = os.path.abspath(os.path.expanduser(workdir))
     # A name is searched in PATH. A relative path is below the directory.

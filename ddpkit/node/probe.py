@@ -82,6 +82,11 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
         present = int(declared)
     else:
         present = len(list_gpus(root))
+    return visible_gpus(present, environ)
+
+
+def visible_gpus(present: int, environ: Mapping[str, str | None]) -> int:
+    """How many of the GPUs of a machine a process with these variables sees."""
     for name in VISIBLE:
         visible = environ.get(name)
         if visible is not None:

@@ -13,6 +13,7 @@ from ddpkit.config import LaunchSettings
 from ddpkit.diagnosis import verdict
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import prepare
+from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan
 from ddpkit.node import owned
@@ -55,12 +56,14 @@ class StartBench:
         self.facts = {"backend": here.backend, "rounds": self.options.rounds, "world_size": None, "hosts": []}
         self.facts |= {"torch": "", "comm": "", "measured": None}
 
-    def plan(self) -> None:
+    def plan(self, queries: Queries) -> None:
         """Plan each way, and start nothing."""
         for each in self._possible():
             try:
-                with prepare.prepare(self._settings(each.way), self.environ, self.options.note) as ready:
-                    each.plan = str(ready.plan)
+                with prepare.prepare(
+                    self._settings(each.way), self.environ, self.options.note, queries=queries
+                ) as ready:
+                    each.plan = rank_program.name_programs(str(ready.plan))
                     self._add_facts(ready.plan, in_job=ready.plan.batch is not None)
             except DdpkitError as error:
                 _refuse(each, error)

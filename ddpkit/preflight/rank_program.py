@@ -6,6 +6,7 @@ of standard output that begin with `EVENT`; all else that it prints goes to its 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import signal
@@ -68,6 +69,24 @@ sys.meta_path.insert(0, Packed)
 sys.argv[0] = "{name}"
 exec(compile(sources["__main__"], "{name}.py", "exec"))
 """
+
+
+# The words of `command` in a plan, also where they were quoted again for a job script.
+_PACKED = re.compile(
+    r'import base64, importlib\.machinery.*?"(?P<name>ddpkit-\w+)\.py", "exec"\)\)\n(?P<end>\S+ \S+) [\w+/=]{1000,}',
+    re.DOTALL,
+)
+
+
+def name_programs(text: str) -> str:
+    """Show each packed program of a plan by its name, its size and its hash."""
+
+    def shown(match: re.Match[str]) -> str:
+        digest = hashlib.sha256(match[0].encode()).hexdigest()[:16]
+        size = f"{len(match[0]):,} characters, sha256 {digest}"
+        return f"<program {match['name']}: {size}; all of it: --json>{match['end']}"
+
+    return _PACKED.sub(shown, text)
 
 
 def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Sequence[str] = ()) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from ddpkit.config import LaunchSettings, seconds
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import named_nodes, prepare, requested_nodes
+from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
@@ -39,6 +40,7 @@ from ddpkit.transports import compatibility, local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.protocol import revealed
 from ddpkit.transports.transport import Transport
 
 SILENCE = 40.0  # seconds, and those of a step, until ranks that send no event are ended: to import torch is slow
@@ -230,7 +232,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
     result.hosts = [host]
     options.progress("checking this machine")
     job = ready.job
-    env = {name: str(value) for name, value in job.env.items() if value is not None}
+    env = revealed(dict(job.env))
     facts = cast("NodeFacts", probe.look(job.workdir, None, job.python, dict(env), None, True))
     probe.close()
     more = inventory_program.gather(names=[], **inventory_args(facts, smi=options.depth != "quick"))
@@ -320,7 +322,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> Plan:
+def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, queries: Queries) -> Plan:
     """The ranks that would be started."""
-    with prepare.prepare(check_settings(settings, options), environ, options.note) as ready:
+    with prepare.prepare(check_settings(settings, options), environ, options.note, queries=queries) as ready:
         return ready.plan

@@ -44,6 +44,29 @@ class Connector(Protocol):
     def close(self) -> None: ...
 
 
+class NoConnector:
+    """Connects to nothing: for a plan of nodes that must not be queried."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+
+    @property
+    def asks(self) -> bool:
+        return False
+
+    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
+        raise AssertionError("a dry run must not connect to these nodes")
+
+    def enter(self, spec: HostSpec, command: str, until: float) -> ByteStream:
+        raise AssertionError(f"a dry run must not connect to {spec.label}")
+
+    def login(self, spec: HostSpec) -> tuple[str, ...]:
+        return ()
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConnectionAttempt:
     """One attempt to connect to nodes. `start_timeout`: seconds for a supervisor's first event; None: what is left."""

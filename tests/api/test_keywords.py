@@ -117,7 +117,7 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
     original = prepare.prepare
 
     @contextmanager
-    def prepared(chosen: LaunchSettings, *rest: Any) -> Iterator[Any]:
+    def prepared(chosen: LaunchSettings, *rest: Any, **_: Any) -> Iterator[Any]:
         current[0].settings = chosen
         if registry.load(chosen.backend).reach in ("ssh", "pdsh"):
             raise NodesNeededError

@@ -138,7 +138,8 @@ def test_secrets_are_nowhere_to_be_read(way: list[str], lab: Lab, tmp_path: Path
     # What holds on one host alone is no less secret.
     (tmp_path / "ddpkit.toml").write_text('[host.node2.env]\nDB_PASSWORD = "v-secret-3"\n')
     env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT), "WANDB_API_KEY": "v-secret-1", "MY_TOKEN": "v-secret-2"}
-    argv = [*DDPKIT, "launch", *way, "node1", "node2", "-n", "1", "--env", "MY_TOKEN", "--", "job.py"]
+    argv = [*DDPKIT, "launch", *way, "node1", "node2", "-n", "1", "--env", "MY_TOKEN"]
+    argv += ["--env", "WANDB_API_KEY", "--", "job.py"]
     shown = lab.run("login", *argv[:4], "--dry-run", *argv[4:], cwd=tmp_path, env=env).stdout
     assert "v-secret" not in shown
     process = subprocess.Popen(
@@ -164,16 +165,18 @@ def test_secrets_are_nowhere_to_be_read(way: list[str], lab: Lab, tmp_path: Path
     assert "v-secret" not in out + kept
 
 
-def test_what_is_passed_on_unasked(launch: Launch, tmp_path: Path) -> None:
+def test_nothing_is_passed_on_that_was_not_named(launch: Launch, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(WHO)
-    names = ["NCCL_DEBUG", "HF_HOME", "PYTHONPATH", "EDITOR", "CUDA_VISIBLE_DEVICES"]
-    env = {"NCCL_DEBUG": "WARN", "HF_HOME": "/data/hf", "EDITOR": "vi", "CUDA_VISIBLE_DEVICES": "7"}
-    done = launch(
-        "-b", "ssh", "node1", "-n", "1", "-o", "starter=ranks", "--", "job.py", str(tmp_path), *names, env=env
-    )
+    names = ["NCCL_DEBUG", "HF_TOKEN", "WANDB_API_KEY", "EDITOR", "CUDA_VISIBLE_DEVICES", "PYTHONPATH"]
+    env = {name: f"of-{name}" for name in names[:-1]}
+    way = ["-b", "ssh", "node1", "-n", "1", "-o", "starter=ranks", "--env", "NCCL_DEBUG"]
+    done = launch(*way, "--", "job.py", str(tmp_path), *names, env=env)
     assert done.returncode == 0, done.stderr
     seen = who(tmp_path)[0]
-    assert [seen[name] for name in names] == ["WARN", "/data/hf", str(ROOT), None, None]
+    assert [seen[name] for name in names] == ["of-NCCL_DEBUG", *[None] * 5]
+    line = "not forwarded to the nodes: HF_TOKEN, WANDB_API_KEY, PYTHONPATH"
+    assert done.stderr.count(line) == 1, done.stderr
+    assert "--env HF_TOKEN --env WANDB_API_KEY" in done.stderr
 
 
 @pytest.mark.parametrize("way", QUICK)
