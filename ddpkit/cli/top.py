@@ -82,6 +82,8 @@ def _check(now: RunStatus) -> None:
             f"cannot reach run {run.run_id}: it is {now.words}",
             status.remote_command("top", run, terminal=True),
         )
+    if now.state == "unknown":
+        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or status.command("status", run))
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
     if run.job is not None and run.job.many:

@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal
 from ddpkit.errors import UsageError
 from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
+from ddpkit.launchers.shape import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
-from ddpkit.text import Bounds, HostName, ProgramName, Seconds, UserName, format_ranks
+from ddpkit.text import format_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +127,9 @@ class Proc:
 class Via:
     """A login host with the commands of a scheduler, and the way to it."""
 
-    host: HostName
+    host: LoginName
     user: UserName = ""
-    port: Annotated[int, Bounds(1, 65535)] | None = None
+    port: Annotated[int, Between(1, 65535)] | None = None
     transport: Literal["paramiko", "openssh"] = "paramiko"
     python: ProgramName = "python3"  # of the supervisor there
     connect_timeout: Seconds = 5.0

@@ -130,9 +130,10 @@ def test_a_launcher_that_takes_no_questions(start: START, ddpkit: DDPKIT, script
         record = json.loads(path.read_text())
         record |= {"launcher_pid": other.pid, "launcher_started": launcher_process.process_start(other.pid)}
         path.write_text(json.dumps(record))
-        done = ddpkit("dump", str(run_of(tmp_path)))
+        env = {"XDG_STATE_HOME": str(tmp_path / "none")}  # in the index of the run's user it stands as it is
+        done = ddpkit("dump", str(run_of(tmp_path)), env=env)
         assert done.returncode == 121
-        assert "does not accept requests" in done.stderr
+        assert f"process {other.pid} is not the launcher of run {run_of(tmp_path).name}" in done.stderr
         assert other.poll() is None
 
 
