@@ -183,6 +183,10 @@ def _parse_observe(value: object, label: Label) -> tuple[str, ...]:
     return tuple(part for part in PARTS if part in words or "all" in words)
 
 
+def _parse_sync(value: object, label: Label) -> bool | Literal["overwrite"]:
+    return "overwrite" if value == "overwrite" else _parse_bool(value, label)
+
+
 def _parse_hosts(value: object, _label: Label) -> tuple[str, ...]:
     return _parse_words(value)
 
@@ -359,7 +363,7 @@ class LaunchSettings:
     progress: str = _setting("", _parse_text, 'a file or a pattern: progress = "checkpoints/*.pt"')
     retry_codes: tuple[int, ...] = _setting((75,), _parse_codes, "a list of exit codes: retry_codes = [75]")
     stop_codes: tuple[int, ...] = _setting((93,), _parse_codes, "a list of exit codes: stop_codes = [93]")
-    sync: bool = _setting(False, _parse_bool, "true or false")
+    sync: bool | Literal["overwrite"] = _setting(False, _parse_sync, 'true, false or "overwrite"')
     header: bool = _setting(True, _parse_bool, "true or false")
     fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
@@ -435,7 +439,7 @@ class LaunchKeywords(TypedDict, total=False):
     progress: str | os.PathLike[str] | None
     retry_codes: Sequence[int] | str | None
     stop_codes: Sequence[int] | str | None
-    sync: bool | None
+    sync: bool | str | None
     header: bool | None
     fold: float | str | None
     metrics: str | os.PathLike[str] | None

@@ -326,6 +326,11 @@ def _program(command: str = "") -> Any:
     return typer.main.get_command(part)
 
 
+def _takes_word(option: Any) -> bool:
+    """Tell whether a value of an option is the next word. A value in brackets always follows `=`."""
+    return not option.is_flag and not (option.metavar or "").startswith("[")
+
+
 class _Options(Mapping[str, "Flags"]):
     """The options of each command by its name; those of other commands than this one are read for an error only."""
 
@@ -338,7 +343,7 @@ class _Options(Mapping[str, "Flags"]):
 
     def __getitem__(self, name: str) -> Flags:
         command = self.program.commands.get(name) or self._all[name]
-        flags = {flag: not each.is_flag for each in command.params for flag in each.opts if flag[0] == "-"}
+        flags = {flag: _takes_word(each) for each in command.params for flag in each.opts if flag[0] == "-"}
         return {**flags, "-h": False, "--help": False}
 
     def __iter__(self) -> Iterator[str]:

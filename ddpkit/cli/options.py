@@ -36,7 +36,10 @@ def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:
 Grace = Annotated[str | None, flag("--grace", RANKS, "Time between SIGTERM and SIGKILL. [default: 15]", "SECONDS")]
 LogDir = Annotated[str | None, flag("--log-dir", OUTPUT, "Directory of the logs. [default: logs]", "DIR")]
 NoPreflight = Annotated[bool, flag("--no-preflight", CHECKS, "Continue although the nodes differ.")]
-Sync = Annotated[bool, flag("--sync", NODES, "First copy the working directory to the nodes with rsync.")]
+Sync = Annotated[
+    str | None,
+    flag("--sync", NODES, "First copy the working directory to the nodes with rsync.", "[=overwrite]"),
+]
 DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
 Survey = Annotated[
     bool, flag("--survey", CHECKS, "With --dry-run: also query nodes that only a file or a variable names.")

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.progress import Standing
@@ -90,10 +91,18 @@ class Node:
 
 
 def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) -> None:
-    """Give each file of a plan, its path and its text, to `write`. Raises OSError."""
+    """Give each file of a plan, its path and its text, to `write`, and write its archives.
+
+    Raises OSError, UsageError.
+    """
     copies = {each.copy_of: (NODE / f"{each.copy_of}.py").read_text() for each in plan.files if each.copy_of}
     if plan.files:
-        write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files])
+        write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files if each.archive is None])
+    for each in plan.files:
+        if each.archive is not None:
+            from ddpkit.execution.archive import write_archive
+
+            write_archive(each.archive, Path(each.path))
 
 
 class Display(Protocol):

@@ -95,6 +95,10 @@ class LiveRun:
         except OSError as error:
             what = f"cannot write {error.filename or self.folder}: {error.strerror}"
             raise UsageError(what, "--log-dir DIR") from None
+        except UsageError:  # a file of --stage changed
+            with suppress(OSError):
+                owned.remove_directory(str(self.folder), run_files.KIND)
+            raise
 
     def submit(self) -> None:
         """Submit the job of the plan, where it has one. Raises LaunchError; a rejected job leaves no folder here."""

@@ -163,12 +163,22 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Archive:
+    """An archive of a directory, as `ddpkit.execution.archive` packs it."""
+
+    source: str
+    described: Mapping[str, str]  # what the directory holds, by name
+    moved_to: str = ""  # the new path of an environment, which its programs hold
+
+
+@dataclass(frozen=True, kw_only=True)
 class File:
     """A file that must be there before anything starts."""
 
     path: str
     text: str = ""
     copy_of: str = ""  # one of the programs in ddpkit/node, by its name
+    archive: Archive | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,6 +333,23 @@ class OnEnd:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProjectCopy:
+    """The project of the launcher's machine in a directory of a node (`--sync`)."""
+
+    host: str
+    source: str
+    target: str
+    files: int
+    size: int  # bytes, of which those are sent that the node does not have
+    overwrite: bool  # files that are newer there are replaced
+
+    def __str__(self) -> str:
+        size = f"{count(self.files, 'file')}, {self.size / 1e6:.1f} MB"
+        newer = "replaces what is newer there" if self.overwrite else "stops if something is newer there"
+        return f"{self.source} -> {self.host}:{self.target}: what differs of {size}; {newer}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class LocalCopy:
     """A directory of the launcher's machine that nodes have on their own disk."""
 
@@ -341,11 +368,12 @@ class LocalCopy:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies that each node of a scheduler's job makes before the ranks start: see `ddpkit.node.stage.main`."""
+    """Copies that the nodes of a scheduler's job get before the ranks start: see `ddpkit.node.stage.main`."""
 
     python: str  # runs that program: the job's own, or the base of a staged virtual environment
     contents: str  # JSON, its input
     copies: tuple[LocalCopy, ...]
+    archives: Mapping[str, Archive | None]  # by path; None: it exists already
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,7 +388,7 @@ class Plan:
     heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
     min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
     files: tuple[File, ...] = ()
-    sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
+    sync: tuple[ProjectCopy, ...] = ()  # of the working folder, to the nodes
     stage: tuple[LocalCopy, ...] = ()
     batch: Batch | None = None  # then the steps say what the job will run
     on_end: OnEnd | None = None
@@ -425,7 +453,7 @@ def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
     if plan.batch is not None:
         head, _, rest = plan.files[-1].text.partition("\n")
-        copies = "".join(f"# before: {join(argv)}\n" for argv in plan.sync)
+        copies = "".join(f"# synced: {copy}\n" for copy in plan.sync)
         copies += "".join(f"# staged: {copy}\n" for copy in plan.stage)
         submit = join(plan.batch.typed(plan.batch.submit))
         return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {submit}\n{copies}{rest}"
@@ -433,7 +461,7 @@ def render_plan(plan: Plan) -> str:
     width += "" if plan.steps[0].scheduled else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
     out += [f"# spare: {', '.join(plan.spares)}"] if plan.spares else []
-    out += [f"{join(argv)} || exit 1" for argv in plan.sync]
+    out += [f"# synced: {copy}" for copy in plan.sync]
     out += [f"# staged: {copy}" for copy in plan.stage]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
@@ -474,7 +502,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "min_nodes": plan.min_nodes,
         "spares": list(plan.spares),
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
-        "sync": [list(argv) for argv in plan.sync],
+        "sync": [asdict(copy) for copy in plan.sync],
         "stage": [{**asdict(copy), "missing": list(copy.missing)} for copy in plan.stage],
         "submit": list(plan.batch.typed(plan.batch.submit)) if plan.batch else None,
         "on_end": asdict(plan.on_end) if plan.on_end else None,

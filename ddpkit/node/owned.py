@@ -340,6 +340,16 @@ def open_for_append(path: str, mode: int = 0o600) -> int:
     return file
 
 
+def open_folder(path: str, folder: int | None = None) -> int:
+    """Return a descriptor of a directory that is no link, below an open one or anywhere. Raises OSError."""
+    return os.open(path, _DIRECTORY, dir_fd=folder)
+
+
+def create_in(folder: int, name: str) -> int:
+    """Return a descriptor that writes a new file in an open directory. Raises FileExistsError, or OSError."""
+    return _create(name, 0o600, folder, b"")
+
+
 _CAREFUL = os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _CAREFUL
 
@@ -369,3 +379,55 @@ def _marker(folder: int) -> str:
         return os.read(file, 100).decode("utf-8", "replace").strip()
     finally:
         os.close(file)
+
+
+def move_directory(path: str, target: str, kind: str) -> None:
+    """Rename a directory that `make_directory` made, to a name that nothing has. Raises NotOwnedError, or OSError."""
+    os.close(open_directory(path, kind))
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    os.rename(path, target)
+
+
+def place_file(source: int, name: str, folder: int, target: str, seen: os.stat_result | None) -> None:
+    """Move a file of a directory of ddpkit's over exactly what was seen under its new name; None: nothing was.
+
+    `source`, `folder`: descriptors of both directories. Raises NotOwnedError where something else is there by now, or
+    OSError; then everything stays as it is.
+    """
+    if seen is not None:
+        _check_seen(folder, target, seen)
+        os.rename(name, target, src_dir_fd=source, dst_dir_fd=folder)
+        return
+    try:
+        os.link(name, target, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise NotOwnedError("it came meanwhile", target) from None
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        if name_in(folder, target):  # a file system without second names
+            raise NotOwnedError("it came meanwhile", target) from None
+        os.rename(name, target, src_dir_fd=source, dst_dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=source)
+
+
+def remove_seen(folder: int, name: str, seen: os.stat_result) -> None:
+    """Delete exactly the file or link that was seen, or created. Raises NotOwnedError for anything else, or OSError."""
+    _check_seen(folder, name, seen)
+    os.unlink(name, dir_fd=folder)
+
+
+def _check_seen(folder: int, name: str, seen: os.stat_result) -> None:
+    if not is_same(seen, os.lstat(name, dir_fd=folder)):
+        raise NotOwnedError("it changed meanwhile", name)
+
+
+def is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    """Tell whether two looks found the same file, unchanged."""
+    return (
+        os.path.samestat(one, other)
+        and (one.st_mode, one.st_size) == (other.st_mode, other.st_size)
+        and one.st_mtime_ns == other.st_mtime_ns
+    )

@@ -64,6 +64,7 @@ from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
 from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown
 from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
+from ddpkit.node.stage_lock import hold
 
 RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
@@ -76,6 +77,7 @@ class Supervisor:
 
     def __init__(self, request: dict[str, Any], received: bytes, programs: Programs, seals: tuple[Seal, Seal]) -> None:
         self.guard = os.getppid()
+        self.copies: list[str] = request.get("copies", [])  # of --stage
         self.loop = EventLoop()
         self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
@@ -129,7 +131,8 @@ class Supervisor:
             self.launcher.send(e="failed", rank=None, code=None, t=time.time(), what="ddpkit's process", **details)
 
     def start(self) -> None:
-        """Start the ranks. Raises OSError."""
+        """Start the ranks. The local copies that they use are held until this process ends. Raises OSError."""
+        hold(self.copies)
         self.spawner.start(self.on_rank_launcher_exit)
 
     def on_rank_launcher_exit(self, pid: int, status: int) -> None:

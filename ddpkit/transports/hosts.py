@@ -18,8 +18,11 @@ from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
 from ddpkit.launchers import host_names
 
-# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
-ALONE = ("-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
+# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out. A shared
+# connection that the user has already may be used. None of ours becomes one: it would end with us.
+ALONE = (
+    "-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oControlMaster=no",
+)  # fmt: skip
 _FORMS = "write it as node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 _HOST_LINE = "write one host on each line, for example node1 slots=4"
 

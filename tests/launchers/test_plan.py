@@ -22,6 +22,7 @@ from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
 from ddpkit.launchers.plan import (
     Allocation,
+    Archive,
     HetGroup,
     Host,
     Job,
@@ -45,7 +46,7 @@ JOB = Job(
     env={"NCCL_DEBUG": "WARN", "WANDB_API_KEY": guard("WANDB_API_KEY", "key-0123")},
     folder="/data/my project/logs/20260131-235959-train-3fa9",
 )
-COPY = "/tmp/ddpkit-stage-1000/project-0123"
+COPY = "/scratch/my jobs/ddpkit-stage-1000/project-0123"
 STAGED = replace(
     JOB,
     command=(f"{COPY}/train.py",),
@@ -53,6 +54,7 @@ STAGED = replace(
         python="/opt/venv/bin/python",
         contents="[]\n",
         copies=(LocalCopy(source="/data/my project", target=COPY, files=3, size=4000, missing=(), by_nodes=True),),
+        archives={f"{JOB.folder}/stage/project-0123.tar": Archive(source="/data/my project", described={})},
     ),
 )
 ONE = World(hosts=(Host(name="node1", slots=1, cpus=8),), master_addr="127.0.0.1", master_port=23456)
