@@ -517,7 +517,7 @@ def _command_line(
         elif name in ("preflight", "header"):
             words += [f"--no-{name}"] if value is False else []
         elif name in ("sync", "allow_nested"):
-            words += [flag] if value is True else []
+            words += [flag] if value is True else [f"{flag}={value}"] if value else []
         elif isinstance(value, tuple | list):
             words += [flag, (":" if name == "nnodes" else ",").join(map(str, value))]
         elif value is not None:

@@ -49,11 +49,12 @@ else:
 FILE = "ddpkit.toml"
 MOST_CODE = 255  # exit code of a process
 DAY = 86400.0
+PARTS = ("start", "steps", "stacks")  # of --observe: see `ddpkit/node/rank_observe.py`
 # Variables that ddpkit reads or sets beside those of the settings, and their meaning.
 VARIABLES = {
     "DDPKIT_PROFILE": "the profile of ddpkit.toml, as --profile",
     "DDPKIT_GPUS": "the number of GPUs of this machine, for accelerators that ddpkit does not detect",
-    "DDPKIT_DUMP": "0: ddpkit adds nothing to the ranks' Python; no stack dumps, no steps in the report",
+    "DDPKIT_DUMP": "0: ddpkit adds nothing to the ranks' Python, no faulthandler either; no stack dumps",
     "DDPKIT_DETECT_SLURM": "0: ranks ignore the variables of SLURM",
     "DDPKIT_INIT_TIMEOUT": "seconds for ddpkit.distributed.torch.init() to find all ranks",
     "DDPKIT_RUN": "the id of the run; ddpkit sets it in every rank",
@@ -169,6 +170,21 @@ def _parse_hang_action(value: object, label: Label) -> Literal["warn", "end"]:
     if value == "end":
         return "end"
     raise UsageError(f"{label.prefix}{value}: must be warn or end")
+
+
+def _parse_observe(value: object, label: Label) -> tuple[str, ...]:
+    """Parse parts: ["start", "steps"], or the text start,steps; all is each of them, an empty text none."""
+    words = value if isinstance(value, list | tuple) else str(value).replace(",", " ").split()
+    for word in words:
+        if word not in (*PARTS, "all"):
+            meant = similar(str(word), [*PARTS, "all"])
+            hint = f"add --observe {meant or 'all'}" if label.flag else None
+            raise UsageError(f"{label.prefix}{word}: the parts are {', '.join(PARTS)} and all", hint)
+    return tuple(part for part in PARTS if part in words or "all" in words)
+
+
+def _parse_sync(value: object, label: Label) -> bool | Literal["overwrite"]:
+    return "overwrite" if value == "overwrite" else _parse_bool(value, label)
 
 
 def _parse_hosts(value: object, _label: Label) -> tuple[str, ...]:
@@ -341,12 +357,13 @@ class LaunchSettings:
     preflight: bool = _setting(True, _parse_bool, "true or false")
     hang_timeout: float = _setting(0.0, _parse_seconds, "seconds; 0: off")
     hang_action: Literal["warn", "end"] = _setting("warn", _parse_hang_action, '"warn" or "end"')
+    observe: tuple[str, ...] = _setting((), _parse_observe, 'a list of parts: observe = ["start", "steps", "stacks"]')
     retries: int = _setting(0, _parse_number, "an integer; 0: the first failure ends the run")
     spares: int = _setting(0, _parse_number, "an integer: the last hosts that are spare")
     progress: str = _setting("", _parse_text, 'a file or a pattern: progress = "checkpoints/*.pt"')
     retry_codes: tuple[int, ...] = _setting((75,), _parse_codes, "a list of exit codes: retry_codes = [75]")
     stop_codes: tuple[int, ...] = _setting((93,), _parse_codes, "a list of exit codes: stop_codes = [93]")
-    sync: bool = _setting(False, _parse_bool, "true or false")
+    sync: bool | Literal["overwrite"] = _setting(False, _parse_sync, 'true, false or "overwrite"')
     header: bool = _setting(True, _parse_bool, "true or false")
     fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
@@ -416,12 +433,13 @@ class LaunchKeywords(TypedDict, total=False):
     preflight: bool | None
     hang_timeout: float | str | None
     hang_action: str | None
+    observe: Sequence[str] | str | None
     retries: int | str | None
     spares: int | str | None
     progress: str | os.PathLike[str] | None
     retry_codes: Sequence[int] | str | None
     stop_codes: Sequence[int] | str | None
-    sync: bool | None
+    sync: bool | str | None
     header: bool | None
     fold: float | str | None
     metrics: str | os.PathLike[str] | None

@@ -129,7 +129,8 @@ def _check(path: Path, facts: os.stat_result, file: int) -> UsageError | None:
         return problem
     who = "every user" if others else f"group {_group_name(facts.st_gid)}"
     name = shlex.quote(str(path))
-    fix = f"chmod go-w {name}" if facts.st_uid == os.geteuid() else f"ls -l {name}"
+    own = facts.st_uid == os.geteuid()
+    fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")
     return UsageError(f"{path} is not obeyed: {who} can change it", fix)
 
 

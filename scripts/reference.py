@@ -207,7 +207,6 @@ SET = {
     "OMP_NUM_THREADS": "cores of the node divided by its ranks, unless it is set",
     "PYTHONUNBUFFERED": "1: output appears at once",
     "PYTHONFAULTHANDLER": "1: a crash prints the Python stack",
-    "TORCH_FR_BUFFER_SIZE": "2000: collectives that torch's Flight Recorder keeps for `dump`, unless it is set",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1: rank 0 opens a store of its own at `MASTER_PORT` (torchrun)",
     "TORCHELASTIC_RUN_ID": "id of the run; Lightning then uses the ranks that exist",
     "TORCHELASTIC_RESTART_COUNT": "restarts before this start, by torchrun, `--retries` or a requeue; 0 at first",

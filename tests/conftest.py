@@ -47,10 +47,10 @@ class Command(Program):
         """The process ids of the guard and of the supervisor proper, on this machine."""
         pids = {pid for pid, words in self.survivors().items() if "import supervisor" in words}
         # Numbers do not tell: after the largest process id comes a small one.
-        (worker,) = (
-            pid for pid in pids if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) in pids
-        )
-        (guard,) = pids - {worker}
+        parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in pids}
+        # A call about the ranks is a child of the supervisor proper.
+        (worker,) = (pid for pid, parent in parents.items() if parent in pids and parents[parent] not in pids)
+        guard = parents[worker]
         return guard, worker
 
     def wait_for_no_survivor(self, seconds: float = PATIENCE) -> None:

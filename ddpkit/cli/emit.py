@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli.app import app
+from ddpkit.cli.app import app, print_exact
 from ddpkit.cli.options import (
     Grace,
     HostWords,
@@ -42,7 +42,7 @@ def emit(
     hosts: HostWords = None,
     grace: Grace = None,
     no_preflight: NoPreflight = False,
-    sync: Sync = False,
+    sync: Sync = None,
     survey: Survey = False,
     output: Annotated[
         str | None,
@@ -50,16 +50,14 @@ def emit(
     ] = None,
 ) -> None:
     """Print a launch as one script that runs without ddpkit."""
-    settings = launch_settings(
-        context, hosts, grace=grace, sync=sync or None, preflight=False if no_preflight else None
-    )
+    settings = launch_settings(context, hosts, grace=grace, sync=sync, preflight=False if no_preflight else None)
     if output is not None and os.path.lexists(output):
         raise UsageError(f"{output} exists already", "--output FILE, a new file")
-    text = _script(settings, queries(dry_run=True, survey=survey)).encode("utf-8", "surrogateescape")
+    script = _script(settings, queries(dry_run=True, survey=survey))
     if output is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
+        print_exact(script)
         return
+    text = script.encode("utf-8", "surrogateescape")
     try:
         create(Path(output), text, 0o777)
     except OSError as error:
@@ -90,6 +88,8 @@ def _script(settings: LaunchSettings, allowed: Queries) -> str:
         raise UsageError(
             "-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", f"add -N {settings.nnodes[1]}"
         )
+    if settings.sync:
+        raise UsageError("--sync needs ddpkit while it runs: a script copies nothing to the nodes", "remove --sync")
     if getattr(backend, "stage", "off") != "off":
         raise UsageError("--stage needs ddpkit while it runs: a script does not copy to local disks", "remove --stage")
     with prepare.prepare(settings, os.environ, note, queries=allowed) as ready:

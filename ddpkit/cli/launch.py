@@ -55,7 +55,7 @@ ddpkit launch --profile big --dry-run""",
 def launch(
     context: typer.Context,
     hosts: HostWords = None,
-    sync: Sync = False,
+    sync: Sync = None,
     grace: Grace = None,
     no_preflight: NoPreflight = False,
     dry_run: DryRun = False,
@@ -77,6 +77,15 @@ def launch(
     hang_action: Annotated[
         str | None,
         flag("--hang-action", OUTPUT, "Warn only, or end the run. [default: warn]", "warn|end"),
+    ] = None,
+    observe: Annotated[
+        str | None,
+        flag(
+            "--observe",
+            OUTPUT,
+            "Change the ranks' Python to see more: start, steps, stacks, all. [default: nothing]",
+            "PART,...",
+        ),
     ] = None,
     retries: Annotated[
         str | None, flag("--retries", HEAL, "Start the ranks again at most N times. [default: 0]", "N")
@@ -131,12 +140,13 @@ def launch(
         grace=grace,
         hang_timeout=hang_timeout,
         hang_action=hang_action,
+        observe=observe,
         retries=retries,
         spares=spares,
         progress=progress,
         retry_codes=retry_codes,
         stop_codes=stop_codes,
-        sync=sync or None,
+        sync=sync,
         preflight=False if no_preflight else None,
         header=False if no_header else None,
         fold=fold,
@@ -286,7 +296,7 @@ def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: 
         raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
     way = remote_launch.connector(settings, _note)
-    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way)
+    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way, _note)
     answer = remote_launch.launch(spec, command, way, _note)
     if answer.messages:
         print(answer.messages, file=sys.stderr)

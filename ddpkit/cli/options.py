@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,7 +36,10 @@ def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:
 Grace = Annotated[str | None, flag("--grace", RANKS, "Time between SIGTERM and SIGKILL. [default: 15]", "SECONDS")]
 LogDir = Annotated[str | None, flag("--log-dir", OUTPUT, "Directory of the logs. [default: logs]", "DIR")]
 NoPreflight = Annotated[bool, flag("--no-preflight", CHECKS, "Continue although the nodes differ.")]
-Sync = Annotated[bool, flag("--sync", NODES, "First copy the working directory to the nodes with rsync.")]
+Sync = Annotated[
+    str | None,
+    flag("--sync", NODES, "First copy the working directory to the nodes with rsync.", "[=overwrite]"),
+]
 DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
 Survey = Annotated[
     bool, flag("--survey", CHECKS, "With --dry-run: also query nodes that only a file or a variable names.")
@@ -139,7 +143,7 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     if command not in SCRIPTED and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
         if flags["nproc_per_node"] is not None:
             what = f"ranks per node were passed twice: {hosts[0]} and -n {flags['nproc_per_node']}"
-            raise UsageError(what, f"ddpkit {command} -n {hosts[0]}")
+            raise UsageError(what, f"ddpkit {command} -n {shlex.quote(hosts[0])}")
         flags["nproc_per_node"] = hosts.pop(0)
     flags["hosts"] = hosts or None
     line: CommandLine = context.obj

@@ -18,10 +18,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file of --outp
 def check_output(option: str, path: Path, *, force: bool) -> None:
     """Raise UsageError where the file may not be written."""
     try:
-        found = check_replaceable(str(path))
+        there = check_replaceable(str(path))
     except OSError as error:
         raise _refusal(option, path, error) from None
-    if found is not None and not force:
+    if there is not None and not force:
         other = path.with_name(f"{path.stem}-2{path.suffix}")
         raise UsageError(f"{option} {path}: the file exists", f"{option} {shlex.quote(str(other))}, or add --force")
 

@@ -130,6 +130,8 @@ class _Reader(TypedLine):
                 )
             words.append(value)
         self.request.given[name] = value
+        if name == "--sync" and not equals:
+            words = ["--sync=true"]
         if name in ("-N", "--nnodes"):
             self._check_nodes(value)
         if name in ("-n", "--nproc-per-node") and value in ("gpu", "cpu", "xpu"):

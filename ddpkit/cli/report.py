@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -74,6 +75,11 @@ def _open(path: Path) -> None:
     if not (os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and (
         sys.platform == "linux"
     ):
-        raise DdpkitError("no browser found: this session has no display", f"scp {os.uname().nodename}:{path} .")
+        raise DdpkitError(
+            "no browser found: this session has no display", f"scp {os.uname().nodename}:{shlex.quote(str(path))} ."
+        )
     if not webbrowser.open(path.absolute().as_uri()):
-        raise DdpkitError(f"no browser could open {path}", f"BROWSER=PROGRAM ddpkit report --open {path.parent}")
+        raise DdpkitError(
+            f"no browser could open {path}",
+            f"BROWSER=PROGRAM ddpkit report --open {shlex.quote(str(path.parent))}",
+        )

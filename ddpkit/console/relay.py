@@ -18,10 +18,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
-from ddpkit.console.controls import harmless
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
 from ddpkit.node.owned import open_for_append
+from ddpkit.text import coloured, printable
 
 ALL = "all.log"
 TIMES = "all.times"  # lines with a time, and the size that all.log had
@@ -108,7 +108,7 @@ class Relay:
         if show and lines:
             self._count += len(lines)
             self._last[name] = self._count
-            plain = harmless if number in self.terminals else bytes
+            plain = coloured if number in self.terminals else bytes
             self._show(Source(rank, host, agent), number, front, [plain(line) for line, _ in lines])
 
     def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
@@ -166,7 +166,8 @@ class Relay:
         if panel is not None and self.draw is not None:
             self.err.write(self.draw(panel))
         else:
-            self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in lines))
+            shown = [printable(line).encode("utf-8", "replace") for line in text.split("\n")]
+            self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in shown))
         self.flush()
 
     def routine_note(self, text: str) -> None:

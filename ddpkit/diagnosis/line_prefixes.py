@@ -137,6 +137,7 @@ def cut_line(line: str, most: int = MAX_LINE) -> str:
     return line if len(line) <= most else f"{line[: most // 2]}{_CUT}{line[-most // 2 + len(_CUT) :]}"
 
 
+@lru_cache(maxsize=2048)  # the lines around a failure are asked for by several
 def split_prefix(line: str) -> PrefixedLine:
     """Take all prefixes off the front of a line."""
     rank = local = task = own = None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import takewhile
+from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
@@ -22,6 +23,7 @@ from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
+from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
     speaker_in_name,
@@ -39,6 +41,10 @@ from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 from ddpkit.diagnosis.xid import meaning_of_xid
 
 MAX_MATCHES = 2000  # of one kind in one log
+END_LINES = 2000  # that are looked at, also where there is no time for those above
+END_SECONDS = 2.0
+CHECKED = 64  # lines between two looks at the clock
+MAX_CUT = 200  # tracebacks without an end in one log
 MAX_NEEDS = 40  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 AGENT_LINES = 60  # above a timeout that are searched for frames of torchrun
@@ -194,9 +200,11 @@ def catalogue_matcher() -> Matcher:
 class LogReader:
     """The matches of one log, in the order of its lines."""
 
-    def __init__(self, name: str, lines: Sequence[str]) -> None:
+    def __init__(self, name: str, lines: Sequence[str], limit: Limit | None = None) -> None:
         self.name = name
         self.lines = lines
+        self.unread = range(0)  # lines that were not looked at, for want of time
+        self._limit = limit or Limit(inf)
         self.matches: list[LogMatch] = []
         self._tracebacks: list[Traceback] = []
         self._bare: list[Traceback] = []  # exceptions whose tracebacks are not in the log
@@ -206,13 +214,43 @@ class LogReader:
         self.harmless: set[int] = set()  # numbers of lines that report an error, and are known to be none
         self._failures: list[TorchrunFailure] = []
         self._entries: list[tuple[int, Match]] = []
+        self._cut = 0  # tracebacks without an end
         self._counts: Counter[str] = Counter()
         self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
+        self._find()
+        self._join()
+        for failure in self._failures:
+            self._add_torchrun_failure(failure)
+        self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
+        self.harmless |= {index + 1 for index in self._ignored}
+        known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
+        known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
+        for bare in self._bare:
+            if bare.start not in known and self._condition(bare) not in known and not self._is_of_inner_task(bare):
+                self._add_bare(bare)
+        return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+
+    def _find(self) -> None:
+        """Look for tracebacks and entries in every line; where there is no time for all, in the first and last ones."""
+        stopped = self._find_in(range(len(self.lines)))
+        if stopped is not None:
+            end = max(stopped, len(self.lines) - END_LINES)
+            self._limit.extend(END_SECONDS)
+            self.unread = range(stopped, end)
+            last = self._find_in(range(end, len(self.lines)))
+            if last is not None:
+                self.unread = range(stopped, len(self.lines))
+
+    def _find_in(self, indices: range) -> int | None:
+        """Returns the index at which the time was over."""
         matcher = catalogue_matcher()
         watched = matcher.words | _TRACEBACK_WORDS
-        for index, line in enumerate(self.lines):
+        for index in indices:
+            line = self.lines[index]
+            if index % CHECKED == 0 and self._limit.is_over():
+                return index
             named = (
                 "Error: " in line
                 or "Exception: " in line
@@ -225,6 +263,8 @@ class LogReader:
             words = WORDS.findall(line.lower())
             if watched.isdisjoint(words):
                 continue
+            if self._limit.is_over():
+                return index
             self._read_tracebacks(index, line, words)
             known_here = matcher.matches(visible_line(line))
             match = next((each for each in known_here if self._is_fulfilled(each)), None)
@@ -232,17 +272,7 @@ class LogReader:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
                     self._entries.append((index, _by_sizes(match, line)))
-        self._join()
-        for failure in self._failures:
-            self._add_torchrun_failure(failure)
-        self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
-        self.harmless |= {index + 1 for index in self._ignored}
-        known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
-        known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
-        for bare in self._bare:
-            if bare.start not in known and self._condition(bare) not in known and not self._is_of_inner_task(bare):
-                self._add_bare(bare)
-        return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+        return None
 
     def _is_of_inner_task(self, bare: Traceback) -> bool:
         """Whether an exception of a Ray task has its reason in another one, which stands below its frames."""
@@ -283,8 +313,9 @@ class LogReader:
     def _read_tracebacks(self, index: int, line: str, words: Sequence[str]) -> None:
         """Read every form of a traceback that begins at this line."""
         if "traceback" in words and tracebacks.HEADER in line and index not in self._headers:
-            few = len(self._tracebacks) < MAX_MATCHES
+            few = len(self._tracebacks) < MAX_MATCHES and self._cut < MAX_CUT
             trace = tracebacks.read_traceback(self.lines, index, self._claimed) if few else None
+            self._cut += trace is None
             if trace and not tracebacks.begins_failure(self.lines, index):
                 self._ignored |= {*trace.own, *range(trace.start, trace.end + 1)}
             elif trace:

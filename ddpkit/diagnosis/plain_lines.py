@@ -26,7 +26,8 @@ _GLUED = re.compile(r"(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\
 _FLAT = re.compile(r'File "[^"\n]+", line \d+, in (?:<\w+>|\w+)[ \t]+(?=\S)(?!(?:\w+\.)*[A-Z]\w*(?:Erro|Excepti))')
 _FLAT_START = re.compile(r'Traceback \(most recent call last\):|File "[^"]+", line \d+, in ')
 _FLAT_TEXT = re.compile(
-    r"(?<!\s)\s*(Traceback \(most recent call last\):|The above exception was the direct cause of the following exception:"
+    r"(?<!\s)\s*(Traceback \(most recent call last\):"
+    r"|The above exception was the direct cause of the following exception:"
     r"|During handling of the above exception, another exception occurred:)\s*"
 )
 _FLAT_FRAME = re.compile(r'(?<!\s)\s*(File "[^"]+", line \d+, in (?:<\w+>|\w+))[ \t]*')

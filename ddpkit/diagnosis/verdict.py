@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
@@ -19,6 +21,7 @@ from ddpkit.files import read_tail
 if TYPE_CHECKING:
     from ddpkit.diagnosis.log_match import LogMatch
 
+SECONDS = 3.0  # of the processor, for one failure
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
 QUOTED = 200  # characters of a line
 # Written by a kernel, by SLURM's and Kubernetes' processes, and by any script that likes.
@@ -38,10 +41,11 @@ _SAME_STEPS = (
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def diagnose(failure: Failure, all_log: Path) -> Failure:
+def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None = None) -> Failure:
     """Add the cause of a failure, and the action after it: from its own output, then from that of all (`all_log`).
 
     `diagnosis` is None where the cause is not known. An exception of the script's own is a cause; a guess is none.
+    `ended`: whether to stop looking for it, for example after a signal.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
     from ddpkit.diagnosis.analyze import WAITED
@@ -58,13 +62,13 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
         action = decide_failure(failure)
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
-    match, diagnosis = _find_cause(failure, all_log)
+    match, diagnosis = _find_cause(failure, all_log, Limit(SECONDS, ended) if ended else Limit(SECONDS))
     if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
-    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself fails,
-    # a line with a rank in front is not srun's.
+    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
+    # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
     of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
     proven = action.proven or refused or of_srun or of_kernel
@@ -108,7 +112,7 @@ def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
         return None
     rank, text = lines[-1].groups()
     cause = f"the rank printed nothing. The last line of rank {rank}: {text[:QUOTED]}"
-    return Diagnosis(cause=cause, fix=f"less {all_log.with_name(f'rank_{rank}.log')}")
+    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
 
 
 def _is_silent(failure: Failure) -> bool:
@@ -117,18 +121,18 @@ def _is_silent(failure: Failure) -> bool:
     return failure.rank is not None and bool(failure.code) and not spoke
 
 
-def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagnosis | None]:
+def _find_cause(failure: Failure, all_log: Path, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
     """Return the deciding match, and what it explains; a match alone only shows that the cause is not known."""
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
     text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
-    first = analyze_log([(own, _without_claims(failure, text))]).first
+    first = analyze_log([(own, _without_claims(failure, text))], limit).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
-    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))]).first
+    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))], limit).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -168,7 +172,7 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
         cause=diagnosis.cause.replace("this Python", python, 1).replace(
             "torch.", "torch (--python chooses another).", 1
         ),
-        fix=f"{python} -m pip install torch",
+        fix=f"{shlex.quote(python)} -m pip install torch",
     )
 
 
@@ -193,6 +197,8 @@ def describe_exit(failure: Failure) -> str:
             return f"killed by signal 6 (SIGABRT) {where}"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
         return f"killed by signal {number}{name}" + (f": {BY_ID[SIGNALS[number]].cause}" if number in SIGNALS else "")
+    if failure.raised and failure.code is None:
+        return f"uncaught exception: {failure.raised}"  # and a signal to all ranks cut its end short
     meaning_of_code = CODES.get(failure.code or 0)
     return f"exit code {failure.code}" + (f": {meaning_of_code}" if meaning_of_code else "")
 
@@ -215,7 +221,7 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
         colon, cause = ": ", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
     facts = [("exit", end), *([("cause", cause)] if colon else [])]
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
-    if failure.log and failure.log not in next_step:
+    if failure.log and shlex.quote(failure.log) not in next_step:
         facts.append(("log", failure.log))
     if _is_silent(failure) and not next_step:
         next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
@@ -243,11 +249,11 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
     if failure.signal is not None:
         from ddpkit.diagnosis.catalogue import BY_ID
         from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
-        from ddpkit.diagnosis.catalogue.entry import filled
+        from ddpkit.diagnosis.catalogue.entry import filled_command
 
         if failure.signal in LOOK:
-            return filled(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
-    return f"less {failure.log}"
+            return filled_command(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
+    return f"less {shlex.quote(failure.log)}"
 
 
 def describe_stop(outcome: Outcome) -> str:

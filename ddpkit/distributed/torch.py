@@ -9,12 +9,13 @@ compared.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.distributed.process_group import error_reason, start_group
+from ddpkit.distributed.process_group import error_reason, let_threads_finish, start_group
 from ddpkit.distributed.resolver import DistEnv, Rejected, Resolution, explain, resolve
 from ddpkit.distributed.slurm_env import slurm_disabled, srun_command
 from ddpkit.distributed.slurm_lookup import Facts, gather_facts
@@ -67,8 +68,10 @@ def init(
         60 seconds are too few.
     env: default `resolve(os.environ, sys.argv[1:], gather_facts(os.environ))`.
 
-    Selects the rank's device. Does not write to os.environ. A world of one needs no network. Raises EnvError where the
-    environment is incomplete, the device does not exist, or the ranks cannot connect; torch's error is its `__cause__`.
+    Selects the rank's device. At Python's end waits, for at most 2 seconds, until torch's threads rest: a script that
+    does not destroy its group may else abort there, before Python 3.14. Does not write to os.environ. A world of one
+    needs no network. Raises EnvError where the environment is incomplete, the device does not exist, or the ranks
+    cannot connect; torch's error is its `__cause__`.
     """
     import torch
     import torch.distributed as dist
@@ -101,17 +104,19 @@ def init(
             'check nvidia-smi and CUDA_VISIBLE_DEVICES on this machine, or: init("gloo")',
         )
     start_group(env, backend, own_device, timeout, _init_timeout(init_timeout))
+    atexit.register(let_threads_finish, os.getpid())
     return env
 
 
 def shutdown() -> None:
-    """Destroy the process group, if there is one.
+    """Destroy the process group, if there is one. First waits, for at most 2 seconds, until torch's threads rest.
 
-    Delete a DistributedDataParallel before, with what refers to it: one that outlives a gloo group may hang when it is
-    freed (https://github.com/pytorch/pytorch/issues/56297).
+    Else a DistributedDataParallel that outlives a gloo group may hang when it is freed
+    (https://github.com/pytorch/pytorch/issues/56297).
     """
     dist = _dist()
     if dist is not None:
+        let_threads_finish()
         dist.destroy_process_group()
 
 
@@ -283,12 +288,12 @@ def _remove_left(folder: Path, front: str) -> None:
 
     ours = re.compile(re.escape(front) + r"([0-9a-f]{8})[0-9a-f]{16}\.tmp")
     for path in folder.iterdir():
-        found = ours.fullmatch(path.name)
-        if found is None:
+        match = ours.fullmatch(path.name)
+        if match is None:
             continue
         with suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if found[1] == _machine() or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
+            if match[1] == _machine() or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
                 path.unlink()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
         and containers.is_file(image)
         and not (workdir / image).exists()
     ):
-        raise UsageError(f"image {image} not found in {workdir}", f"ls {workdir}")
+        raise UsageError(f"image {image} not found in {workdir}", f"ls {shlex.quote(str(workdir))}")
     # A container mounts the working folder only, and may give it another name.
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
     unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
@@ -124,6 +125,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         python=python,
         env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
         grace=settings.grace,
+        observe=settings.observe if kind != "program" else (),
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 
@@ -231,7 +233,11 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if first.endswith(".py"):
         if not path.is_file():
             scripts = [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")]
-            meant, what, hint = similar(first, scripts), _absent("script", first, workdir), f"ls {path.parent}"
+            meant, what, hint = (
+                similar(first, scripts),
+                _absent("script", first, workdir),
+                f"ls {shlex.quote(str(path.parent))}",
+            )
             if source == "default":
                 meant = meant or (scripts[0] if len(scripts) == 1 else "SCRIPT")
                 what = f"no script given, and {first} not found in {workdir}"
@@ -241,9 +247,12 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
         return "script"
     if "/" in first or path.is_file():
         if not path.is_file():
-            raise UsageError(_absent("program", first, workdir), f"ls {path.parent}")
+            raise UsageError(_absent("program", first, workdir), f"ls {shlex.quote(str(path.parent))}")
         if not os.access(path, os.X_OK):
-            raise UsageError(f"{path} is not executable", f"chmod +x {path}")
+            raise UsageError(
+                f"{path} is not executable",
+                f"ls -l {shlex.quote(str(path))}, and make it executable if it is a program",
+            )
         if "/" not in first:
             raise UsageError(
                 f"{first} is a file here, but not a program on PATH",

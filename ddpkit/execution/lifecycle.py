@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,10 @@ class LiveRun:
         except OSError as error:
             what = f"cannot write {error.filename or self.folder}: {error.strerror}"
             raise UsageError(what, "--log-dir DIR") from None
+        except UsageError:  # a file of --stage changed
+            with suppress(OSError):
+                owned.remove_directory(str(self.folder), run_files.KIND)
+            raise
 
     def submit(self) -> None:
         """Submit the job of the plan, where it has one. Raises LaunchError; a rejected job leaves no folder here."""
@@ -388,7 +393,7 @@ class RecordedRun(LiveRun):
         failure = outcome.failure
         if failure is None or failure.action is not None:
             return outcome
-        failure = verdict.diagnose(failure, self.folder / "all.log")
+        failure = verdict.diagnose(failure, self.folder / "all.log", partial(on_end.waits, self.inbox))
         return replace(
             outcome, failure=replace(failure, diagnosis=verdict.name_python(failure.diagnosis, self._python))
         )

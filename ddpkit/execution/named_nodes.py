@@ -15,7 +15,7 @@ from ddpkit.execution.requested_nodes import Queries, named_hosts, ranks_per_nod
 from ddpkit.launchers import registry
 from ddpkit.launchers.containers import Contained
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Container, Job, Plan, World
+from ddpkit.launchers.plan import Container, Job, Plan, ProjectCopy, World
 from ddpkit.launchers.shell import count
 from ddpkit.transports.choose import transport_class
 
@@ -24,6 +24,7 @@ SHOWN = 4  # nodes in a line
 if TYPE_CHECKING:
     from ddpkit.execution.stage import Staged
     from ddpkit.transports.compatibility import Requirements
+    from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
@@ -40,7 +41,7 @@ class Approach:
     nodes: int  # that run the job at a time; others are spare
     queries: Queries = Queries.ALL
     unseen: bool = False  # the nodes must not be queried
-    copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
+    copies: tuple[ProjectCopy, ...] = ()  # of --sync
     staged: Staged | None = None
 
     def again(self, hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None], *, strict: bool) -> Plan:
@@ -107,24 +108,17 @@ def approach(
     if queries.dry:
         requirements = replace(requirements, dry=True, torch=False)
     connector = NoConnector(options.connect_timeout) if unseen else chosen.connector(options, note)
-    copies: tuple[tuple[str, ...], ...] = ()
-    if settings.sync:
-        from ddpkit.execution import rsync
+    copies = _copy_project(settings, options, specs, job, connector, progress, note)
+    staged = None
+    if options.stage != "off":
+        from ddpkit.execution import stage
 
-        new, silence = options.accepts_new, options.heartbeat_timeout
-        copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new, silence=silence)
-    staged: Staged | None = None
-    if options.stage != "off" and queries.dry:
-        from ddpkit.execution import stage as staging
-
-        job = staging.by_nodes(job, options, settings.log_dir)
-    elif options.stage != "off":
-        from ddpkit.execution import stage as staging
-
-        least = requirements.least
-        staged = staging.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
-        specs, job = list(staged.specs), staged.job
-        requirements = _requirements_of_copies(requirements, staged)
+        if progress is None:
+            job = stage.by_nodes(job, options, settings.log_dir)
+        else:
+            least = requirements.least
+            staged = stage.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
+            specs, job, requirements = list(staged.specs), staged.job, _of_copies(requirements, staged.job)
 
     def container(spec: HostSpec) -> Container | None:
         # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
@@ -161,14 +155,38 @@ def _describe_assumed(world: World) -> str:
     return f"no node was queried; assumed: {ranks}{more}, rank 0 at {world.master_addr}:{world.master_port}"
 
 
-def _requirements_of_copies(requirements: Requirements, staged: Staged) -> Requirements:
-    """What nodes need for the copies. In a dry run, nodes without copies need what they need without --stage."""
-    if staged.base:
-        return replace(requirements, job=replace(requirements.job, python=staged.base), torch=False)
-    if not staged.complete:
-        return requirements
-    script = staged.job.command[0] if requirements.script else None
-    return replace(requirements, job=replace(staged.job, workdir=requirements.job.workdir), script=script)
+def _of_copies(requirements: Requirements, job: Job) -> Requirements:
+    """Return what nodes need for a job in local copies."""
+    script = job.command[0] if requirements.script else None
+    return replace(requirements, job=replace(job, workdir=requirements.job.workdir), script=script)
+
+
+def _copy_project(
+    settings: LaunchSettings,
+    options: NodeOptions,
+    specs: Sequence[HostSpec],
+    job: Job,
+    way: Connector,
+    progress: Callable[[str, int], None] | None,
+    note: Callable[[str], None],
+) -> tuple[ProjectCopy, ...]:
+    """Do what --sync is for, or only describe it without `progress`."""
+    if not settings.sync:
+        return ()
+    from ddpkit.execution import sync
+
+    return sync.bring(
+        specs,
+        job.workdir,
+        settings.log_dir,
+        progress,
+        way,
+        python=sync.node_python(job, options),
+        overwrite=settings.sync == "overwrite",
+        note=note,
+        silence=options.heartbeat_timeout,
+        accept_new=options.accepts_new,
+    )
 
 
 def _requirements(

@@ -118,6 +118,14 @@ def _feed(process: subprocess.Popen[bytes], document: str) -> None:
         pipe.write(document.encode())
 
 
+def waits(inbox: Inbox) -> bool:
+    """Whether a signal that ends a run is in the inbox, where it stays. What else was sent to an ended run goes."""
+    number = ended_by(inbox)
+    if number is not None:
+        inbox.put((-1, number))
+    return number is not None
+
+
 def ended_by(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:
     """Read the inbox until it is empty. Returns a signal in it that ends a run, or one of `also`."""
     number = None

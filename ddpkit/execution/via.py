@@ -16,7 +16,7 @@ from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import check_request, job_elsewhere, without_python
 from ddpkit.execution.requested_nodes import Queries, changes_address
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
+from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request, Via
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.slurm import Slurm
 from ddpkit.transports.hosts import HostSpec, parse
@@ -81,7 +81,7 @@ def _prepare(
     given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
     project = Path("." if given else settings.workdir).absolute()
     workdir = spec.workdir or path_there(settings.workdir, project, "")
-    copies = _copy(settings, host, replace(spec, workdir=workdir), project, progress) if settings.sync else ()
+    copies = _copy(settings, host, replace(spec, workdir=workdir), project, progress, note) if settings.sync else ()
     first = settings.script[0]
     script = "" if backend.container or not (first.endswith(".py") or "/" in first) else first
     automatic = settings.source("python") in AUTOMATIC
@@ -136,8 +136,20 @@ def _copy(
     spec: HostSpec,
     project: Path,
     progress: Callable[[str, int], None] | None,
-) -> tuple[tuple[str, ...], ...]:
-    """Copy the project to the login host, or only return the command for a dry run."""
-    from ddpkit.execution import rsync
+    note: Callable[[str], None],
+) -> tuple[ProjectCopy, ...]:
+    """Copy the project to the login host; in a dry run, only describe the copy."""
+    from ddpkit.execution import sync
+    from ddpkit.execution.node_calls import ANY_PYTHON
 
-    return rsync.bring([spec], str(project), settings.log_dir, progress, host.way())
+    return sync.bring(
+        [spec],
+        str(project),
+        settings.log_dir,
+        progress,
+        host.way(),
+        python=spec.python or ANY_PYTHON,
+        overwrite=settings.sync == "overwrite",
+        note=note,
+        silence=NodeOptions.heartbeat_timeout,
+    )

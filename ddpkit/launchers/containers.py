@@ -22,7 +22,7 @@ from ddpkit.launchers.shell import Secret, Value, join, quote
 
 # The variables of `ddpkit.node.env_names` with the use `container`, for sed. Those of --env are added by name.
 _PASSED = (
-    r"((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|"
+    r"((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|"
     r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)"
 )
 _NAMES = f"env | sed -nE 's/^{_PASSED}=.*/\\1/p'"
@@ -117,7 +117,9 @@ class Enroot:
         if "://" in want.image or want.image.endswith(".sif"):
             raise UsageError(
                 f"-o container={want.image}: enroot requires a .sqsh file, or the name of a container",
-                f"enroot import {want.image}, then -o container=FILE.sqsh" if "://" in want.image else None,
+                f"enroot import {shlex.quote(want.image)}, then -o container=FILE.sqsh"
+                if "://" in want.image
+                else None,
             )
         if not _NAME.fullmatch(self._name(want)):
             raise UsageError(

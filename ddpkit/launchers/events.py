@@ -26,6 +26,7 @@ Amount = Annotated[float, Between(0, 1e15)]
 Name = Annotated[str, Between(1, 100)]  # of a program, an exception, a point of a start
 Sentence = Annotated[str, Between(0, 8000)]
 Names = Annotated[list[Annotated[str, Between(0, 300)]], Between(0, 10_000)]
+EndKind = Literal["own", "peer", "waited", "terminated"]  # values of `ddpkit.node.first_failure.Kind`
 Piece = Annotated[str, Between(0, 1 << 16)]  # a supervisor sends at most 20,000 characters
 
 
@@ -120,21 +121,16 @@ class OutputEvent(_Event):
 
 
 class ExitEvent(_Event):
-    """A rank ended; `code` or `signal` is None."""
+    """A rank ended; `code` or `signal` is None. Where it failed, its last lines tell more (`first_failure.py`)."""
 
     e: Literal["exit"]
     rank: Rank
     code: ExitCode | None
     signal: Signal | None
+    kind: NotRequired[EndKind]  # own unless given
+    since: NotRequired[Seconds]  # when its exception was printed, else `t`
+    raised: NotRequired[Annotated[str, Between(0, 100)]]  # that exception, if a signal for all ranks cut its end short
     oom: NotRequired[Sentence]  # why the kernel ended it for want of memory
-
-
-class TimeoutEvent(_Event):
-    """An exception ends a rank that waited for others. It stays for a moment, so that all ranks can be looked at."""
-
-    e: Literal["timeout"]
-    rank: Rank
-    raised: Name  # the exception's name
 
 
 class FailedEvent(_Event):
@@ -146,7 +142,9 @@ class FailedEvent(_Event):
     signal: NotRequired[Signal | None]
     what: Name
     reason: NotRequired[Sentence]
-    raised: NotRequired[Annotated[str, Between(0, 100)]]  # the exception's name, of a rank that has not ended yet
+    kind: NotRequired[EndKind]
+    since: NotRequired[Seconds]
+    raised: NotRequired[Annotated[str, Between(0, 100)]]  # the exception of a rank whose status does not show it
     oom: NotRequired[Sentence]
     kernel: NotRequired[Sentence]  # what it says of GPUs and of out-of-memory kills
 
@@ -195,7 +193,7 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
-    OutputEvent | ExitEvent | TimeoutEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
+    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
     LostEvent | NoteEvent
 )  # fmt: skip
 
@@ -203,10 +201,10 @@ Event = (
 # Events that a supervisor sends. The others are made on this machine.
 _OF_NODES = (
     HelloEvent, SourceEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
-    ExitEvent, TimeoutEvent, FailedEvent, LeftoverEvent, StuckEvent, RefusedEvent, EndEvent,
+    ExitEvent, FailedEvent, LeftoverEvent, StuckEvent, RefusedEvent, EndEvent,
 )  # fmt: skip
 _NEVER = ("host", "agent", "values", "error")  # keys that only this machine adds
-_TIMED = ("beat", "start", "mark", "steps", "exit", "timeout", "failed")  # each of which has the time of the node
+_TIMED = ("beat", "start", "mark", "steps", "exit", "failed")  # each of which has the time of the node
 _RAW = ("out", "answer")  # whose text goes into files as it is, or is packed
 
 
@@ -264,13 +262,7 @@ def _visible(value: object) -> object:
 
 def failure(event: ExitEvent) -> FailedEvent:
     """Convert the end of a rank into a failure."""
-    return {**event, "e": "failed", "what": "rank", "reason": "", "raised": "", "kernel": ""}
-
-
-def timed_out(event: TimeoutEvent) -> FailedEvent:
-    """Convert a wait that took too long into a failure."""
-    rank, raised = event["rank"], event["raised"]
-    return {"e": "failed", "what": "rank", "rank": rank, "code": 1, "signal": None, "raised": raised, "t": event["t"]}
+    return cast(FailedEvent, {**event, "e": "failed", "what": "rank"})
 
 
 class StopCommand(TypedDict):
@@ -278,6 +270,7 @@ class StopCommand(TypedDict):
 
     c: Literal["stop"]
     grace: float
+    ending: NotRequired[int]  # a rank that an exception has ended, and whose teardown is not to be cut short by TERM
 
 
 class SignalCommand(TypedDict):

@@ -89,7 +89,7 @@ class RecordedFacts(TypedDict, total=False):
     torch: TorchFacts | None
     cpus: int
     gpus: int
-    addresses: list[list[str]]
+    addresses: list[InterfaceAddress]
     workdir: str
 
 

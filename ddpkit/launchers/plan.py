@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal
 from ddpkit.errors import UsageError
 from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
+from ddpkit.launchers.shape import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
-from ddpkit.text import Bounds, HostName, ProgramName, Seconds, UserName, format_ranks
+from ddpkit.text import format_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class Job:
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
+    observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank_observe.py`
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
 
     @property
@@ -125,9 +127,9 @@ class Proc:
 class Via:
     """A login host with the commands of a scheduler, and the way to it."""
 
-    host: HostName
+    host: LoginName
     user: UserName = ""
-    port: Annotated[int, Bounds(1, 65535)] | None = None
+    port: Annotated[int, Between(1, 65535)] | None = None
     transport: Literal["paramiko", "openssh"] = "paramiko"
     python: ProgramName = "python3"  # of the supervisor there
     connect_timeout: Seconds = 5.0
@@ -161,12 +163,22 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Archive:
+    """An archive of a directory, as `ddpkit.execution.archive` packs it."""
+
+    source: str
+    described: Mapping[str, str]  # what the directory holds, by name
+    moved_to: str = ""  # the new path of an environment, which its programs hold
+
+
+@dataclass(frozen=True, kw_only=True)
 class File:
     """A file that must be there before anything starts."""
 
     path: str
     text: str = ""
     copy_of: str = ""  # one of the programs in ddpkit/node, by its name
+    archive: Archive | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +333,23 @@ class OnEnd:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProjectCopy:
+    """The project of the launcher's machine in a directory of a node (`--sync`)."""
+
+    host: str
+    source: str
+    target: str
+    files: int
+    size: int  # bytes, of which those are sent that the node does not have
+    overwrite: bool  # files that are newer there are replaced
+
+    def __str__(self) -> str:
+        size = f"{count(self.files, 'file')}, {self.size / 1e6:.1f} MB"
+        newer = "replaces what is newer there" if self.overwrite else "stops if something is newer there"
+        return f"{self.source} -> {self.host}:{self.target}: what differs of {size}; {newer}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class LocalCopy:
     """A directory of the launcher's machine that nodes have on their own disk."""
 
@@ -339,11 +368,12 @@ class LocalCopy:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies that each node of a scheduler's job makes before the ranks start: see `ddpkit.node.stage.main`."""
+    """Copies that the nodes of a scheduler's job get before the ranks start: see `ddpkit.node.stage.main`."""
 
     python: str  # runs that program: the job's own, or the base of a staged virtual environment
     contents: str  # JSON, its input
     copies: tuple[LocalCopy, ...]
+    archives: Mapping[str, Archive | None]  # by path; None: it exists already
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,7 +388,7 @@ class Plan:
     heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
     min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
     files: tuple[File, ...] = ()
-    sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
+    sync: tuple[ProjectCopy, ...] = ()  # of the working folder, to the nodes
     stage: tuple[LocalCopy, ...] = ()
     batch: Batch | None = None  # then the steps say what the job will run
     on_end: OnEnd | None = None
@@ -423,7 +453,7 @@ def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
     if plan.batch is not None:
         head, _, rest = plan.files[-1].text.partition("\n")
-        copies = "".join(f"# before: {join(argv)}\n" for argv in plan.sync)
+        copies = "".join(f"# synced: {copy}\n" for copy in plan.sync)
         copies += "".join(f"# staged: {copy}\n" for copy in plan.stage)
         submit = join(plan.batch.typed(plan.batch.submit))
         return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {submit}\n{copies}{rest}"
@@ -431,7 +461,7 @@ def render_plan(plan: Plan) -> str:
     width += "" if plan.steps[0].scheduled else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
     out += [f"# spare: {', '.join(plan.spares)}"] if plan.spares else []
-    out += [f"{join(argv)} || exit 1" for argv in plan.sync]
+    out += [f"# synced: {copy}" for copy in plan.sync]
     out += [f"# staged: {copy}" for copy in plan.stage]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
@@ -472,7 +502,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "min_nodes": plan.min_nodes,
         "spares": list(plan.spares),
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
-        "sync": [list(argv) for argv in plan.sync],
+        "sync": [asdict(copy) for copy in plan.sync],
         "stage": [{**asdict(copy), "missing": list(copy.missing)} for copy in plan.stage],
         "submit": list(plan.batch.typed(plan.batch.submit)) if plan.batch else None,
         "on_end": asdict(plan.on_end) if plan.on_end else None,

@@ -13,6 +13,8 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from ddpkit.launchers import host_names
+
 Test = Callable[[object], bool]
 
 NUMBER = 1e15  # bytes of the largest file system, microseconds since the epoch
@@ -23,7 +25,7 @@ DEPTH = 64  # of lists in lists
 
 @dataclass(frozen=True)
 class Between:
-    """Bounds of a number, or of the length of a text."""
+    """Bounds of a number, or of the length of a text or a list."""
 
     least: float
     most: float
@@ -31,9 +33,23 @@ class Between:
 
 @dataclass(frozen=True)
 class Form:
-    """What a text looks like."""
+    """What a text looks like. `name` is for errors."""
 
     pattern: str
+    name: str = "a text of a certain form"
+
+
+# Texts that can be a word of a command: none of them begins with a dash.
+HostWord = Annotated[
+    str, Form(r"[\w.:\[(][\w.:%@+,*\[\]()-]{0,254}", "the name of a host")
+]  # also `node[1-2]`, `(none)`
+LoginName = Annotated[str, Form(f"{host_names.NAME}|{host_names.ADDRESS}", "the name of a host")]
+UserName = Annotated[str, Form(f"{host_names.USER}|", "the name of a user")]
+ProgramName = Annotated[str, Form(r"[^\0\n-][^\0\n]{0,4095}", "a program")]
+FilePath = Annotated[str, Form(r"[^\0]{0,8192}", "a path")]
+RankName = Annotated[str, Form(r"[0-9]{1,9}", "a rank")]
+Count = Annotated[int, Between(0, 1 << 32)]
+Seconds = Annotated[float, Between(0, 1e11)]  # since the epoch, or a length of time
 
 
 class NotRequired:

@@ -33,12 +33,12 @@ from ddpkit.launchers.plan import (
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
+from ddpkit.node.rank_observe import OBSERVERS
 
-# Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
+# Defaults of variables, after `cores` was computed.
 _DEFAULTS = """
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 """
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
@@ -66,15 +66,15 @@ echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_
 
 # In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
-hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \\
+hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || \\
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${{PYTHONPATH:+:$PYTHONPATH}}\""""
 
 # The same for a rank in a container that has the run's folder: what its image has on the path stays there.
 _HOOK_INSIDE = """
-hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
+hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
 inside='export DDPKIT_HOOK="$0" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"'
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
 
 # Before a rank enters its container. Until the second line comes, the task prints the output of the runtime. That line
 # is on both outputs: they are read apart.
@@ -137,6 +137,7 @@ while True:
     print(port)
     break"""
 
+ABSENT = 96  # exit code of `ddpkit/node/stage.py` on a node that needs an archive
 _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
@@ -236,7 +237,7 @@ class Slurm(Contained):
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
     preload: str = preload_option(" (slurm-srun)")
-    stage: Literal["off", "project", "env"] = stage_option()
+    stage: str = stage_option()
     stage_dir: str = stage_dir_option()
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
@@ -261,18 +262,19 @@ class Slurm(Contained):
             needed = {"torchrun_agent": "torchrun_agent", "oom": "oom"} if self.torchrun else {}
             needed["rank_wrapper"] = "rank_wrapper"
         if self._asked(job):
-            needed |= {"hook/sitecustomize": "rank_hook"} | {
-                f"hook/{name}": name for name in ("rank_responder", "rank_events", "rank_events_file")
-            }
+            needed["hook/sitecustomize"] = "rank_hook"
+            if job.observe:
+                needed |= {f"hook/{name}": name for name in (*OBSERVERS, "rank_events_file")}
         files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
         if self._asked(job):
-            # What each rank tells goes into a file beside the last one.
-            files += [File(path=f"{job.folder}/hook/grace", text=f"{job.grace:g}\n"), File(path=_begins(job))]
+            files.append(File(path=_begins(job)))  # with --observe each rank writes a file beside it
         if modules:
             files.append(self._fork_spec(job, modules, layout))
         if job.stage:
-            files.append(File(path=f"{job.folder}/stage/stage.py", copy_of="stage"))
+            names = ("stage_task", "stage", "stage_lock", "owned", "rsync_server")
+            files += [File(path=f"{job.folder}/stage/{name}.py", copy_of=name) for name in names]
             files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
+            files += [File(path=path, archive=archive) for path, archive in job.stage.archives.items() if archive]
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -395,7 +397,7 @@ class Slurm(Contained):
             text = f"set -- {join(words[1:])}\n{text}"
         by_node = self._by_node(job)
         wrapper = self._wrapper(job, in_container=bool(more))
-        command = self._srun(world, layout, inside, wrapper, words, more, by_node=by_node)
+        command = self._srun(job, world, layout, inside, wrapper, words, more, by_node=by_node)
         lines = [
             *([self.setup] if self.setup else []),
             *unbound,
@@ -415,6 +417,7 @@ class Slurm(Contained):
         stale = [name for name in world.here.stale if held or not _left(name)]
         own: dict[str, Value] = dict.fromkeys([*stale, *(world.held_back if held else ())])
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        env |= {"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}
         return Step(
             host=world.here.name if held else "slurm",
             node_rank=0,
@@ -478,10 +481,36 @@ class Slurm(Contained):
         elif layout.hosts:
             argv.append(f"--nodelist={','.join(layout.hosts)}")
         # Each node reports its own problem: none ends the others.
-        argv += ["--kill-on-bad-exit=0", "--export=ALL", job.stage.python, "-I", "-S", f"{job.folder}/stage/stage.py"]
+        argv += ["--kill-on-bad-exit=0", "--export=ALL", *self._stage_task(job)]
         # srun's own error would count as one of rank 0.
         show = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
-        return [*([] if inside else self._begin(job)), f"shown=$({join(argv)} 2>&1) || {{ {show}; {otherwise}; }}"]
+        held = [word for word in inside if word.startswith("--jobid")]
+        names = [copy.target for copy in job.stage.copies]
+        # Where it cannot bring an archive, as to a spare node that has no directory yet, nodes read the shared one.
+        bring = [
+            f"sbcast {join([*held, path])} {quote(f'{target}.tar-')}$suffix 2> /dev/null"
+            for path, target in zip(job.stage.archives, names, strict=True)
+        ]
+        return [
+            *([] if inside else self._begin(job)),
+            f'stage() {{ {join(argv)} "$@"; }}',
+            "suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \\n') shown=$(stage look 2>&1); code=$?",
+            f'if [ "$code" = {ABSENT} ]; then',
+            *(f"    {line}" for line in bring),
+            '    shown=$(stage unpack "$suffix" 2>&1); code=$?',
+            "fi",
+            f'[ "$code" = 0 ] || {{ {show}; {otherwise}; }}',
+        ]
+
+    def _stage_task(self, job: Job) -> list[str]:
+        """The program that finds, unpacks and holds local copies: see `ddpkit/node/stage.py`."""
+        assert job.stage is not None
+        return [job.stage.python, "-B", "-I", "-S", f"{job.folder}/stage/stage_task.py"]
+
+    def _hold(self, job: Job) -> str:
+        """The words in front of a task that hold its local copies as long as it lives."""
+        copies = [copy.target for copy in job.stage.copies] if job.stage else []
+        return f"{join([*self._stage_task(job), 'hold', *copies, '--'])} " if copies else ""
 
     def _begin(self, job: Job) -> list[str]:
         """The line of a job script that writes the time at which an attempt began.
@@ -500,6 +529,7 @@ class Slurm(Contained):
 
     def _srun(
         self,
+        job: Job,
         world: Request,
         layout: Layout,
         inside: list[str],
@@ -512,6 +542,7 @@ class Slurm(Contained):
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
         task = f'sh -c "$task" {join(wrapper)} --task ' if wrapper else ""
+        task = self._hold(job) + task
         before, after = join(["srun", *inside]), f'{" " * bool(more)}{more} {task}sh -c "$each"'
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))

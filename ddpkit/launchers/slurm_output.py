@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from ddpkit.launchers.events import Event, ExitEvent, FailedEvent, OutputEvent
+from ddpkit.launchers.events import Event, ExitEvent, FailedEvent, OutputEvent, failure
+from ddpkit.node.first_failure import WINDOW, End, Kind, LastWords, first_failure
 
 PIECE = 1024
 MOST_PIECES = 1024  # that are joined: a line without an end is passed on in parts of about a megabyte
@@ -35,17 +36,9 @@ RANK_ENDED = re.compile(
 )
 # Printed by torchrun's agent when the tap of a rank was killed, and the kernel ended the rank (`torchrun_agent.py`).
 LOST_TAP = re.compile(r"ddpkit: rank (\d{1,9}) on ([\w.-]{1,255}) lost its helper")
-# Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
-# A script may have left a line without an end in front of it.
-RAISED = re.compile(
-    r"(.*)ddpkit: rank (\d+) raised (\w+)(?: at (\d{1,11}\.?\d*)|, and its process continues)", re.DOTALL
-)
 # Printed before a rank enters a container, and in it, on both outputs, before the rank's program runs.
 ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
-# Printed by a rank whose wait for other ranks took too long, before it ends.
-TIMED_OUT = re.compile(r"(.*)ddpkit: rank (\d+) timed out with (\w+) at (\d{1,11}\.?\d*)", re.DOTALL)
-MOST_SKEW = 300.0  # seconds between the clock of a node and that of the launcher
 # SLURM's own processes on a node, and its plug-ins, write to the outputs of a task. 26.05 prints a time, not a name.
 PLUGIN = re.compile(
     r"(slurmstepd|srun|pyxis)(?:-\S+)?: "
@@ -99,9 +92,10 @@ class SrunReader:
         self.runtimes: dict[int, str] = {}  # of each rank that enters a container
         self.begun: set[tuple[int, int]] = set()  # rank and output (1, 2): what comes now is the rank's own
         self.failed = False
-        self.raised: dict[int, tuple[float, str]] = {}  # rank: when, which exception; of those that said so
-        self.goes_on = False  # the first failed rank has not ended, so srun ends no other
-        self._since: float | None = None  # when the known failure was, if an exception was it
+        self.words: dict[int, LastWords] = {}
+        self._ends: list[tuple[End, FailedEvent]] = []  # of ranks that failed
+        self._first: End | None = None  # the one that was yielded as the first failure
+        self._decide_at: float | None = None  # time.monotonic(): no cause came of what follows from one
         self.attempt = 0  # how often the job was started again before what is read now
         # Lines of ranks without a host, and since when: the line that names it is on another output of srun.
         self._early: dict[int, list[Event]] = {}
@@ -117,19 +111,25 @@ class SrunReader:
             yield from self._line(number, line.decode("utf-8", "surrogateescape"))
 
     def flush(self) -> Iterator[Event]:
-        """The end of the output: a last line without an end is a line as well."""
+        """The end of the output: a last line without an end is a line as well, and no end of a rank follows."""
         for number in (1, 2):
             if self._held.get(number):
                 yield from self.feed(number, b"\n")
         yield from self._release_all()
+        yield from self.decide()
 
     @property
     def waits(self) -> bool:
-        """Whether lines wait for the host of their rank."""
-        return bool(self._early)
+        """Whether lines wait for the host of their rank, or a failure for its cause."""
+        return bool(self._early) or self._decide_at is not None
 
     def overdue(self) -> Iterator[Event]:
-        """Yield lines that have waited long enough for the host of their rank. Call it again and again."""
+        """Yield lines that have waited long enough for the host of their rank, and failures for their cause.
+
+        Call it again and again.
+        """
+        if self._decide_at is not None and time.monotonic() >= self._decide_at:
+            yield from self.decide()
         if self._early and time.monotonic() >= self._early_since + WAIT:
             self._without_host.update(self._early)
             yield from self._release_all()
@@ -232,52 +232,16 @@ class SrunReader:
         if begins and int(begins[1]) == rank:
             self.begun.add((rank, number))
             return
-        timeout = TIMED_OUT.fullmatch(text) if own else None
-        # A script may print the log of an earlier run.
-        if timeout and int(timeout[2]) == rank and abs(time.time() - float(timeout[4])) < MOST_SKEW:
-            if timeout[1]:
-                yield from self._of_rank(rank, number, timeout[1])
-            yield from self._release(rank)
-            when, host = min(float(timeout[4]), time.time()), self.hosts.get(rank, "?")
-            yield {"e": "timeout", "rank": rank, "host": host, "raised": timeout[3], "t": when}
-            return
-        raised = RAISED.fullmatch(text) if own else None
-        if raised is None or int(raised[2]) != rank:
-            yield from self._of_rank(rank, number, text)
-            return
-        if raised[1]:
-            yield from self._of_rank(rank, number, raised[1])
-        if raised[4]:
-            # Never later than it is heard: the node's clock may be ahead, and what follows from it comes after it.
-            self.raised.setdefault(rank, (min(float(raised[4]), time.time()), raised[3]))
-            if self._since is not None and self.raised[rank][0] < self._since:
-                yield from self._first_raised()  # it was first, and heard second
-        elif not self.failed and rank in self.raised:
-            self.goes_on = True
-            yield from self._first_raised()
-
-    def _first_raised(self) -> Iterator[Event]:
-        rank = min(self.raised, key=self.raised.__getitem__)
-        yield from self._release(rank)
-        self.failed, (self._since, name) = True, self.raised[rank]
-        yield {
-            "e": "failed",
-            "rank": rank,
-            "host": self.hosts.get(rank, "?"),
-            "what": "rank",
-            "code": 1,
-            "signal": None,
-            "raised": name,
-            "t": self._since,
-        }
+        yield from self._of_rank(rank, number, text)
 
     def reset_after_requeue(self) -> None:
         """Discard the failure of the previous attempt."""
-        self.failed = self.goes_on = False
-        self.raised.clear()
-        self._since = None
+        self.failed, self._first, self._decide_at = False, None, None
+        self._ends.clear()
+        self.words.clear()
 
     def _of_rank(self, rank: int, number: int, text: str) -> Iterator[Event]:
+        self.words.setdefault(rank, LastWords()).take(text + "\n", time.time())
         plugin = PLUGIN.match(text)
         agent = "" if (rank, number) in self.begun else self.runtimes.get(rank, "")
         agent = (plugin[1] or "slurmstepd") if plugin else agent
@@ -303,7 +267,9 @@ class SrunReader:
         killer = int(signal.SIGKILL) if oom else None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
         if code is None and killer is None:
             return
-        if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
+        if self.torchrun and self._ends:  # the task is an agent, and ends because a rank did
+            return
+        if self.torchrun:
             yield from self._fail(None, host, self.agent, int(code[1]) if code else None, killer)
             return
         first = self._first_rank(host)
@@ -323,21 +289,37 @@ class SrunReader:
     def _rank_ended(
         self, rank: int, code: int | None, killer: int | None, oom: str = "", reason: str = ""
     ) -> Iterator[Event]:
-        host = self.hosts.get(rank, "?")
+        """A rank's last lines tell whether its end may follow from another one's: then the launcher decides."""
+        host, now = self.hosts.get(rank, "?"), time.time()
         yield from self._release(rank)
-        ended: ExitEvent = {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
+        ended: ExitEvent = {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": now}
         if oom:
             ended["oom"] = oom
-        yield ended
-        if code == 0 or self.failed:
+        if code == 0:
+            yield ended
             return
-        if rank not in self.raised:
-            yield from self._fail(rank, host, "rank", code, killer, reason=reason, oom=oom)
-        elif rank == min(self.raised, key=self.raised.__getitem__):
-            self._since = self.raised[rank][0]
-            yield from self._fail(rank, host, "rank", code, killer, at=self._since)
-        else:
-            yield from self._first_raised()  # whose process takes longer to end
+        words = self.words.get(rank, LastWords())
+        kind, since, raised = words.of_end(code, killer, now, agent=bool(self._ends))
+        ended["kind"], ended["since"] = kind.value, since
+        failed = failure(ended)
+        if reason:
+            failed["reason"] = reason
+        if kind is Kind.OWN and killer == signal.SIGTERM and raised:
+            failed["raised"] = raised
+        yield ended
+        self._ends.append((End(rank, since, kind), failed))
+        self._decide_at = self._decide_at or time.monotonic() + WINDOW
+        if kind is Kind.OWN or len(self._ends) == self.ranks:
+            yield from self.decide()
+
+    def decide(self) -> Iterator[Event]:
+        """Yield the first failure among the ends so far, unless it is known."""
+        if not self._ends or (self.failed and self._first is None):
+            return
+        first = first_failure([end for end, _ in self._ends])
+        if first is not self._first:
+            self.failed, self._first, self._decide_at = True, first, None
+            yield next(event for end, event in self._ends if end is first)
 
     def _fail(
         self,
@@ -346,14 +328,11 @@ class SrunReader:
         what: str,
         code: int | None,
         killer: int | None,
-        at: float | None = None,
         reason: str = "",
-        oom: str = "",
     ) -> Iterator[Event]:
-        """Only the first failure is one: after it srun ends the other tasks, whose ends have later times."""
+        """The failure of an agent or a node. Only the first failure is one: after it srun ends the other tasks."""
         if not self.failed:
             self.failed = True
-            t = time.time() if at is None else at
             event: FailedEvent = {
                 "e": "failed",
                 "rank": rank,
@@ -364,9 +343,7 @@ class SrunReader:
             }
             if reason:
                 event["reason"] = reason
-            if oom:
-                event["oom"] = oom
-            yield {**event, "t": t}
+            yield {**event, "t": time.time()}
 
 
 def _out(rank: int | None, number: int, text: str) -> OutputEvent:

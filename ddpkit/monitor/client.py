@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -194,7 +195,7 @@ def read_job_output(run: Run) -> SrunReader:
             offset += len(data)
     except OSError as error:
         what = f"cannot read the output of job {run.job_id}, {path}: {error.strerror or error}"
-        raise UsageError(what, f"ls -l {path}") from None
+        raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
     return reader
 
 
@@ -213,7 +214,7 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
         if required:
             raise UsageError(
                 f"cannot write the request for run {run.run_id} to {run.folder}: {error.strerror}",
-                f"df -h {run.folder}; ls -ld {run.folder}",
+                f"df -h {shlex.quote(run.folder)}; ls -ld {shlex.quote(run.folder)}",
             ) from None
     try:
         yield
@@ -234,7 +235,7 @@ def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, li
 def _no_answer(run: Run) -> DdpkitError:
     return DdpkitError(
         f"the launcher of run {run.run_id} did not answer in {PATIENCE:g} s, or cannot write to {run.folder}",
-        f"ddpkit status {run.run_id}; df -h {run.folder}",
+        f"ddpkit status {run.run_id}; df -h {shlex.quote(run.folder)}",
     )
 
 

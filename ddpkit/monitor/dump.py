@@ -152,7 +152,7 @@ def newest_hang(run_folder: Path) -> HangDump | None:
             summary = json.loads(read_bounded(path, LARGEST))
             findings = tuple(hang.Finding(**{**each, "ranks": tuple(each["ranks"])}) for each in summary["findings"])
             dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=findings))
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue  # another version wrote it, or it is being removed
     last = max(dumps, key=lambda each: each.time, default=None)
     shown = tuple(each for each in last.findings if each.kind not in ("none", "unrecorded")) if last else ()

@@ -33,6 +33,7 @@ ENV_NAMES = (
     ("stale place", "DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT"),
     ("stale", "DDPKIT_PRELOAD DDPKIT_TAP"),
     ("place container", "DDPKIT_RUN"),
+    ("stale container", "DDPKIT_OBSERVE"),
     ("place", "DDPKIT_DETECT_SLURM DDPKIT_INIT_TIMEOUT"),
     # SLURM; Lightning reads the stale ones
     ("stale", "SLURM_NPROCS* SLURM_NTASKS* SLURM_TASK* SLURM_STEP* SLURM_PROCID* SLURM_LOCALID* SLURM_NODEID*"),

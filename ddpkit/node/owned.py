@@ -190,11 +190,11 @@ def remove_files(path: str, kind: str, is_ours: Callable[[str], bool]) -> list[s
 def remove_socket(path: str, prefix: str) -> None:
     """Delete a socket of this user, if it is there and has a name of ddpkit's, which begins with `prefix`."""
     try:
-        found = os.lstat(path)
+        there = os.lstat(path)
     except OSError:
         return
     named = os.path.basename(path).startswith(prefix)
-    if named and stat.S_ISSOCK(found.st_mode) and found.st_uid == os.geteuid():
+    if named and stat.S_ISSOCK(there.st_mode) and there.st_uid == os.geteuid():
         os.unlink(path)
 
 
@@ -232,8 +232,8 @@ def remove_file(path: str) -> None:
         held = os.fstat(folder)
         if held.st_uid != os.geteuid() or held.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise NotOwnedError("in a directory to which others can write", path)
-        found = os.lstat(os.path.basename(path), dir_fd=folder)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0):
+        there = os.lstat(os.path.basename(path), dir_fd=folder)
+        if not stat.S_ISREG(there.st_mode) or there.st_uid not in (os.geteuid(), 0):
             raise NotOwnedError("not a regular file of this user", path)
         os.unlink(os.path.basename(path), dir_fd=folder)
     finally:
@@ -261,14 +261,14 @@ def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool =
     shared: the caller has read in the file itself that it is ddpkit's: it may be another user's. It keeps its mode and
     group; a new one gets `mode` whatever the umask.
     """
-    found = check_replaceable(path, shared=shared)
+    there = check_replaceable(path, shared=shared)
     draft = _draft(path)
     file = _create(draft, mode, None, content)
     try:
         if shared:
             os.fchmod(file, mode)
-            if found is not None:
-                _take_group(file, found)
+            if there is not None:
+                _take_group(file, there)
         os.replace(draft, path)
     except OSError:
         os.unlink(draft)
@@ -316,14 +316,14 @@ def remove_if_same(path: str, made: os.stat_result) -> bool:
 def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | None:
     """Raise NotOwnedError where something has this name that is no regular file of this user. None: nothing has it."""
     try:
-        found = os.lstat(path)
+        there = os.lstat(path)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(there.st_mode):
         raise NotOwnedError("not a regular file", path)
-    if found.st_uid != os.geteuid() and not shared:
+    if there.st_uid != os.geteuid() and not shared:
         raise NotOwnedError("a file of another user", path)
-    return found
+    return there
 
 
 def open_for_append(path: str, mode: int = 0o600) -> int:
@@ -338,6 +338,16 @@ def open_for_append(path: str, mode: int = 0o600) -> int:
         os.close(file)
         raise NotOwnedError("not a regular file", path)
     return file
+
+
+def open_folder(path: str, folder: int | None = None) -> int:
+    """Return a descriptor of a directory that is no link, below an open one or anywhere. Raises OSError."""
+    return os.open(path, _DIRECTORY, dir_fd=folder)
+
+
+def create_in(folder: int, name: str) -> int:
+    """Return a descriptor that writes a new file in an open directory. Raises FileExistsError, or OSError."""
+    return _create(name, 0o600, folder, b"")
 
 
 _CAREFUL = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -363,9 +373,61 @@ def _marker(folder: int) -> str:
     except OSError:
         return ""
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        there = os.fstat(file)
+        if not stat.S_ISREG(there.st_mode) or there.st_uid != os.geteuid():
             return ""
         return os.read(file, 100).decode("utf-8", "replace").strip()
     finally:
         os.close(file)
+
+
+def move_directory(path: str, target: str, kind: str) -> None:
+    """Rename a directory that `make_directory` made, to a name that nothing has. Raises NotOwnedError, or OSError."""
+    os.close(open_directory(path, kind))
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    os.rename(path, target)
+
+
+def place_file(source: int, name: str, folder: int, target: str, seen: os.stat_result | None) -> None:
+    """Move a file of a directory of ddpkit's over exactly what was seen under its new name; None: nothing was.
+
+    `source`, `folder`: descriptors of both directories. Raises NotOwnedError where something else is there by now, or
+    OSError; then everything stays as it is.
+    """
+    if seen is not None:
+        _check_seen(folder, target, seen)
+        os.rename(name, target, src_dir_fd=source, dst_dir_fd=folder)
+        return
+    try:
+        os.link(name, target, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise NotOwnedError("it came meanwhile", target) from None
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        if name_in(folder, target):  # a file system without second names
+            raise NotOwnedError("it came meanwhile", target) from None
+        os.rename(name, target, src_dir_fd=source, dst_dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=source)
+
+
+def remove_seen(folder: int, name: str, seen: os.stat_result) -> None:
+    """Delete exactly the file or link that was seen, or created. Raises NotOwnedError for anything else, or OSError."""
+    _check_seen(folder, name, seen)
+    os.unlink(name, dir_fd=folder)
+
+
+def _check_seen(folder: int, name: str, seen: os.stat_result) -> None:
+    if not is_same(seen, os.lstat(name, dir_fd=folder)):
+        raise NotOwnedError("it changed meanwhile", name)
+
+
+def is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    """Tell whether two looks found the same file, unchanged."""
+    return (
+        os.path.samestat(one, other)
+        and (one.st_mode, one.st_size) == (other.st_mode, other.st_size)
+        and one.st_mtime_ns == other.st_mtime_ns
+    )

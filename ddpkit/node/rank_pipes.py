@@ -153,10 +153,6 @@ class RankPipes:
             self._send(e="mark", rank=rank, name=rest[0], t=_number(rest[1]))
         elif kind == "versions" and self._is_new(rank, kind):
             self._send(e="versions", rank=rank, versions=[each[:MOST_NAME] for each in rest[:8]])
-        elif kind == "timeout" and self._is_new(rank, kind):
-            self._table.on_timeout(rank, _number(rest[0]), rest[1][:MOST_NAME])
-        elif kind == "raised" and self._is_new(rank, kind):
-            self._table.on_exception(rank, _number(rest[0]), rest[1][:MOST_NAME])
 
     def _is_new(self, rank: int, what: str) -> bool:
         """Whether a rank that runs here has not reported this since its start, and not too much else."""

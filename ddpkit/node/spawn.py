@@ -126,9 +126,11 @@ class Spawner:
         if not os.path.isdir(self._hook):
             os.mkdir(self._hook)
             self._write("hook/sitecustomize.py", self._sources["rank_hook"])
-            self._write("hook/rank_responder.py", self._sources["rank_responder"])
-            self._write("hook/rank_events.py", self._sources["rank_events"])
-            self._pipes.open_hooks(f"{self._hook}/marks")
+            observers = self._sources.keys() - {"rank_hook", "rank_wrapper", "fork_server"}
+            for name in observers:
+                self._write(f"hook/{name}.py", self._sources[name])
+            if observers:
+                self._pipes.open_hooks(f"{self._hook}/marks")
 
     # ---- the private folder
 

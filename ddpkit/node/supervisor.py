@@ -27,11 +27,10 @@ Events go to standard output, one JSON object a line:
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
                                                             with "more" they go on in the next one
     {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null. With "oom" (text) the
-                                                            kernel ended it for want of memory, and where it says so
-    {"e": "timeout", "rank", "raised", "t"}                 an exception ends a rank: its wait for others took too long
+                                                            kernel ended it for want of memory, and where it says so.
+                                                            Of one that failed: "kind" (`first_failure.py`), "since"
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
-                                                            With "raised" (an exception's name) it has not ended yet,
-                                                            with "kernel" its kernel says something of it
+                                                            With "kernel" its kernel says something of it
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
                                                             with "more" this node still waits for them
@@ -65,6 +64,7 @@ from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
 from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown
 from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
+from ddpkit.node.stage_lock import hold
 
 RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
@@ -77,6 +77,7 @@ class Supervisor:
 
     def __init__(self, request: dict[str, Any], received: bytes, programs: Programs, seals: tuple[Seal, Seal]) -> None:
         self.guard = os.getppid()
+        self.copies: list[str] = request.get("copies", [])  # of --stage
         self.loop = EventLoop()
         self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
@@ -100,6 +101,7 @@ class Supervisor:
 
     def on_command(self, command: dict[str, Any]) -> None:
         if command["c"] == "stop":
+            self.table.ending = command.get("ending")
             self.shutdown.stop(float(command["grace"]))
         elif command["c"] == "signal":
             self.table.signal(getattr(signal, command["name"]))
@@ -129,7 +131,8 @@ class Supervisor:
             self.launcher.send(e="failed", rank=None, code=None, t=time.time(), what="ddpkit's process", **details)
 
     def start(self) -> None:
-        """Start the ranks. Raises OSError."""
+        """Start the ranks. The local copies that they use are held until this process ends. Raises OSError."""
+        hold(self.copies)
         self.spawner.start(self.on_rank_launcher_exit)
 
     def on_rank_launcher_exit(self, pid: int, status: int) -> None:
@@ -161,11 +164,9 @@ class Supervisor:
             os.close(descriptor)
         self.launcher.run_commands()
         while (timeout := self.wind_down()) != DONE:
-            due = [self.launcher.heartbeat_at, self.table.settle_at]
-            timeouts = [timeout, *(at - time.monotonic() for at in due if at is not None)]
-            self.loop.turn(min(each for each in timeouts if each is not None))
+            beat = self.launcher.heartbeat_at - time.monotonic()
+            self.loop.turn(beat if timeout is None else min(timeout, beat))
             self.children.reap()
-            self.table.settle()
             self.heartbeat()
         self.finish()
 

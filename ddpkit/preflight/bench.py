@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -158,10 +159,13 @@ def check_plot(path: str) -> None:
     """Check before the run that a plot can be drawn. Raises UsageError."""
     target = Path(path)
     if target.suffix != ".png":
-        raise UsageError(f"--plot {path}: the file name must end in .png", f"--plot {target.with_suffix('.png')}")
+        raise UsageError(
+            f"--plot {path}: the file name must end in .png", f"--plot {shlex.quote(str(target.with_suffix('.png')))}"
+        )
     if not target.absolute().parent.is_dir():
         raise UsageError(
-            f"--plot {path}: directory not found: {target.absolute().parent}", f"mkdir -p {target.absolute().parent}"
+            f"--plot {path}: directory not found: {target.absolute().parent}",
+            f"mkdir -p {shlex.quote(str(target.absolute().parent))}",
         )
     if os.path.lexists(target):
         raise UsageError(f"--plot {path}: the file exists", "--plot FILE.png, a new file")

@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import stat
 import threading
 import time
@@ -308,5 +309,7 @@ def _in_time(work: Callable[[], _T], path: Path) -> _T:
     error = errors[0] if errors else TimeoutError(f"no answer in {PATIENCE:g} s")
     if isinstance(error, OSError):
         why = error.strerror or str(error)
-        raise DdpkitError(f"cannot use the list of bad nodes {path}: {why}", f"ls -l {path}") from None
+        raise DdpkitError(
+            f"cannot use the list of bad nodes {path}: {why}", f"ls -l {shlex.quote(str(path))}"
+        ) from None
     raise ValueError(str(error)) if isinstance(error, RecursionError) else error

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import create, write_atomically
+from ddpkit.files import create, read_head, write_atomically
 from ddpkit.run.record import FILE
 
 NAME = "metrics.jsonl"
@@ -148,8 +148,8 @@ def _own_bytes(path: Path, folder: Path) -> bytes:
         size, when = 0, 0
     if size and _size_and_time(path) == (size, when):
         return b""
-    with path.open("rb") as file:
-        return own_lines(file.read(LARGEST), size)
+    # In the directory of a run lies no link; a script's own file may be one.
+    return own_lines(read_head(path, LARGEST, follow=path.parent != folder), size)
 
 
 def own_lines(data: bytes, size: int) -> bytes:
@@ -186,8 +186,7 @@ def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
     `folder`: of a run; only its lines are read.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST) if folder is None else _own_bytes(path, folder)
+        data = read_head(path, LARGEST, follow=True) if folder is None else _own_bytes(path, folder)
     except (OSError, ValueError):
         return []
     return [record for line in data.split(b"\n")[:-1] if (record := _record(line)) is not None]
@@ -196,7 +195,7 @@ def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or isinstance(record.get("step"), bool):
         return None

@@ -7,9 +7,11 @@ forms and bounds of all fields are checked when it is read. The record is in the
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import shlex
 import time
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -21,11 +23,11 @@ from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import create, make_directories, write_atomically
 from ddpkit.launchers.plan import Via
+from ddpkit.launchers.shape import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.node import owned
 from ddpkit.run import run_files, typed_json
 from ddpkit.run.code_state import Code, Versions
 from ddpkit.run.trust import Origin, read_private
-from ddpkit.text import Bounds, Count, FilePath, Form, HostName, Seconds
 
 _T = TypeVar("_T")
 FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
@@ -40,15 +42,15 @@ RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,64}", "the id of a ru
 JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
 BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]
 Clock = Annotated[str, Form(r"[\x20-\x7e]{0,64}", "a time as a kernel or a scheduler prints it")]
-ExitCode = Annotated[int, Bounds(-(1 << 31), 1 << 31)]
-RanksByHost = dict[HostName, list[Count]]
+ExitCode = Annotated[int, Between(-(1 << 31), 1 << 31)]
+RanksByHost = dict[HostWord, list[Count]]
 
 
 class RecordError(UsageError):
     """A file of a run that cannot be understood. The message names it."""
 
     def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path} is not a record of ddpkit: {why}")
+        super().__init__(f"{path} is not a record of ddpkit: {why}", f"ls -l {shlex.quote(str(path))}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,7 @@ class Attempt:
     """One attempt of a run. `decision`: what followed from its end, and why; None: it succeeded, or has not ended."""
 
     number: Count  # from 1
-    hosts: tuple[HostName, ...]
+    hosts: tuple[HostWord, ...]
     started: Seconds
     ended: Seconds | None = None
     exit_code: ExitCode | None = None
@@ -119,9 +121,9 @@ class AttemptsFile:
 
     rules: Rules
     nodes: Count  # of one attempt
-    hosts: tuple[HostName, ...] = ()  # of the job's allocation; empty: not known yet
-    spares: tuple[HostName, ...] = ()
-    replaced: dict[HostName, str] = field(default_factory=dict)  # reasons by host
+    hosts: tuple[HostWord, ...] = ()  # of the job's allocation; empty: not known yet
+    spares: tuple[HostWord, ...] = ()
+    replaced: dict[HostWord, str] = field(default_factory=dict)  # reasons by host
     attempts: tuple[Attempt, ...] = ()
 
     def save(self, folder: Path) -> None:
@@ -141,11 +143,11 @@ class Run:
     backend: BackendName
     command: tuple[str, ...]
     workdir: FilePath
-    hosts: tuple[HostName, ...]
+    hosts: tuple[HostWord, ...]
     world_size: Count
-    launcher_pid: Annotated[int, Bounds(1, 1 << 22)]
+    launcher_pid: Annotated[int, Between(1, 1 << 22)]
     launcher_started: Clock  # of the process, in clock ticks since boot: tells a reused process id from the launcher
-    launcher_host: HostName
+    launcher_host: HostWord
     started: Seconds
     launcher_boot: Clock = ""  # of the host, and the launcher's process namespace: where the process id means anything
     launcher_python: FilePath = ""  # has ddpkit there, where a shell that is no login's may not find it
@@ -163,11 +165,11 @@ class Run:
     in_program: bool = False  # its launcher is a thread of another program: it reads requests, and takes no signals
     settings_file: FilePath = ""  # the ddpkit.toml that was read; empty: none
     code: Code | None = None  # git; None: not known (yet)
-    versions: dict[HostName, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
+    versions: dict[HostWord, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
     attempts: tuple[Attempt, ...] = ()  # of a run with --retries
-    spares: tuple[HostName, ...] = ()  # hosts that can still replace others
+    spares: tuple[HostWord, ...] = ()  # hosts that can still replace others
     log_problem: str = ""  # what is missing in its logs, and why
-    format: Annotated[int, Bounds(1, FORMAT)] = FORMAT
+    format: Annotated[int, Between(1, FORMAT)] = FORMAT
     origin: Origin = Origin.INDEX
     unsaved: ClassVar = frozenset({"origin"})
 
@@ -195,6 +197,8 @@ def load(folder: Path) -> Run | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
         raise RecordError(folder / FILE, error.strerror or str(error)) from None
     return run
 

@@ -21,12 +21,12 @@ from typing import Literal
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import write_atomically
+from ddpkit.launchers.shape import FilePath, HostWord
 from ddpkit.node import owned
 from ddpkit.run import record, typed_json
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
 from ddpkit.run.trust import Origin, is_private, owner_of, read_private
-from ddpkit.text import FilePath, HostName
 
 KIND = "index"  # of the folder, for `ddpkit/node/owned.py`
 FEW = 5  # runs that an error lists
@@ -59,7 +59,7 @@ class IndexFile:
     """Content of one file of the index. `run`: the record as it began."""
 
     folder: FilePath
-    host: HostName
+    host: HostWord
     run: Run | None = None
     end: JobEnd | None = None
 

@@ -28,11 +28,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 
 from ddpkit.files import read_bounded, read_head, write_atomically
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import RecordedFacts
+from ddpkit.launchers.shape import Between, RankName
 from ddpkit.run import typed_json
 
 _T = TypeVar("_T")
@@ -55,7 +56,7 @@ class RankTimeline(TypedDict, total=False):
     host: str
     attempts: int
     marks: dict[str, float]
-    bins: list[list[float]]
+    bins: list[Annotated[list[float], Between(6, 6)]]
     versions: list[str]  # of Python, torch, CUDA, NCCL; `-`: there is none
 
 
@@ -64,7 +65,7 @@ class TimelineFile(TypedDict, total=False):
 
     format: int
     carried: float
-    ranks: dict[str, RankTimeline]
+    ranks: dict[RankName, RankTimeline]
 
 
 class NodeCopy(TypedDict):

@@ -15,6 +15,7 @@ import atexit
 import errno
 import json
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -129,7 +130,8 @@ def _new_socket(name: str) -> Path:
         if _is_own(folder):
             return folder / name
     raise LaunchError(
-        f"no directory for a socket of tmux: {folders[0]} belongs to another user", f"ls -ld {folders[0]}"
+        f"no directory for a socket of tmux: {folders[0]} belongs to another user",
+        f"ls -ld {shlex.quote(str(folders[0]))}",
     )
 
 
@@ -203,7 +205,7 @@ def _hand_over(pipe: Path, pid: int, env: Mapping[str, str]) -> None:
             if error.errno != errno.ENXIO:  # no reader yet
                 raise
         if time.monotonic() > until or not _lives(pid):
-            raise LaunchError("the session did not start the launcher", f"{sys.executable} -V")
+            raise LaunchError("the session did not start the launcher", f"{shlex.quote(sys.executable)} -V")
         time.sleep(0.01)
     os.set_blocking(handle, True)
     with open(handle, "wb") as file:

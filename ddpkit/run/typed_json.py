@@ -1,6 +1,6 @@
 """Reader of JSON files by the types that dataclasses and TypedDicts declare: what does not fit is refused.
 
-`Annotated[str, Form(...)]` and `Annotated[int, Bounds(...)]` declare the form of a text and the bounds of a number.
+`Annotated[str, Form(...)]` and `Annotated[int, Between(...)]` declare the form of a text and the bounds of a number.
 Every error is one sentence that names the place in the file.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
-from ddpkit.text import Bounds, Form
+from ddpkit.launchers.shape import Between, Form, NotRequired
 
 _T = TypeVar("_T")
 _Reader = Callable[[Any, str], Any]
@@ -119,8 +119,11 @@ def _checked(inner: _Reader, checks: tuple[Any, ...]) -> _Reader:
         for check in checks:
             if isinstance(check, Form) and re.fullmatch(check.pattern, value) is None:
                 raise _wrong(where, value, check.name)
-            if isinstance(check, Bounds) and not check.least <= value <= check.most:
-                raise _wrong(where, value, f"a number from {check.least:g} to {check.most:g}")
+            if isinstance(check, Between):
+                sized = isinstance(value, (str, list, tuple, dict))
+                if not check.least <= (len(value) if sized else value) <= check.most:
+                    what = "a length" if sized else "a number"
+                    raise _wrong(where, value, f"{what} from {check.least:g} to {check.most:g}")
         return value
 
     return reader
@@ -182,16 +185,9 @@ def _dataclass(kind: type) -> _Reader:
     return reader
 
 
-class _NotRequired:
-    """Stands for `typing.NotRequired`, which Python 3.10 does not have."""
-
-    def __class_getitem__(cls, kind: Any) -> Any:
-        return Annotated[kind, cls]
-
-
 def _typed_dict(kind: Any) -> _Reader:
-    hints = typing.get_type_hints(kind, localns={"NotRequired": _NotRequired}, include_extras=True)
-    optional = {name for name, hint in hints.items() if _NotRequired in getattr(hint, "__metadata__", ())}
+    hints = typing.get_type_hints(kind, localns={"NotRequired": NotRequired}, include_extras=True)
+    optional = {name for name, hint in hints.items() if NotRequired in getattr(hint, "__metadata__", ())}
     required = _required_names(kind) - optional
     readers = {name: _reader(hint) for name, hint in hints.items()}
 

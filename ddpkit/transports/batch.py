@@ -6,7 +6,6 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 from __future__ import annotations
 
 import glob
-import json
 import re
 import threading
 import time
@@ -27,7 +26,6 @@ from ddpkit.transports.srun import Post
 from ddpkit.transports.srun_overlap import OverlapCalls
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
-OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
 LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
@@ -125,7 +123,6 @@ class JobLink:
         self._calls = OverlapCalls(self._reader, job_id, machine)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
-        self._grace, self._ended_step = 0.0, ""
         self._offset = 0
         self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
         # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
@@ -154,7 +151,7 @@ class JobLink:
         return filled(argv, job=self._job_id, **words)
 
     def start(self, request: str, post: Post) -> None:
-        self._post, self._grace = post, float(json.loads(request)["grace"])
+        self._post = post
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
     def send(self, command: Command) -> None:
@@ -170,13 +167,7 @@ class JobLink:
             self._end_after(grace, self._reader.step if self._batch.nodes else self._job_id)
 
     def _end_after(self, grace: float, job_or_step: str) -> None:
-        """End the job or a step of it after the grace.
-
-        srun ends no rank where the one that failed has not ended: then they get SIGTERM from here.
-        """
-        if self._reader.goes_on and grace > 0:
-            threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
-            grace += OWN_END
+        """End the job or a step of it after the grace."""
         timer = threading.Timer(grace, self._cancel, [job_or_step])
         timer.daemon = True
         timer.start()
@@ -219,7 +210,7 @@ class JobLink:
         while not self._closed.is_set():
             held, offset = self._held, self._offset
             yield from self._read()
-            yield from self._reader.overdue()
+            yield from self._take(self._reader.overdue())
             if self._given_up:
                 yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
                 return
@@ -362,7 +353,7 @@ class JobLink:
                 until = time.monotonic() + LATE
             if self._offset < offset + PIECE:
                 time.sleep(0.05)
-        yield from self._reader.flush()
+        yield from self._take(self._reader.flush())
         yield from self._restarted(self._restarts)
         state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
         # A scheduler may have one state for every end, and only its exit code tells which.
@@ -422,7 +413,11 @@ class JobLink:
             self._cut = None
             yield {"e": "note", "text": f"connected to {self._machine.place} again"}
         self._offset += len(data)
-        for event in self._reader.feed(1, data):
+        yield from self._take(self._reader.feed(1, data))
+
+    def _take(self, events: Iterator[Event]) -> Iterator[Event]:
+        """Pass on what the job's output tells, but a failure: the scheduler knows whether it is the job's end."""
+        for event in events:
             if event["e"] == "failed":
                 self._held = (self._reader.attempt, event)
             else:
@@ -431,8 +426,3 @@ class JobLink:
                     self._runs = True
                     yield from self._running(self._facts())  # before the first lines of its ranks
                 yield event
-        step = self._reader.step
-        # After the end of the step the script decides. Lines that are still to be read may begin the next one.
-        if self._batch.nodes and self._reader.goes_on and len(data) < PIECE and step != self._ended_step:
-            self._ended_step = step
-            self._end_after(self._grace, step)

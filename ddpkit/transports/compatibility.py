@@ -23,6 +23,8 @@ from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_at
 USUAL_PORT = 29500  # torchrun's own, where a free one cannot be found
 Workarounds = dict[tuple[str, str], list[str]]  # (check, text): labels of the hosts to which it applies
 
+SYNC = "add --sync, which copies the project, and stops if a file is newer there"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Requirements:
@@ -107,7 +109,7 @@ def _check_workdir(node: Candidate) -> Problem | None:
     facts, needs = node.facts, node.requirements
     if not needs.check_files or not facts["no_workdir"]:
         return None
-    fix = _rsync(node.spec, f"{needs.job.workdir}/", f"{facts['workdir']}/")
+    fix = SYNC
     if facts["no_workdir"] != os.strerror(errno.ENOENT) or not needs.local_workdir:
         fix = f"workdir = DIR under [host.{node.spec.name}] in ddpkit.toml, or --workdir DIR"
     return node.problem("workdir", f"cannot use the directory {facts['workdir']}: {facts['no_workdir'].lower()}", fix)
@@ -117,7 +119,7 @@ def _check_script(node: Candidate) -> Problem | None:
     facts, needs = node.facts, node.requirements
     if not needs.check_files or facts["no_workdir"] or not needs.script or facts["script"] == node.digest:
         return None
-    fix = _rsync(node.spec, str(Path(needs.job.workdir, needs.script)), str(Path(facts["workdir"], needs.script)))
+    fix = SYNC
     what = f"{needs.script} not found in {facts['workdir']}"
     if needs.contained and not facts["script"]:
         folder = Path(needs.job.workdir, needs.script).parent
@@ -198,13 +200,6 @@ NODE_CHECKS: tuple[Callable[[Candidate], Problem | None], ...] = (
     _check_gpus,
     _check_master_port,
 )
-
-
-def _rsync(spec: HostSpec, source: str, target: str) -> str:
-    shell = f"-e 'ssh -p {spec.port}' " if spec.port else ""
-    user = f"{spec.user}@" if spec.user else ""
-    name = f"[{spec.name}]" if ":" in spec.name else spec.name
-    return f"rsync -a {shell}{quote(source)} {user}{name}:{quote(target)}"
 
 
 def most_common(values: Sequence[str]) -> str:

@@ -18,8 +18,11 @@ from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
 from ddpkit.launchers import host_names
 
-# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
-ALONE = ("-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
+# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out. A shared
+# connection that the user has already may be used. None of ours becomes one: it would end with us.
+ALONE = (
+    "-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oControlMaster=no",
+)  # fmt: skip
 _FORMS = "write it as node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 _HOST_LINE = "write one host on each line, for example node1 slots=4"
 
@@ -90,7 +93,7 @@ def parse_file(
 
 
 def _corrected(path: str, number: int, words: Sequence[str]) -> str:
-    """Return the command that writes a wrong line in the form of OpenMPI: what cannot be read is removed."""
+    """Return a wrong line in the form of OpenMPI: what cannot be read is left out."""
     if not re.fullmatch(r"[\w.@:\[\],-]+", words[0]):
         return _HOST_LINE
     options = [word for word in words[1:] if re.fullmatch(r"slots=\d{1,4}|port=\d{1,4}", word)]
@@ -98,7 +101,7 @@ def _corrected(path: str, number: int, words: Sequence[str]) -> str:
     if not any(word.startswith("slots=") for word in options):
         options[:0] = [f"slots={count}" for count in counts[:1]]
     line = " ".join([words[0], *options])
-    return f"sed -i {shlex.quote(f'{number}c {line}')} {shlex.quote(path)}"
+    return f"write line {number} of {shlex.quote(path)} as: {line}"
 
 
 def _line(words: list[str], where: str, corrected: str) -> list[HostSpec]:

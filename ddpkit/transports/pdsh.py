@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install
+from ddpkit.files import append
 from ddpkit.launchers.containers import split_option
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
@@ -177,7 +178,7 @@ class PdshStream(SshStream):
         data = super().read()
         if data and not self._up:
             self._up = True
-            Path(f"{self.path}.up").touch()
+            append(Path(f"{self.path}.up"), "")
         return data
 
     def take_error(self, line: str) -> None:

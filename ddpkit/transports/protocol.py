@@ -31,6 +31,7 @@ from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, 
 from ddpkit.launchers.plan import Container, Plan, Step, exec_argv
 from ddpkit.launchers.shape import is_plain
 from ddpkit.launchers.shell import Raw, Secret, Value
+from ddpkit.node.rank_observe import OBSERVERS
 from ddpkit.node.seal import Seal
 from ddpkit.transports import lifeline
 
@@ -47,8 +48,8 @@ STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step
 NODE = Path(__file__).parents[1] / "node"
 # Modules that the supervisor imports, each after those that it imports itself.
 PARTS = (
-    "seal", "owned", "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "rank_output",
-    "children", "rank_table", "rank_pipes", "spawn", "shutdown", "rank_calls",
+    "seal", "owned", "stage_lock", "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io",
+    "first_failure", "rank_output", "children", "rank_table", "rank_pipes", "spawn", "shutdown", "rank_calls",
 )  # fmt: skip
 # Modules that each other program of the node imports, and that no supervisor has.
 COMPANIONS = {
@@ -56,7 +57,8 @@ COMPANIONS = {
     "inventory": ("env_names", "cpu_topology", "amd_gpus", "gpu_inventory"),
     "resource_sample": ("cpu_topology", "amd_gpus"),
     "login_host": ("env_names",),
-    "stage_peer": ("stage",),
+    "stage": ("rsync_server",),
+    "sync": ("rsync_server",),
 }
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
@@ -417,7 +419,8 @@ def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
     agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
     needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
-    needed |= set() if step.scheduled else {"rank_hook", "rank_responder", "rank_events"}
+    needed |= set() if step.scheduled else {"rank_hook"}
+    needed |= set(OBSERVERS) if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
     return json.dumps(
         {
             "run": plan.run_id,
@@ -438,6 +441,7 @@ def request(step: Step, plan: Plan) -> str:
             "preload": list(step.preload),
             "inside": plan.run_id if step.container else "",
             "sources": {name: _source(name) for name in needed},
+            "copies": [copy.target for copy in plan.stage if not copy.by_nodes],
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
         }

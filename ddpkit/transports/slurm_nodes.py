@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 from ddpkit.distributed.nodelist import expand_nodelist
@@ -63,7 +64,10 @@ def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str,
     more = held if nnodes or not listed else []
     chosen = tuple(host for host in dict.fromkeys([*listed, *more]) if host not in excluded)[:nnodes]
     if not chosen:
-        raise UsageError(f"--exclude {exclude}: no node of the allocation is left", f"remove --exclude {exclude}")
+        raise UsageError(
+            f"--exclude {exclude}: no node of the allocation is left",
+            f"remove --exclude {shlex.quote(exclude)}",
+        )
     return chosen
 
 

@@ -24,7 +24,6 @@ cd {workdir} || exit 1
 export WORLD_SIZE={world} LOCAL_WORLD_SIZE={nproc} GROUP_WORLD_SIZE={nnodes}
 export TORCHELASTIC_RUN_ID="$DDPKIT_RUN"  # for Lightning, which then believes the rest
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{cores}}}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000  # for `ddpkit dump`
 {setup}: >{folder}/alive."$RANK"
 trap : TERM USR1 USR2
 {command}

@@ -63,6 +63,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "progress": WORD,
     "retry_codes": st.lists(st.integers(1, 255), min_size=1),
     "stop_codes": st.lists(st.integers(1, 255), min_size=1),
+    "observe": st.lists(st.sampled_from(config.PARTS), unique=True),
     "metrics": WORD,
     "on_end": WORD,
     "on_attempt": WORD,
@@ -217,7 +218,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
         "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
-        "retries": 2, "spares": 1, "progress": "*.pt", "retry_codes": [75, 42], "stop_codes": [3],
+        "retries": 2, "spares": 1, "progress": "*.pt", "retry_codes": [75, 42], "stop_codes": [3], "observe": ["start"],
         "name": "baseline", "bad_nodes": "bad.json", "allow_nested": True, "on_end": "true", "on_attempt": "true",
         "options": {"starter": "torchrun"}, "env": {"NCCL_DEBUG": "INFO", "HOME": None},
     }  # fmt: skip

@@ -22,7 +22,7 @@ sh -c 'container=$(
     printf %s "$own"
 ) || exit 1
 set -- "$container" "$@"
-for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec enroot start --root --rw --mount /data/project:/data/project --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env WANDB_API_KEY --env DDPKIT_INSIDE=20260131-235959-train-3fa9 "$@"' sh sh -s <<'end of what runs in the container'
 cd /data/project || exit 1
 unset RANK
@@ -32,7 +32,6 @@ export NODE_RANK=0
 export OMP_NUM_THREADS=4
 export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
-export TORCH_FR_BUFFER_SIZE=2000
 export MASTER_ADDR=127.0.0.1
 export MASTER_PORT=23456
 export WORLD_SIZE=2

@@ -362,7 +362,7 @@ def test_a_launcher_on_another_host(start: START, ddpkit: DDPKIT, script: SCRIPT
     beside = path.with_suffix(".new")
     beside.write_text(json.dumps({**record, "launcher_host": "faraway"}))
     beside.replace(path)
-    done = ddpkit("top", str(run_of(tmp_path)))
+    done = ddpkit("top", str(run_of(tmp_path)), env={"XDG_STATE_HOME": str(tmp_path / "none")})
     assert done.returncode == 121
     assert f"hint: ssh -t faraway '{sys.executable} -m ddpkit top {run_of(tmp_path)}'" in done.stderr
     (tmp_path / "go").touch()

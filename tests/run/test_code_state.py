@@ -100,7 +100,7 @@ def test_versions_of_ranks_win_over_those_of_the_survey() -> None:
 def test_a_run_records_its_code(option: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     import torch
 
-    script("import torch")
+    script("import time, torch\ntime.sleep(1)")
     git(tmp_path, "init", "-q", "-b", "main")
     git(tmp_path, "add", "job.py")
     git(tmp_path, "commit", "-q", "-m", "a")

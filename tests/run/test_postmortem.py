@@ -75,7 +75,7 @@ def test_a_cause_that_another_rank_shows_is_that_ranks(tmp_path: Path) -> None:
     lost = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:41122"
     follows = TRACEBACK.replace("KeyError: 'loss'", lost).replace("1: ", "0: ")
     run = job(tmp_path, START + TRACEBACK + follows + "srun: error: node1: task 0: Exited with exit code 1\n" + ENDED)
-    assert said(run).startswith("rank 0 on node1 failed first: exit code 1: rank 1")
+    assert said(run).startswith("rank 1 on node2 failed first: exit code 1: KeyError: 'loss'")
     assert "KeyError: 'loss' at /data/train.py:9 in <module>" in said(run)
 
 

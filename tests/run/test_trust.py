@@ -493,3 +493,17 @@ def test_stop_now_ends_a_launch_that_a_script_started_with_an_ampersand(
     assert time.monotonic() - began < 25
     assert ": stopped" in done.stdout
     shell.communicate(timeout=PATIENCE)
+
+
+def test_a_report_of_somebody_elses_record_shows_no_file_of_this_users(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "metrics.jsonl").write_text('{"step": 1, "loss": 424242.0}\n')
+    folder = tmp_path / "theirs" / ID
+    log = {**job(["true"]), "log": str(mine / "metrics.jsonl")}
+    planted(folder, workdir=str(mine), job=log, job_id="7", started=time.time() - 60, state="failed", ended=time.time())
+    folder.chmod(0o777)
+    shown = ddpkit("report", str(folder), "-o", str(tmp_path / "page.html"))
+    assert "Traceback" not in shown.stderr
+    assert "424242" not in shown.stdout + shown.stderr + (tmp_path / "page.html").read_text()
+    assert "424242" not in ddpkit("logs", str(folder)).stdout

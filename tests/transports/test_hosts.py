@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,16 +127,14 @@ def test_host_files(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_line_is_named(line: str, corrected: str, tmp_path: Path) -> None:
-    """Its hint is the command that corrects it."""
+    """Its hint has the corrected line; nothing writes to the user's file."""
     file = tmp_path / "hosts.txt"
     file.write_text(f"node0\n{line}\n")
     with pytest.raises(UsageError) as error:
         hosts.parse_file(str(file), file.read_text(), {})
     assert f"hosts.txt, line 2: {line}" in error.value.message
-    assert error.value.hint
-    subprocess.run(["sh", "-c", error.value.hint], check=True)
-    assert file.read_text() == f"node0\n{corrected}\n"
-    assert len(hosts.parse_file(str(file), file.read_text(), {})) == 2
+    assert error.value.hint == f"write line 2 of {shlex.quote(str(file))} as: {corrected}"
+    assert len(hosts.parse_file(str(file), f"node0\n{corrected}\n", {})) == 2
 
 
 def test_a_line_without_a_name_has_no_corrected_form() -> None:

@@ -1219,7 +1219,7 @@ ENTRIES = (
         ),
         cause="the Trainer needs {what}, and the script does not give it. A method of a similar name, or a data module that was not "
         "passed, is not found",
-        probe="grep -n '{what}' of the script",
+        probe="grep -n {what} of the script",
         fix="pass or define {what}. Lightning: trainer.fit(model, datamodule=...) or train_dataloaders=...; transformers: an "
         "argument of Trainer, and a model class with a head for the task",
         link="https://lightning.ai/docs/pytorch/stable/common/trainer.html",

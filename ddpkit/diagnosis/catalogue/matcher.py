@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
+from typing import NamedTuple
 
 from ddpkit.diagnosis.catalogue.entry import Entry, needed
 
@@ -110,18 +112,37 @@ def _search(pattern: re.Pattern[str], line: str, lower: str, word: str) -> tuple
     return None
 
 
+class _Indexed(NamedTuple):
+    """A pattern, and the words that every line with it has: the one that selects lines, and others."""
+
+    order: tuple[int, int, int]
+    entry: Entry
+    pattern: str
+    word: str
+    others: tuple[str, ...]
+
+
+_order = itemgetter(0)
+
+
+def _has_all(line: str, words: tuple[str, ...]) -> bool:
+    return all(word in line for word in words)
+
+
 class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._by_word: dict[str, list[tuple[int, int, int, Entry, str]]] = {}
+        self._by_word: dict[str, list[_Indexed]] = {}
         for position, entry in enumerate(entries):
             for number, pattern in enumerate(entry.patterns):
                 words = words_of(pattern)
                 rare = [word for word in words if word not in _EVERYWHERE]
                 word = max(rare or words, key=len, default="")
-                order = (_ORDER[entry.kind], position, number, entry, pattern)
-                self._by_word.setdefault(word, []).append(order)
+                order = (_ORDER[entry.kind], position, number)
+                self._by_word.setdefault(word, []).append(
+                    _Indexed(order, entry, pattern, word, tuple({*words} - {word}))
+                )
         self.words = frozenset(self._by_word)
         # To compile all of them takes longer than to read most logs: each is compiled when a line has its word.
         self._compiled = cache(compile_linear)
@@ -130,12 +151,13 @@ class Matcher:
         """All entries that know the line, the best one first."""
         lower = line.lower()
         words = {*WORDS.findall(lower)}
-        tried = [(*each, word) for word in words for each in self._by_word.get(word, ())]
+        indexed = words & self.words
+        tried = [each for word in indexed for each in self._by_word[word] if _has_all(lower, each.others)]
         matched: dict[str, Match] = {}
-        for _, _, _, entry, pattern, word in sorted(tried, key=lambda each: each[:3]):
-            found = None if entry.id in matched else _search(self._compiled(pattern), line, lower, word)
-            if found:
-                match, offset = found
+        for _, entry, pattern, word, _ in sorted(tried, key=_order):
+            hit = None if entry.id in matched else _search(self._compiled(pattern), line, lower, word)
+            if hit:
+                match, offset = hit
                 values = {k: v for k, v in match.groupdict().items() if v}
                 matched[entry.id] = Match(entry=entry, values=values, start=max(0, offset + match.start()))
         explained = {name for each in matched.values() for name in each.entry.explains}

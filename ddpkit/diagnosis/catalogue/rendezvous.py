@@ -40,7 +40,7 @@ ENTRIES = (
         id="master-not-here",
         title="The server socket has failed to bind (errno: 99 - Cannot assign requested address)",
         patterns=(
-            r"(?:Error|\[E).*server socket has failed to (?:bind to|listen on).*?(?:\[?(?P<host>[\w.:-]+?)\]?:(?P<port>\d+))?\D{0,60}(?:errno: 99\b|code: -99\b)",
+            r"(?:Error|\[E).{0,200}server socket has failed to (?:bind to|listen on).*?(?:\[?(?P<host>[\w.:-]+?)\]?:(?P<port>\d+))?\D{0,60}(?:errno: 99\b|code: -99\b)",
             r"OSError: \[Errno 99\] Cannot assign requested address",
         ),
         explains=("port-in-use",),

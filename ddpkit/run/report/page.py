@@ -80,14 +80,14 @@ def _head(report: Report) -> str:
         ("started", f"{text(moment(report.started))} on {text(report.launcher_host)}"),
         ("took", took if end else f"{took} so far; it is still running" if still else "not known"),
         ("backend", text(report.backend) + (f", job {text(report.job_id)}" if report.job_id else "")),
-        ("ranks", str(report.world_size)),
+        ("ranks", text(report.world_size)),
         *([("commit", _code(report.code))] if report.code else []),
         ("logs", f"<code>{text(report.folder)}</code>"),
     ]
     hint = f'<p class="hint">hint: {text(report.hint)}</p>' if report.hint else ""
     lines = report.failure.last_lines if report.failure else ()
     failed = f"<pre>{text(chr(10).join(lines))}</pre>" if any(map(str.strip, lines)) else ""
-    code = f" (exit code {report.exit_code})" if report.exit_code else ""
+    code = f" (exit code {text(report.exit_code)})" if report.exit_code else ""
     rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts)
     return (
         f'<section id="verdict" class="head {text(report.state)}"><div class="title"><h1>{text(report.run_id)}</h1>'
@@ -133,7 +133,7 @@ def _time(report: Report) -> str:
     body = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>'
     if report.attempts:
         ends = "".join(
-            f'<tr><td class="n">{each.number}</td><td>{text(", ".join(each.hosts))}</td>'
+            f'<tr><td class="n">{text(each.number)}</td><td>{text(", ".join(each.hosts))}</td>'
             f"<td>{text(each.verdict or ('running' if each.ended is None else 'succeeded'))}</td>"
             f"<td>{text(f'{each.decision.action}: {each.decision.reason}' if each.decision else '')}</td></tr>"
             for each in report.attempts
@@ -149,11 +149,12 @@ def _place(place: Place, columns: Sequence[Column]) -> str:
 
 
 def _known(value: int | None) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else text(value)
 
 
 def _who(rank: int, host: str) -> str:
-    return f'<th class="who" title="rank {rank} on {text(host)}">{rank} <span class="soft">{text(host)}</span></th>'
+    number, name = text(rank), text(host)
+    return f'<th class="who" title="rank {number} on {name}">{number} <span class="soft">{name}</span></th>'
 
 
 def _start(report: Report) -> str:
@@ -169,7 +170,7 @@ def _start(report: Report) -> str:
             if name in names
         )
         strips = "".join(
-            f'<tr data-rank="{row.rank}">{_who(row.rank, row.host)}<td>{svg.bar(row.segments, total)}</td>'
+            f'<tr data-rank="{text(row.rank)}">{_who(row.rank, row.host)}<td>{svg.bar(row.segments, total)}</td>'
             f'<td class="n">{_ended(row)}</td></tr>'
             for row in rows
         )
@@ -194,7 +195,7 @@ def _ended(row: startup.Row) -> str:
 def _phases(start: startup.Start) -> str:
     rows = "".join(
         f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td>'
-        f'<td class="n">{seconds(each.longest)}</td><td>rank {each.rank} on {text(each.host)}</td></tr>'
+        f'<td class="n">{seconds(each.longest)}</td><td>rank {text(each.rank)} on {text(each.host)}</td></tr>'
         if each.phase != "prepared"
         else f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td><td></td><td></td></tr>'
         for each in start.phases
@@ -279,7 +280,7 @@ def _heat(took: steps.Steps, which: str) -> str:
     low, high = svg.bounds(values)
     slow = took.slowest.rank if own and took.slowest and took.slowest.stands_out else None
     lines = "".join(
-        f'<tr data-rank="{row.rank}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
+        f'<tr data-rank="{text(row.rank)}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
         f"<td>{svg.heat(row.own if own else row.whole, low, high, f'rank {row.rank} on {row.host}')}</td>"
         f'<td class="n">{_seconds(row.own_seconds if own else row.whole_seconds)}</td></tr>'
         for row in rows

@@ -148,11 +148,8 @@ def _why_not(now: RunStatus, files: Files) -> str:
     if files.timeline is None and files.launch is None:
         return "Not recorded: an older ddpkit started this run."
     if now.living:
-        return "Nothing yet: the ranks report steps of a torch.optim optimizer every few seconds."
-    return (
-        "Not recorded: no rank reported steps. Python ranks with torch.optim do, unless DDPKIT_DUMP is 0; "
-        "a run of a few steps is too short."
-    )
+        return "Nothing yet: with --observe steps ranks report those of torch.optim every few seconds."
+    return f"Not recorded: no rank reported steps. Those of torch.optim do with {start.OBSERVE}."
 
 
 def _places(now: RunStatus, files: Files) -> list[Place]:

@@ -33,7 +33,6 @@ export RANK="$1" LOCAL_RANK="$2" NODE_RANK="$3" GROUP_RANK="$3" MASTER_ADDR="$4"
 export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_WORLD_SIZE=2
 export TORCHELASTIC_RUN_ID="$DDPKIT_RUN"  # for Lightning, which then believes the rest
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000  # for `ddpkit dump`
 module load cuda
 : >/data/project/logs/20260131-235959-train-3fa9/alive."$RANK"
 trap : TERM USR1 USR2
