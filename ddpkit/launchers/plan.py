@@ -177,7 +177,7 @@ class Batch:
     running: tuple[str, ...]
     ending: tuple[str, ...]
     success_states: tuple[str, ...]  # states of jobs that may have ended with exit code 0
-    unsatisfiable_reasons: str  # a regular expression of reasons for which a job waits for ever
+    unsatisfiable_reasons: str  # a regular expression of reasons that do not pass by themselves
     forgotten_pattern: (
         str  # a regular expression for the error of the state's program about a job that it has forgotten
     )
@@ -187,6 +187,8 @@ class Batch:
     no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
     signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
     requeue_exit_code: int | None = None  # an exit code with which the job starts itself again
+    poll: float = 60.0  # seconds between two queries of a process about its jobs
+    disposable: bool = False  # a job that only tests is cancelled if it cannot start
     follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
     nodes: int = 0  # of one attempt, where its script can start the ranks again
@@ -487,6 +489,7 @@ class Scheduled:
     groups: tuple[int, ...] = ()  # ranks in each group of a heterogeneous job
     signals_from: int = 0  # see `ddpkit.launchers.plan.Batch`
     via: Via | None = None
+    poll: float = 60.0  # see `ddpkit.launchers.plan.Batch`
 
 
 FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal", "script")  # of a job

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import DdpkitError
 from ddpkit.launchers.plan import Scheduled, job_facts
+from ddpkit.launchers.slurm_output import says_end
+from ddpkit.machine import Phase, Poller
 from ddpkit.run.record import Run
-from ddpkit.run.site import machine_of
+from ddpkit.run.site import job_log, machine_of
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
+TAIL = 4096  # bytes at the end of a job's output, in which its end shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,64 @@ class JobStatus:
     @property
     def ended(self) -> bool:
         return self.state not in ("queued", "running", "unknown")
+
+
+class _Known:
+    """What this process knows of one job: its last status, and when the scheduler may be asked again."""
+
+    def __init__(self, place: str, period: float) -> None:
+        self.poller = Poller(place, period)
+        self.status: JobStatus | None = None
+        self.tail = b""  # the end of its output
+        self.ends = False  # as that says
+
+    def look(self, run: Run, job: Scheduled) -> None:
+        """Look at the end of the job's output: it shows the start and the end sooner than the scheduler is asked."""
+        if job.many:
+            return
+        try:
+            tail = machine_of(run).read(job_log(run), -TAIL, TAIL)
+        except OSError:
+            tail = b""
+        if tail == self.tail or self.status is None:
+            return
+        began, ends = not self.tail and self.status.state == "queued", self.ends
+        self.tail, self.ends = tail, not tail or says_end(tail.decode("utf-8", "replace"))
+        if began or (self.ends and not ends):
+            self.poller.enter(Phase.ENDING)
+        elif ends and not self.ends:
+            self.poller.enter(Phase.LIVING)
+
+
+_known: dict[tuple[str, str], _Known] = {}
+
+
+def expect_end(run: Run, job: Scheduled) -> None:
+    """The job was cancelled: its scheduler may be asked about it again, less and less often."""
+    _of(run, job).poller.enter(Phase.ENDING)
+
+
+def _of(run: Run, job: Scheduled) -> _Known:
+    key = run.folder, run.job_id or ""
+    if key not in _known:
+        _known[key] = _Known(machine_of(run).place, job.poll)
+    return _known[key]
+
+
+def get_job_status(run: Run, job: Scheduled) -> JobStatus:
+    """Return the status of a job. While its output goes on, all runs of this process ask once in `job.poll` seconds."""
+    known = _of(run, job)
+    known.look(run, job)
+    if known.status is None:
+        known.poller.count()
+    elif not known.poller.take_turn():
+        return known.status
+    known.status = ask_scheduler(run, job)
+    if known.status.ended:
+        known.poller.close()
+    elif known.status.state == "running" and not known.ends:
+        known.poller.enter(Phase.LIVING)
+    return known.status
 
 
 def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:

@@ -99,7 +99,7 @@ def _ended(run: Run) -> RunStatus:
 
 
 def _job_status(run: Run, job: Scheduled) -> RunStatus:
-    now = job_status.ask_scheduler(run, job)
+    now = job_status.get_job_status(run, job)
     if now.ended:
         return _ended(_keep_end(run, now))
     return RunStatus(state=now.state, words=now.words, hint=now.hint, run=run)

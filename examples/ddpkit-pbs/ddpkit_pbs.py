@@ -46,8 +46,12 @@ while True:
     break"""
 
 _SCRIPT = """\
+trap 'echo "ddpkit: job $PBS_JOBID ended with code $?"' EXIT
+fail() {{ echo "ddpkit: $*: nothing was started" >&2; exit 123; }}
 MASTER_ADDR=$(head -n 1 "$PBS_NODEFILE")
-MASTER_PORT=$({probe}) || exit 1
+[ -n "$MASTER_ADDR" ] || fail "PBS listed no nodes"
+MASTER_PORT=$({probe})
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 each={each}
 said=$(mktemp -d) || exit 1
 stopped= rank=0 node=-1 before= pids=
