@@ -142,6 +142,13 @@ class LeftoverEvent(_Event):
     names: list[str]
 
 
+class DaemonsEvent(_Event):
+    """Processes that go on after the run: see `ddpkit.node.daemons`."""
+
+    e: Literal["daemons"]
+    names: list[str]
+
+
 class StuckEvent(_Event):
     """Processes that even KILL does not end. With `more` the node still waits for them."""
 
@@ -179,8 +186,8 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
-    OutputEvent | ExitEvent | TimeoutEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
-    LostEvent | NoteEvent
+    OutputEvent | ExitEvent | TimeoutEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent |
+    EndEvent | LostEvent | NoteEvent
 )  # fmt: skip
 
 
@@ -242,6 +249,7 @@ _REQUIRED: dict[str, dict[str, _Test]] = {
     "timeout": {"rank": _integer, "raised": _text, "t": _number},
     "failed": {"rank": _MAYBE_RANK, "code": _MAYBE_RANK, "t": _number, "what": _text},
     "left": {"names": _TEXTS},
+    "daemons": {"names": _TEXTS},
     "stuck": {"names": _TEXTS},
     "refused": {"message": _text},
     "end": {},

@@ -222,10 +222,10 @@ class Slurm(Contained):
         needed: dict[str, str] = {}
         if modules:
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
-            needed |= {"preload/rank_wrapper": "rank_wrapper", "preload/oom": "oom"}
+            needed |= {f"preload/{name}": name for name in ("rank_wrapper", "oom", "daemons")}
         elif job.folder:
             needed = {"torchrun_agent": "torchrun_agent", "oom": "oom"} if self.torchrun else {}
-            needed["rank_wrapper"] = "rank_wrapper"
+            needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
         if self._asked(job):
             needed |= {"hook/sitecustomize": "rank_hook"} | {
                 f"hook/{name}": name for name in ("rank_responder", "rank_events", "rank_events_file")

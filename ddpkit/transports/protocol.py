@@ -39,8 +39,8 @@ STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step
 NODE = Path(__file__).parents[1] / "node"
 # Modules that the supervisor imports, each after those that it imports itself.
 PARTS = (
-    "owned", "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "rank_output", "children",
-    "rank_table", "rank_pipes", "spawn", "shutdown", "rank_calls",
+    "owned", "scratch_dir", "oom", "rpc", "daemons", "process_tree", "event_loop", "launcher_io", "rank_output",
+    "children", "rank_table", "rank_pipes", "spawn", "shutdown", "rank_calls",
 )  # fmt: skip
 # Modules that each other program of the node imports, and that no supervisor has.
 COMPANIONS = {
