@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 from ddpkit.node import owned
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
-    mode: of the new file, less the umask.
+    mode: of the new file, less the umask. shared: the file may be another user's, as a list of a team.
     """
-    owned.replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+    data = content.encode() if isinstance(content, str) else content
+    owned.replace_file(os.fspath(path), data, mode, shared=shared)
 
 
 def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
@@ -31,7 +33,7 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
     with open(_open(path, follow), "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise OSError(f"{path}: more than {limit} bytes")
+        raise OSError(errno.EFBIG, f"more than {limit} bytes", str(path))
     return content
 
 
@@ -48,5 +50,5 @@ def _open(path: Path, follow: bool) -> int:
     file = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(f"{path} is not a regular file")
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return file

@@ -216,7 +216,7 @@ def _record(name: str) -> Run | None:
 
 def _read(path: Path) -> str:
     try:
-        data = read_tail(path, MOST)
+        data = read_tail(path, MOST, follow=True)  # the user names it
         skipped = path.stat().st_size > MOST
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", f"ls -l {path}") from None

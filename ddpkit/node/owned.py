@@ -134,13 +134,14 @@ def create_file(path: str, content: bytes, mode: int = 0o600) -> None:
     os.close(_create(path, mode, None, content))
 
 
-def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
+def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool = False) -> None:
     """Replace a file of this user, or make it: readers see the old content or the new.
 
     The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
-    device or a file of another user has the name, or OSError; then the old file stays, and no draft.
+    device or, unless it is shared, a file of another user has the name, or OSError; then the old file stays, and no
+    draft.
     """
-    check_replaceable(path)
+    check_replaceable(path, shared=shared)
     folder, name = os.path.split(path)
     draft = os.path.join(folder, ".%s.%s" % (name[:200], os.urandom(8).hex()))
     os.close(_create(draft, mode, None, content))
@@ -151,15 +152,15 @@ def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
         raise
 
 
-def check_replaceable(path: str) -> None:
-    """Raise NotOwnedError where something has this name that is no regular file of this user."""
+def check_replaceable(path: str, *, shared: bool = False) -> None:
+    """Raise NotOwnedError where something has this name that is no regular file, or another user's and not shared."""
     try:
         entry = os.lstat(path)
     except FileNotFoundError:
         return
     if not stat.S_ISREG(entry.st_mode):
         raise NotOwnedError("not a regular file", path)
-    if entry.st_uid != os.geteuid():
+    if not shared and entry.st_uid != os.geteuid():
         raise NotOwnedError("a file of another user", path)
 
 

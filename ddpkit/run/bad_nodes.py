@@ -247,6 +247,7 @@ def _change(setting: str, change: Callable[[Sequence[BadNode]], tuple[BadNode, .
 def _locked_change(path: Path, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
     if path.exists() and not path.is_file():
         return  # /dev/null: nothing is remembered
+    path = Path(os.path.realpath(path))  # a link to the list of a team stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
     # Everyone who may write to the directory may write to its files: a team shares them.
     mode = path.parent.stat().st_mode & 0o666
@@ -264,7 +265,8 @@ def _locked_change(path: Path, change: Callable[[Sequence[BadNode]], tuple[BadNo
             nodes = ()  # a torn file of ddpkit's own
         after = change(nodes)
         if after != nodes:
-            write_atomically(path, json.dumps({"schema": _SCHEMA, "nodes": [asdict(each) for each in after]}) + "\n")
+            content = json.dumps({"schema": _SCHEMA, "nodes": [asdict(each) for each in after]}) + "\n"
+            write_atomically(path, content, shared=True)
             path.chmod(mode)
     finally:
         os.close(lock)

@@ -127,6 +127,18 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, made: Callable[[Path], 
         owned.create_file(str(path), b"")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_replaced_only_where_it_is_shared(tmp_path: Path) -> None:
+    path = tmp_path / "bad_nodes.json"
+    path.write_text("one")
+    os.chown(path, 12345, 12345)
+    with pytest.raises(NotOwnedError, match="another user"):
+        owned.replace_file(str(path), b"two")
+    assert path.read_text() == "one"
+    owned.replace_file(str(path), b"two", shared=True)
+    assert path.read_text() == "two"
+
+
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         owned.replace_file(str(tmp_path / "gone/run.json"), b"x")

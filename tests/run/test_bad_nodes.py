@@ -150,6 +150,17 @@ def test_a_file_of_something_else_is_a_warning_and_stays(text: str, tmp_path: Pa
     assert file.read_text() == text
 
 
+def test_a_link_to_the_list_of_a_team_stays_a_link(tmp_path: Path) -> None:
+    team = tmp_path / "team"
+    team.mkdir()
+    link = tmp_path / "bad.json"
+    link.symlink_to(team / "bad.json")
+    for name in ("node2", "node3"):
+        assert bad_nodes.remember(str(link), node(name), NOW) == ""
+    assert link.is_symlink()
+    assert {each.host for each in bad_nodes.known(str(team / "bad.json"), NOW).nodes} == {"node2", "node3"}
+
+
 def test_a_torn_file_is_a_warning_until_the_next_node(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     bad_nodes.remember(str(file), node("node2"), NOW)
