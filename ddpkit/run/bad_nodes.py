@@ -247,8 +247,9 @@ def _change(setting: str, change: Callable[[Sequence[BadNode]], tuple[BadNode, .
 def _locked_change(path: Path, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
     if path.exists() and not path.is_file():
         return  # /dev/null: nothing is remembered
-    path = Path(os.path.realpath(path))  # a link to the list of a team stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A link to the list of a team stays a link. Its directory is not made: that may be a disk that is not mounted.
+    path = Path(os.path.realpath(path))
     # Everyone who may write to the directory may write to its files: a team shares them.
     mode = path.parent.stat().st_mode & 0o666
     lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

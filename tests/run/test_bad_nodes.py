@@ -161,6 +161,13 @@ def test_a_link_to_the_list_of_a_team_stays_a_link(tmp_path: Path) -> None:
     assert {each.host for each in bad_nodes.known(str(team / "bad.json"), NOW).nodes} == {"node2", "node3"}
 
 
+def test_the_directory_of_a_team_that_is_not_mounted_is_not_made(tmp_path: Path) -> None:
+    link = tmp_path / "bad.json"
+    link.symlink_to(tmp_path / "mnt/team/bad.json")
+    assert "No such file or directory" in bad_nodes.remember(str(link), node("node2"), NOW)
+    assert [each.name for each in tmp_path.iterdir()] == ["bad.json"]
+
+
 def test_a_torn_file_is_a_warning_until_the_next_node(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     bad_nodes.remember(str(file), node("node2"), NOW)
