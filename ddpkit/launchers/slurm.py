@@ -461,7 +461,7 @@ class Slurm(Contained):
         """Set rank 0's host and port, and the list of nodes where srun needs one."""
         held = world.allocation
         probe = self._probe(job)
-        lines, where = ["# rank 0 runs on the first node"], ""
+        lines, check, where = ["# rank 0 runs on the first node"], list[str](), ""
         if layout.listed:
             lines += layout.nodes(inside, len(held.hosts) if held else len(layout.counts))
             master, where = "${nodes%%[[:space:]]*}", '"$MASTER_ADDR"'
@@ -470,6 +470,7 @@ class Slurm(Contained):
         else:
             nodelist = "SLURM_JOB_NODELIST_HET_GROUP_0" if layout.het else "SLURM_JOB_NODELIST"
             master = f'"$(scontrol show hostnames "${nodelist}" | head -n 1)"'
+            check = [f'[ -n "$MASTER_ADDR" ] || {_NO_NODES}']
         if held and layout.hosts:
             there = world.here.name == layout.hosts[0].partition(".")[0]
             where = "" if there else layout.hosts[0]
@@ -479,7 +480,7 @@ class Slurm(Contained):
         return [
             *lines,
             f"MASTER_ADDR={master}",
-            f'[ -n "$MASTER_ADDR" ] || {_NO_NODES}',
+            *check,
             *self._port(probe),
             "export MASTER_ADDR MASTER_PORT",
         ]

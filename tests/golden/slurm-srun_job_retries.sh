@@ -41,11 +41,12 @@ next_attempt() {
     next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' "$code") || exit "$code"
     trap - TERM; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"
 }
-watch=; trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"; [ -z "$watch" ] || kill "$watch" 2> /dev/null' EXIT
+watched() { jobs -pr | grep -qx "${watch:-none}"; }
+watch=; trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"; ! watched || kill "$watch"' EXIT
 while :; do
     there=$(squeue -h -j "$SLURM_JOB_ID" -o %N)
     there=$(scontrol show hostnames "$there" | grep -vxF "$SLURMD_NODENAME" | tail -n 1)
-    [ -z "$there" ] || kill -0 "$watch" 2> /dev/null || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
+    [ -z "$there" ] || watched || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
     MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node
     on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
     MASTER_PORT=$($on /opt/venv/bin/python -c 'import os, socket
