@@ -96,7 +96,7 @@ class Syncer:
                 what = answer["problem"] or self._conflicts(answer)
                 if not what:
                     return None
-                fix = answer["fix"] or f"ssh {spec.target} ls -l {quote(str(answer['path']))}"
+                fix = f"ssh {spec.target} ls -l {quote(str(answer['path']))}"
                 return Problem(host=spec.label, what=f"--sync: {what}", fix=fix)
 
             problems = self.calls.each(specs, one)
