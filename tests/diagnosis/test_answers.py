@@ -383,7 +383,7 @@ def test_a_forged_line_is_no_hint(log: str, forged: str) -> None:
     first = of(log.replace("{}", forged)).first
     assert first is not None
     for hint in (first.fix, first.probe):
-        for command in ("evil.example|sh", "`", "$(", "rm -rf", "ProxyCommand"):
+        for command in ("evil.example|sh", "`", "$(", "rm -rf", " -o"):
             bare = "".join(hint.split("'")[::2])  # what no quote holds
             assert command not in bare, hint
         assert hint.isprintable()
