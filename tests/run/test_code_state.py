@@ -112,7 +112,7 @@ def test_a_run_records_its_code(option: str, ddpkit: DDPKIT, script: SCRIPT, tmp
     (versions,) = run.versions.values()
     assert versions.torch == torch.__version__
     assert versions.python.startswith("3.")
-    assert record.load(Path(run.folder)) == run
+    assert record.load(Path(run.folder)) == replace(run, origin=Origin.DIRECTORY)
     status = json.loads(ddpkit("status", run.folder, "--json").stdout)
     assert status["code"]["commit"] == run.code.commit
     report = json.loads(ddpkit("report", run.folder, "--json").stdout)
