@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from ddpkit.run import code_state, record
 from ddpkit.run.code_state import Code, Versions, node_versions, read_code, without_secrets
 from ddpkit.run.timeline import LaunchFile, TimelineFile
+from ddpkit.run.trust import Origin
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
