@@ -73,8 +73,8 @@ def prepare(
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
         with via.approach(settings, backend, environ, note, progress, queries) as (job, plan, way):
-            plan, left = _with_end(plan, settings), left_here(settings, environ)
-            yield Ready(job=job, plan=plan, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
+            whole, left = _with_end(plan, settings), left_here(settings, environ)
+            yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
         return
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
