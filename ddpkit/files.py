@@ -47,7 +47,7 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
 
     follow: whether the name itself may be a link.
     """
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(f"{path}: more than {limit} bytes")
@@ -56,31 +56,33 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
 
 def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         return file.read(size)
 
 
 def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - size))
         return file.read(size)
 
 
 def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> bytes:
     """Return at most `size` bytes of a regular file from `offset` on. Raises OSError; never waits."""
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         file.seek(offset)
         return file.read(size)
 
 
-def _open(path: Path, follow: bool) -> int:
+def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> int:
+    """Return a descriptor of a regular file, or also of a pipe. Raises OSError for another kind; never waits."""
     # A pipe without a writer would make the open itself wait.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    file = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    kind = os.fstat(file).st_mode
+    if not (stat.S_ISREG(kind) or (pipes and stat.S_ISFIFO(kind))):
         os.close(file)
-        raise OSError(f"{path} is not a regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    os.set_blocking(file, True)
     return file
 
 

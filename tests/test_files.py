@@ -62,7 +62,7 @@ def test_what_is_read_has_a_bound_and_is_a_regular_file(tmp_path: Path) -> None:
             read_bounded(tmp_path / name, 5)
         with pytest.raises(OSError, match=name):
             read_tail(tmp_path / name, 5)
-    with pytest.raises(OSError, match="zero is not a regular file"):
+    with pytest.raises(OSError, match=r"not a regular file: .*zero"):
         read_bounded(tmp_path / "zero", 5, follow=True)
     assert read_bounded(tmp_path / "link", 5, follow=True) == b"12345"
 

@@ -259,7 +259,7 @@ class Slurm(Contained):
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
             needed |= {"preload/rank_wrapper": "rank_wrapper", "preload/oom": "oom"}
         elif job.folder:
-            needed = {"torchrun_agent": "torchrun_agent", "oom": "oom"} if self.torchrun else {}
+            needed = {name: name for name in ("torchrun_agent", "owned", "oom")} if self.torchrun else {}
             needed["rank_wrapper"] = "rank_wrapper"
         if self._asked(job):
             needed["hook/sitecustomize"] = "rank_hook"

@@ -22,10 +22,11 @@ from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the recor
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import create, make_directories, write_atomically
+from ddpkit.launchers import typed_json
 from ddpkit.launchers.plan import Via
-from ddpkit.launchers.shape import Between, Count, FilePath, Form, HostWord, Seconds
+from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.node import owned
-from ddpkit.run import run_files, typed_json
+from ddpkit.run import run_files
 from ddpkit.run.code_state import Code, Versions
 from ddpkit.run.trust import Origin, read_private
 

@@ -19,7 +19,7 @@ _OF_ATTEMPT = (
     "metrics_kept.jsonl", "all.log", "all.times", r"rank_\d+\.log",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+\.log",
-    r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"(rank_wrapper|torchrun_agent|oom)\.py", r"hosts\.\w{6}",
+    r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"(rank_wrapper|torchrun_agent|owned|oom)\.py", r"hosts\.\w{6}",
     r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
     r"(dump|top)\.\d+\.ask", r"dump-\d{8}-\d{6}(-\d+)?", "marks", "hook", "preload", "stage", "__pycache__",
 )  # fmt: skip

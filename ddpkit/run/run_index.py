@@ -21,9 +21,10 @@ from typing import Literal
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import write_atomically
-from ddpkit.launchers.shape import FilePath, HostWord
+from ddpkit.launchers import typed_json
+from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.node import owned
-from ddpkit.run import record, typed_json
+from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
 from ddpkit.run.trust import Origin, is_private, owner_of, read_private
