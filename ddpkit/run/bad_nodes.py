@@ -24,8 +24,7 @@ from typing import Any, TypeVar, cast
 
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.files import make_directories
-from ddpkit.node import owned
+from ddpkit.files import make_directories, replace_file
 from ddpkit.run.run_index import index_folder
 
 PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
@@ -273,7 +272,7 @@ def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
         before = _read(real)
         after = _changed(before, change, by_hand_too=by_hand_too)
         if after != before:
-            owned.replace_file(str(real), after, mode, shared=True)
+            replace_file(str(real), after, mode, shared=True)
     finally:
         os.close(lock)
 

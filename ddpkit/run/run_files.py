@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ddpkit.node import owned
+from ddpkit.files import MARKER
 
 KIND = "run"  # of the directory, in its marker
 MODE = 0o755  # less the umask: others may look, and never write
@@ -36,7 +36,7 @@ def is_of_attempt(name: str) -> bool:
 def is_of_run(name: str) -> bool:
     """Whether ddpkit gives this name in a run's directory."""
     draft = _DRAFT.fullmatch(name)
-    return name == owned.MARKER or is_of_attempt(name) or _RUN.fullmatch(draft[1] if draft else name) is not None
+    return name == MARKER or is_of_attempt(name) or _RUN.fullmatch(draft[1] if draft else name) is not None
 
 
 def others(folder: Path) -> list[str]:
