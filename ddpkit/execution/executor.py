@@ -136,6 +136,7 @@ class Carrier:
     ) -> None:
         self.plan = plan
         self.relay = relay
+        self.folder = relay.folder
         self.inbox = inbox
         self.screen = screen
         self.on_first_failure = on_first_failure

@@ -96,8 +96,7 @@ class LiveRun:
             what = f"cannot write {error.filename or self.folder}: {error.strerror}"
             raise UsageError(what, "--log-dir DIR") from None
         except UsageError:  # a file of --stage changed
-            with suppress(OSError):
-                owned.remove_directory(str(self.folder), run_files.KIND)
+            self.remove()
             raise
 
     def submit(self) -> None:
@@ -105,9 +104,13 @@ class LiveRun:
         try:
             self.job_id = self._transport.submit(self.plan)
         except batch.JobRejectedError:
-            with suppress(OSError):
-                owned.remove_directory(str(self.folder), run_files.KIND)
+            self.remove()
             raise
+
+    def remove(self) -> None:
+        """Delete the run's directory, if that is possible."""
+        with suppress(OSError):
+            owned.remove_directory(str(self.folder), run_files.KIND)
 
     @property
     def job_began(self) -> float | None:

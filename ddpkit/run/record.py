@@ -21,11 +21,11 @@ from ddpkit.diagnosis.outcome import Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import create, make_directories, write_atomically
+from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
+from ddpkit.launchers import typed_json
 from ddpkit.launchers.plan import Via
-from ddpkit.launchers.shape import Between, Count, FilePath, Form, HostWord, Seconds
-from ddpkit.node import owned
-from ddpkit.run import run_files, typed_json
+from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
+from ddpkit.run import run_files
 from ddpkit.run.code_state import Code, Versions
 from ddpkit.run.trust import Origin, read_private
 
@@ -232,7 +232,7 @@ def take_step_failure(folder: Path) -> Failure | None:
     """Return the failure for which a step of a submitted job was ended, and remove its file; None: not found."""
     try:
         failure = _load(Failure, folder, STEP_FAILURE)
-        owned.remove_files(os.fspath(folder), run_files.KIND, lambda name: name == STEP_FAILURE)
+        remove_files(os.fspath(folder), run_files.KIND, lambda name: name == STEP_FAILURE)
     except (OSError, RecordError):
         return None
     return failure
@@ -302,7 +302,7 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
     folder = log_dir / run_id
     try:
         make_directories(log_dir)
-        owned.make_directory(str(folder), run_files.KIND, run_files.MODE)
+        make_directory(str(folder), run_files.KIND, run_files.MODE)
         create(folder / "all.log", "")
     except OSError as error:
         raise UsageError(
