@@ -12,12 +12,13 @@ from ddpkit.errors import UsageError
 from ddpkit.node import owned
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
-    mode: of the new file, less the umask.
+    mode: of the new file, less the umask. shared: see `owned.replace_file`.
     """
-    owned.replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+    data = content.encode() if isinstance(content, str) else content
+    owned.replace_file(os.fspath(path), data, mode, shared=shared)
 
 
 def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
@@ -80,7 +81,7 @@ def _open(path: Path, follow: bool) -> int:
     file = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(f"{path} is not a regular file")
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return file
 
 

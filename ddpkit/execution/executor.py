@@ -308,6 +308,9 @@ class Carrier:
                 self.on_lost(node, event["reason"])
         elif event["e"] == "left":
             self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
+        elif event["e"] == "daemons":
+            what = "daemons that a rank started and other programs can use"
+            self.note(f"left running on {step.host}, {what}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":
             self.on_stuck(event, step.host)
         elif event["e"] == "end":

@@ -38,7 +38,8 @@ from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_atte
 from ddpkit.transports.scheduler import SlurmTransport
 
 PATIENCE = 10.0  # seconds for the record, which the launcher writes after it has submitted the job
-LOOK_EVERY = 15.0  # seconds between two looks at the job. SLURM gives a lost node 5 minutes by default (SlurmdTimeout)
+LOOK_EVERY = 60.0  # seconds between two queries. SLURM gives a lost node 5 minutes by default (SlurmdTimeout)
+LOOK_AGAIN = 15.0  # seconds to the second look at a lost script: a launcher that follows the job is faster
 _LOST, _WATCH = "lost", "watch"
 
 
@@ -215,9 +216,9 @@ def decide(argv: Sequence[str], check: CheckHosts) -> int:
             signal.signal(number, signal.SIG_IGN)
         slurm = SlurmTransport(None, None, os.environ)
         before = ""
-        while not (lost := slurm.lost_script_node()) or lost != before:  # twice: a launcher that follows it is faster
+        while not (lost := slurm.lost_script_node()) or lost != before:
             before = lost
-            time.sleep(LOOK_EVERY)
+            time.sleep(LOOK_AGAIN if lost else LOOK_EVERY)
     until = time.monotonic() + PATIENCE
     while (run := load(folder)) is None or (file := load_attempts(folder)) is None:
         if time.monotonic() > until:

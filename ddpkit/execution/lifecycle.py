@@ -239,6 +239,7 @@ class RecordedRun(LiveRun):
             torchrun=step.rank_starter.labels_ranks,
             labels=step.rank_starter.labels_tasks,
             groups=step.groups,
+            poll=plan.batch.poll,
             via=plan.batch.via,
         )
 

@@ -78,6 +78,7 @@ class RecordedJob:
     torchrun: bool  # how the lines in it are labelled
     labels: bool = True
     groups: tuple[Count, ...] = ()  # ranks in each group of a heterogeneous job
+    poll: Annotated[float, Between(1, 86400)] = 60.0  # seconds between two queries of a process
     via: Via | None = None
     older: ClassVar = frozenset(
         "state pattern waiting running success_states stopped forgotten_pattern stop signals_from well gone".split()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from pathlib import Path
 
@@ -15,18 +14,6 @@ from ddpkit.run.run_files import KIND
 from ddpkit.run.trust import Origin
 
 PATIENCE = 5.0  # seconds for a launcher whose run has ended: it still copies metrics
-_ATTEMPT = re.compile(r"attempt-\d+")
-
-
-def foreign_names(folder: Path) -> list[str]:
-    """Return the names in a run's directory that are not ddpkit's. Raises OSError."""
-    names = []
-    for path in sorted(folder.iterdir()):
-        if _ATTEMPT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
-            names += [f"{path.name}/{name}" for name in foreign_names(path)]
-        elif not run_files.is_of_run(path.name):
-            names.append(path.name)
-    return names
 
 
 def check_removable(run: Run) -> list[str]:
@@ -35,7 +22,7 @@ def check_removable(run: Run) -> list[str]:
     shown = shlex.quote(run.folder)
     try:
         status = folder.lstat()
-        names = foreign_names(folder)
+        names = run_files.others(folder)
     except FileNotFoundError:
         return []  # somebody removed it already
     except OSError as error:

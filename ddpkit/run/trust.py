@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from enum import Enum
@@ -33,10 +34,10 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
         with open(handle, "rb") as file:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(f"{folder / name} is not a regular file")
+                raise OSError(errno.EINVAL, "not a regular file", str(folder / name))
             content = file.read(limit + 1)
         if len(content) > limit:
-            raise OSError(f"{folder / name} is longer than {limit} bytes")
+            raise OSError(errno.EFBIG, f"more than {limit} bytes", str(folder / name))
         private = is_private(status) and status.st_nlink == 1 and is_private(os.fstat(directory))
     finally:
         os.close(directory)

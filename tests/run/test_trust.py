@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from conftest import PATIENCE, Command
 
+from ddpkit.run import run_files
+
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
 SCRIPT = Callable[..., str]
@@ -352,6 +354,31 @@ def test_files_that_are_not_ddpkits_are_named_first(ddpkit: DDPKIT, tmp_path: Pa
     assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
 
 
+@pytest.mark.parametrize(
+    "mine",
+    [
+        "tests/test_model.py", "hook/pre-commit.sh", "marks/geometry.csv", "preload/weights.pt", "stage/copy.bin",
+        "__pycache__/train.cpython-311.pyc", "dump-20260131-235959/mine.txt", "attempt-1/marks/mine", "all.log.d/x",
+        "tests/20260131-235959-train-0a1b/all.log", "rank_7.log/weights.pt", "hook/__pycache__/mine.pyc", "tests",
+    ],
+)  # fmt: skip
+def test_a_directory_of_the_user_with_a_name_of_ours_is_the_users(ddpkit: DDPKIT, tmp_path: Path, mine: str) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    for name in ("hook/sitecustomize.py", "marks/0", "marks/job", "hook/__pycache__/sitecustomize.cpython-312.pyc"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).touch()
+    (folder / mine).parent.mkdir(exist_ok=True, parents=True)
+    (folder / mine).write_text("months of work")
+    done = ddpkit("rm", folder.name)
+    assert done.returncode == 121
+    named = done.stderr.partition(f"not made by ddpkit, in {folder}: ")[2].partition("\n")[0]
+    assert mine == named or mine.startswith(f"{named}/"), done.stderr
+    assert (folder / mine).exists()
+    assert not run_files.is_of_attempt(folder / mine.partition("/")[0])  # no attempt moves it
+    assert ddpkit("rm", folder.name, "--yes").returncode == 0
+
+
 def test_a_link_to_a_directory_of_logs_is_not_followed(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
     (folder,) = tmp_path.glob("logs/*")
@@ -359,7 +386,10 @@ def test_a_link_to_a_directory_of_logs_is_not_followed(ddpkit: DDPKIT, tmp_path:
     data.mkdir()
     (data / "months").touch()
     (folder / "tests").symlink_to(data)
-    assert ddpkit("rm", folder.name).returncode == 0
+    refused = ddpkit("rm", folder.name)
+    assert refused.returncode == 121
+    assert f"not made by ddpkit, in {folder}: tests\n" in refused.stderr
+    assert ddpkit("rm", folder.name, "--yes").returncode == 0
     assert (data / "months").exists()
     assert not folder.exists()
 
