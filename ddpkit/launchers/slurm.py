@@ -153,7 +153,6 @@ _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
-_GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
 # What sbatch refuses, the command that lists what can be requested instead, and more of the hint.
 _SHOW_REFUSED = (
     ("[Ff]eature|constraint", "sinfo --Node --format='%N %f'", "lists the features: --constraint NAME"),
@@ -669,11 +668,9 @@ class Slurm(Contained):
         """srun in a job script, whose exit code is the job's.
 
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
-        failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
+        failed stands in its output, which is the job's.
         """
-        programs = [_TAP_CODE if self._by_node(job) else _CODE]
-        if self._asked(job):
-            programs = ["-e", *programs, "-e", _GOES_ON]
+        code = _TAP_CODE if self._by_node(job) else _CODE
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
@@ -685,7 +682,7 @@ class Slurm(Contained):
             "code='' first=''",
             f"{command} || code=$?",
             # What a script prints makes no failure of a success, and no success of a failure.
-            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {join(programs)} | head -n 1)',
+            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {quote(code)} | head -n 1)',
             "code=${first:-${code:-0}}",
         ]
         if self.chain:

@@ -48,7 +48,7 @@ def _programs(*names: str) -> _Content:
 
 _OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "oom.py", "daemons.py")
 _FILES = (
-    "status.json", "timeline.json", "launch.json", "attempts.json", "hang.json", "top.json", "report.html",
+    "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
     "metrics_kept.jsonl", "all.log", "all.times", r"rank_\d+\.log",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+\.log",
