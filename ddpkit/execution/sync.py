@@ -318,7 +318,7 @@ def made_nonce(source: str) -> Iterator[tuple[str, list[int]]]:
         name = ""
     else:
         _sweep(source, os.lstat(path).st_mtime - NONCE_AGE)  # by the clock of the file system
-    status = os.stat(source)
+    status = Path(source).stat()
     try:
         yield name, [status.st_ino, status.st_ctime_ns]
     finally:
