@@ -181,7 +181,7 @@ def _check(path: Path, facts: os.stat_result, file: int) -> Distrust | None:
         return None  # a terminal
     problem = _check_owner(path, facts)
     others = facts.st_mode & stat.S_IWOTH
-    group = facts.st_mode & stat.S_IWGRP and not _is_private(facts, file)
+    group = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
     if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
         return problem
     who = "every user" if others else f"group {_group_name(facts.st_gid)}"
@@ -226,7 +226,7 @@ def _check_links(path: Path) -> Distrust | None:
     return None
 
 
-def _is_private(facts: os.stat_result, file: int) -> bool:
+def is_private_group(facts: os.stat_result, file: int | Path) -> bool:
     """Tell whether a file's group is its owner's own: of the same name, without members, and no ACL adds others."""
     import grp
     import pwd

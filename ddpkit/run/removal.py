@@ -11,7 +11,7 @@ from ddpkit.files import adopt_directory, is_owned, remove_directory
 from ddpkit.run import launcher_process, run_files, run_index
 from ddpkit.run.record import Run
 from ddpkit.run.run_files import KIND
-from ddpkit.run.trust import Origin
+from ddpkit.run.trust import Origin, is_replaceable
 
 PATIENCE = 5.0  # seconds for a launcher whose run has ended: it still copies metrics
 
@@ -29,7 +29,9 @@ def check_removable(run: Run) -> list[str]:
         raise _refused(run, error.strerror or str(error)) from None
     if run.origin is Origin.OTHERS or status.st_uid != os.geteuid():
         raise UsageError(f"run {run.run_id} {run_index.whose(run)}; {folder} was not removed", f"ls -la {shown}")
-    known = is_owned(run.folder, KIND) or (run.origin is Origin.INDEX and folder.name == run.run_id)
+    known = is_owned(run.folder, KIND) or (
+        run.origin is Origin.INDEX and folder.name == run.run_id and not is_replaceable(folder)
+    )
     if not known:
         raise UsageError(f"ddpkit did not make {folder}: it was not removed", f"ls -la {shown}")
     if run.in_program or not launcher_process.is_local(run):
