@@ -6,11 +6,10 @@ import errno
 import os
 import stat
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 from ddpkit.files import is_private_group
-
-_NOBODY = 65534  # whose the directories of root are where a container maps this user alone
 
 
 class Origin(Enum):
@@ -56,12 +55,24 @@ def is_replaceable(folder: Path) -> bool:
     for parent in Path(os.path.realpath(folder)).parents:
         status = parent.stat()
         mode = status.st_mode
-        if status.st_uid not in (0, os.geteuid(), _NOBODY):
+        if status.st_uid not in (os.geteuid(), *_administrators()):
             return True
         others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not is_private_group(status, parent))
         if others and not mode & stat.S_ISVTX:
             return True
     return False
+
+
+@cache
+def _administrators() -> tuple[int, ...]:
+    """User ids of root here. A container that maps this user alone shows root's files with the kernel's overflow id."""
+    try:
+        ranges = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        overflow = int(Path("/proc/sys/kernel/overflowuid").read_text())
+    except (OSError, ValueError):
+        return (0,)
+    mapped = any(int(first) <= overflow < int(first) + int(count) for first, _, count in ranges)
+    return (0,) if mapped else (0, overflow)
 
 
 def is_own(folder: Path) -> bool:
