@@ -60,12 +60,12 @@ __all__ = [
 ]
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
-    mode: of the new file, less the umask.
+    mode: of the new file, less the umask. shared: see `owned.replace_file`.
     """
-    replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+    replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode, shared=shared)
 
 
 def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
@@ -129,7 +129,7 @@ def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> in
     kind = os.fstat(file).st_mode
     if not (stat.S_ISREG(kind) or (pipes and stat.S_ISFIFO(kind))):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     os.set_blocking(file, True)
     return file
 
@@ -181,7 +181,7 @@ def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
         return None  # a terminal
     problem = _check_owner(path, facts)
     others = facts.st_mode & stat.S_IWOTH
-    group = facts.st_mode & stat.S_IWGRP and not _is_private(facts, file)
+    group = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
     if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
         return problem
     who = "every user" if others else f"group {_group_name(facts.st_gid)}"
@@ -226,7 +226,7 @@ def _check_links(path: Path) -> TrustProblem | None:
     return None
 
 
-def _is_private(facts: os.stat_result, file: int) -> bool:
+def is_private_group(facts: os.stat_result, file: int | Path) -> bool:
     """Tell whether a file's group is its owner's own: of the same name, without members, and no ACL adds others."""
     import grp
     import pwd

@@ -2,6 +2,8 @@
 
 A command runs to its end within a time limit, with nothing on its standard input. `HERE` is this machine; a login host
 is `ddpkit.transports.login_host.LoginHost`.
+
+The controller of a scheduler is shared by all users of a site. `Poller` says when a process may query it.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import select
 import stat
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -229,3 +234,90 @@ def changed(changes: Mapping[str, str | None]) -> dict[str, str]:
 def decode(output: str | bytes | None) -> str:
     """Decode the output of a program that was ended. Python gives bytes even where text was asked for."""
     return output.decode("utf-8", "replace") if isinstance(output, bytes) else output or ""
+
+
+# ---- queries to a controller
+
+POLL = 60.0  # seconds between two queries to a controller, by all runs of this process
+SIGN_PAUSE = 1.0  # seconds after a query in which a new sign that the job ends leads to no other one
+LOOKED = 5.0  # seconds after which a poller that did not look again waits for no turn
+
+
+class Phase(Enum):
+    """What is known of a job without its controller: from its output, or from the command that submitted it."""
+
+    QUEUED = "queued"  # there is no output. The reason for the wait is soon known: a few queries, then one per period
+    LIVING = "living"  # its output is written: one query per period
+    ENDING = "ending"  # its output says that it ends: its controller soon knows how
+
+
+# The first pause in seconds, and its growth. Both end at the period.
+_PAUSES = {Phase.QUEUED: (1.0, 3.0), Phase.LIVING: (inf, 1.0), Phase.ENDING: (0.2, 1.5)}
+
+
+class PollClock:
+    """The times of all queries of this process, by machine. Pollers of one machine take turns."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.lock = threading.Lock()
+        self.last: dict[str, float] = {}
+        self.waiting: dict[Poller, float] = {}  # who waits for a turn, and when it last looked
+
+
+CLOCK = PollClock()
+
+
+class Poller:
+    """Says when the controller may be queried about one job. All methods may be called from any thread."""
+
+    def __init__(self, place: str, period: float = POLL, clock: PollClock = CLOCK, *, submitted: bool = False) -> None:
+        """`place`: the machine with the scheduler's commands. `period`: seconds between two queries.
+
+        `submitted`: the job was submitted just now, and the controller knows nothing of it yet.
+        """
+        self._place, self._period, self._clock = place, period, clock
+        self.phase = Phase.QUEUED
+        self._asked = clock.now() if submitted else -inf  # when its last query was
+        self._pause = _PAUSES[Phase.QUEUED][0] if submitted else 0.0
+
+    def enter(self, phase: Phase) -> None:
+        """Change the phase. The first sign of the end makes a query due at once, each later one soon."""
+        if phase is Phase.ENDING:
+            self._pause = min(self._pause, SIGN_PAUSE) if phase is self.phase else 0.0
+        elif phase is not self.phase:
+            self._pause = min(_PAUSES[phase][0], self._period)
+        self.phase = phase
+
+    def count(self) -> None:
+        """Count a query that was made without a turn."""
+        with self._clock.lock:
+            self._clock.last[self._place] = self._asked = self._clock.now()
+
+    def take_turn(self) -> bool:
+        """Tell whether a query is due. If so, it counts as done."""
+        clock, key = self._clock, self._place
+        with clock.lock:
+            now = clock.now()
+            clock.waiting[self] = now
+            if now < self._asked + self._pause or not self._is_free(now):
+                return False
+            clock.last[key] = self._asked = now
+            del clock.waiting[self]
+        first, growth = _PAUSES[self.phase]
+        self._pause = min(max(first, self._pause * growth), self._period)
+        return True
+
+    def _is_free(self, now: float) -> bool:
+        """Tell whether no other run of this process has queried this machine too recently, or waits for longer."""
+        if self.phase is Phase.ENDING:
+            return True
+        clock = self._clock
+        if now < clock.last.get(self._place, -inf) + self._pause:
+            return False
+        others = [each for each, seen in clock.waiting.items() if seen > now - LOOKED and each._place == self._place]
+        return all(each._asked >= self._asked for each in others if now >= each._asked + each._pause)
+
+    def close(self) -> None:
+        with self._clock.lock:
+            self._clock.waiting.pop(self, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_what_is_read_has_a_bound_and_is_a_regular_file(tmp_path: Path) -> None:
             read_bounded(tmp_path / name, 5)
         with pytest.raises(OSError, match=name):
             read_tail(tmp_path / name, 5)
-    with pytest.raises(OSError, match=r"not a regular file: .*zero"):
+    with pytest.raises(OSError, match=r"not a regular file.*zero"):
         read_bounded(tmp_path / "zero", 5, follow=True)
     assert read_bounded(tmp_path / "link", 5, follow=True) == b"12345"
 
@@ -74,3 +75,40 @@ def test_lines_are_appended_to_a_file_and_to_no_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "requests")
     with pytest.raises(OSError, match="link"):
         append(tmp_path / "link", "1\n")
+
+
+def of_a_link(path: Path) -> None:
+    (path.parent / "bashrc").write_text("mine")
+    path.symlink_to(path.parent / "bashrc")
+
+
+@pytest.mark.parametrize("make", [of_a_link, Path.mkdir, os.mkfifo])
+def test_what_is_no_regular_file_is_neither_replaced_nor_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / "report.html"
+    make(path)
+    before = {each.name: each.lstat().st_ino for each in tmp_path.iterdir()}
+    with pytest.raises(OSError, match=r"not a regular file.*report\.html"):
+        write_atomically(path, "<html>")
+    assert {each.name: each.lstat().st_ino for each in tmp_path.iterdir()} == before
+    with pytest.raises(OSError, match=r"report\.html"):
+        read_tail(path, 5)
+
+
+def test_a_link_that_is_named_is_read_and_a_device_is_not(tmp_path: Path) -> None:
+    of_a_link(tmp_path / "link")
+    assert read_tail(tmp_path / "link", 2, follow=True) == b"ne"
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match=r"not a regular file.*zero"):
+        read_tail(tmp_path / "zero", 5, follow=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_replaced_only_where_it_is_shared(tmp_path: Path) -> None:
+    path = tmp_path / "bad_nodes.json"
+    path.write_text("one")
+    os.chown(path, 12345, 12345)
+    with pytest.raises(OSError, match="another user"):
+        write_atomically(path, "two")
+    assert path.read_text() == "one"
+    write_atomically(path, "two", shared=True)
+    assert path.read_text() == "two"

@@ -18,7 +18,7 @@ from typing import TypeVar
 from ddpkit.diagnosis import torchrun_table, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
-from ddpkit.diagnosis.catalogue.entry import BRANCHES, needed
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, as_word, needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
@@ -39,6 +39,7 @@ from ddpkit.diagnosis.tensor_shapes import is_part_of_flat, part_of_tensor
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 from ddpkit.diagnosis.xid import meaning_of_xid
+from ddpkit.text import one_line
 
 MAX_MATCHES = 2000  # of one kind in one log
 END_LINES = 2000  # that are looked at, also where there is no time for those above
@@ -614,7 +615,7 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 values={},
-                summary=f"{whose}: {origin.words[:MAX_TEXT]}{condition}{where}{also}",
+                summary=one_line(f"{whose}: {_message(origin)}{condition}{where}{also}"),
                 location=_name_arguments("correct", code)
                 + self._argument_missing(origin)
                 + self._table_of(origin)
@@ -647,7 +648,8 @@ class LogReader:
         if origin.kind != "KeyError":
             return ""
         table = _TABLE.search(self._code_above(origin.number))
-        return f"use one of the names in {table[1]}, or add this one to it. Otherwise " if table else ""
+        name = as_word(table[1]) if table else ""
+        return f"use one of the names in {name}, or add this one to it. Otherwise " if name else ""
 
     def _code_above(self, number: int) -> str:
         """Return the line of code above an exception, without the marks below it."""
@@ -711,30 +713,44 @@ def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
 
 def _name_arguments(verb: str, code: str) -> str:
     """Name the arguments in a line of code: of an assertion without a text, or of an error about None."""
-    names = dict.fromkeys(_ARGUMENT.findall(code))
+    names = list(filter(None, map(as_word, dict.fromkeys(_ARGUMENT.findall(code)))))
     return f"{verb} {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
 
 
-def _where_to_look(origin: RaisedException, above: bool) -> str:
-    """Say where to look, after the advice that the message itself gives. `above`: whether the log has lines above."""
+def _advice(origin: RaisedException) -> re.Match[str] | None:
+    """Return the advice in a message. It is quoted with the message, and no hint: anybody can print it."""
     advice = _ADVICE.search(origin.text)
-    if advice is None or _ABOUT_BUGS.search(advice[1]):
-        return _place_to_look(origin, above)
-    advised = (
-        advice[1] if len(advice[1]) <= MAX_CODE else advice[1][:MAX_CODE].rpartition(". ")[0] or advice[1][:MAX_CODE]
-    )
-    return f"as the message advises: {advised.rstrip('. ')}. Otherwise {_place_to_look(origin, above)}"
+    return None if advice is None or _ABOUT_BUGS.search(advice[1]) else advice
+
+
+def _message(origin: RaisedException) -> str:
+    """Return the words of an exception, of long ones the beginning and the advice."""
+    advice = _advice(origin)
+    if advice is None or len(origin.words) <= MAX_TEXT:
+        return origin.words[:MAX_TEXT]
+    room = MAX_TEXT - MAX_CODE
+    at = max(room, len(origin.words) - len(origin.text) + advice.start(1))
+    return f"{origin.words[:room]}{' ... ' if at > room else ''}{origin.words[at : at + MAX_CODE]}"
+
+
+def _where_to_look(origin: RaisedException, above: bool) -> str:
+    """Say where to look. `above`: whether the log has lines above."""
+    place = _place_to_look(origin, above)
+    return f"read the whole message, which has advice. Otherwise {place}" if _advice(origin) else place
 
 
 def _place_to_look(origin: RaisedException, above: bool) -> str:
     """Say where to look: at the user's own line, or at a package's versions and arguments."""
-    if origin.package and origin.last:
-        return f"check the arguments of that call, and the version: pip show {origin.package}"
-    if origin.place:
-        return f"look at {origin.place[0]}, line {origin.place[1]}"
+    package = as_word(origin.package)
+    if package and origin.last:
+        return f"check the arguments of that call, and the version: pip show {package}"
+    file = as_word(origin.place[0]) if origin.place else ""
+    if origin.place and file:
+        return f"look at {file}, line {origin.place[1]}"
     task = _RAY_TASK.search(origin.text)
-    if task:
-        return f"read the whole message in the log of that worker on {task['host']}: /tmp/ray/session_latest/logs"
+    host = as_word(task["host"]) if task else ""
+    if host:
+        return f"read the whole message in the log of that worker on {host}: /tmp/ray/session_latest/logs"
     return (
         "look at the lines above it"
         if above

@@ -211,7 +211,10 @@ class Attempts:
         What the script saved beside them stays where the next attempt looks for it.
         """
         target = attempt_folder(self._folder, self.records[-1].number)
-        owned.move_entries(str(self._folder), run_files.KIND, run_files.is_of_attempt, target.name)
+        owned.move_entries(str(self._folder), run_files.KIND, self._is_of_attempt, target.name)
+
+    def _is_of_attempt(self, name: str) -> bool:
+        return run_files.is_of_attempt(self._folder / name)
 
     def with_moved_log(self, failure: Failure) -> Failure:
         """Return the failure with the place of its log after `move_logs`."""

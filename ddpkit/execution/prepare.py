@@ -50,6 +50,7 @@ class Ready:
     hosts: tuple[str, ...] = ()  # of the run, with its spares; empty: those of the plan
     plan_again: PlanAgain | None = None
     staged: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # local copies that were made, by host
+    left: str = ""  # a line about the variables that the nodes do not get, for a person, once the run starts
 
 
 @contextmanager
@@ -72,28 +73,27 @@ def prepare(
     if getattr(backend, "via", ""):
         from ddpkit.execution import via
 
-        _note_left(left_here(settings, environ), note)
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
         with via.approach(settings, backend, environ, note, progress, queries) as (job, plan, way):
-            yield Ready(job=job, plan=_with_end(plan, settings), transport=way, settings=settings, bad_nodes=bad_nodes)
+            whole, left = _with_end(plan, settings), left_here(settings, environ)
+            yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
         return
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
-    if not chosen.local:
-        slurm = describe_left(held_back(settings, environ)) if chosen.slurm else ""
-        _note_left(slurm if chosen.slurm else left_here(settings, environ), note)
+    left = describe_left(held_back(settings, environ)) if chosen.slurm else left_here(settings, environ)
+    left = "" if chosen.local else left
     if not chosen.names_nodes:
         ready = prepare_offline(settings, environ, note, stage=NodeOptions.of(backend).stage != "off")
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
-        yield replace(ready, job=shown, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes)
+        yield replace(ready, job=shown, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes, left=left)
         return
     from ddpkit.execution.named_nodes import approach
 
     with approach(settings, environ, note, progress, waiting, queries) as nodes:
-        yield replace(_survey(nodes, settings, note), bad_nodes=bad_nodes)
+        yield replace(_survey(nodes, settings, note), bad_nodes=bad_nodes, left=left)
 
 
 def _survey(nodes: Approach, settings: LaunchSettings, note: Callable[[str], None]) -> Ready:
@@ -117,11 +117,6 @@ def _survey(nodes: Approach, settings: LaunchSettings, note: Callable[[str], Non
         plan_again=plan_again,
         staged=nodes.staged.times if nodes.staged else {},
     )
-
-
-def _note_left(text: str, note: Callable[[str], None]) -> None:
-    if text:
-        note(text)
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:

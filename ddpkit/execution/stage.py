@@ -196,7 +196,7 @@ def _module(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:
 def check_node(content: Content, answer: Mapping[str, Any]) -> tuple[str, str] | None:
     """Find the reason why a node cannot use a copy, and the fix. Pure."""
     if answer["problem"]:
-        return answer["problem"], answer["fix"]
+        return answer["problem"], "add --stage-dir DIR"  # a hint is never a node's text
     if content.version and tuple(answer["python"]) != content.version:
         have, needs = (".".join(map(str, each)) for each in (answer["python"], content.version))
         return f"{content.base} is Python {have}, and {content.source} requires {needs}", "add --stage"
@@ -317,7 +317,9 @@ class Stager:
             return problem, size
         done = self.calls.call(spec, "stage.unpack", {"content": content.for_node(self.root), "archive": target})
         if done["problem"]:
-            return Problem(host=spec.label, what=done["problem"], fix=done["fix"], check="stage"), size
+            return Problem(
+                host=spec.label, what=done["problem"], fix="launch again; or add --stage-dir DIR", check="stage"
+            ), size
         return None, size
 
     def _look(self, spec: HostSpec, content: Content) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ import tempfile
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,9 @@ from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem, refusal
 
 NAMED = 5  # files of a kind in an error
+NONCE_NAME = ".ddpkit-nonce-"
+NONCE = "nonce"  # of a directory, in its marker
+NONCE_AGE = 86400.0  # seconds; one lives until all nodes have answered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +99,7 @@ class Syncer:
                 what = answer["problem"] or self._conflicts(answer)
                 if not what:
                     return None
-                fix = answer["fix"] or f"ssh {spec.target} ls -l {quote(str(answer['path']))}"
+                fix = f"ssh {spec.target} ls -l {quote(str(answer['path']))}"
                 return Problem(host=spec.label, what=f"--sync: {what}", fix=fix)
 
             problems = self.calls.each(specs, one)
@@ -303,26 +306,36 @@ def look(source: str, name: str) -> Entry | None:
 
 @contextmanager
 def made_nonce(source: str) -> Iterator[tuple[str, list[int]]]:
-    """Make a file in the project, by which a node knows the directory. Where none can be made, the name is empty.
+    """Make a directory in the project, by which a node knows the project. Where none can be made, the name is empty.
 
-    Yields its name, and the inode and the change time of the directory.
+    Yields its name, and the inode and the change time of the project. What a killed launch left is removed.
     """
-    name = f".ddpkit-nonce-{os.urandom(16).hex()}"
-    folder = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    name = f"{NONCE_NAME}{os.urandom(16).hex()}"
+    path = f"{source}/{name}"
     try:
-        try:
-            owned.create_file(f"{source}/{name}", b"")
-            made = os.lstat(name, dir_fd=folder)
-        except OSError:
-            name, made = "", None
-        status = os.fstat(folder)
-        try:
-            yield name, [status.st_ino, status.st_ctime_ns]
-        finally:
-            if made is not None:
-                owned.remove_seen(folder, name, made)
+        owned.make_directory(path, NONCE)
+    except OSError:
+        name = ""
+    else:
+        _sweep(source, os.lstat(path).st_mtime - NONCE_AGE)  # by the clock of the file system
+    status = Path(source).stat()
+    try:
+        yield name, [status.st_ino, status.st_ctime_ns]
     finally:
-        os.close(folder)
+        if name:
+            owned.remove_directory(path, NONCE)
+
+
+def _sweep(source: str, before: float) -> None:
+    """Remove what launches that were killed have left: directories with ddpkit's marker and nothing else in them."""
+    for path in Path(source).glob(f"{NONCE_NAME}*"):
+        with suppress(OSError):
+            if path.lstat().st_mtime >= before:
+                continue
+            if owned.is_owned(str(path), NONCE) and {each.name for each in path.iterdir()} == {owned.MARKER}:
+                owned.remove_directory(str(path), NONCE)
+            elif path.is_dir():
+                owned.remove_empty(str(path))  # killed before its marker was there
 
 
 @contextmanager

@@ -156,6 +156,13 @@ class LeftoverEvent(_Event):
     names: Names
 
 
+class DaemonsEvent(_Event):
+    """Processes that go on after the run: see `ddpkit.node.daemons`."""
+
+    e: Literal["daemons"]
+    names: Names
+
+
 class StuckEvent(_Event):
     """Processes that even KILL does not end. With `more` the node still waits for them."""
 
@@ -193,7 +200,7 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
-    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
+    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent | EndEvent |
     LostEvent | NoteEvent
 )  # fmt: skip
 
@@ -201,7 +208,7 @@ Event = (
 # Events that a supervisor sends. The others are made on this machine.
 _OF_NODES = (
     HelloEvent, SourceEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
-    ExitEvent, FailedEvent, LeftoverEvent, StuckEvent, RefusedEvent, EndEvent,
+    ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, EndEvent,
 )  # fmt: skip
 _NEVER = ("host", "agent", "values", "error")  # keys that only this machine adds
 _TIMED = ("beat", "start", "mark", "steps", "exit", "failed")  # each of which has the time of the node

@@ -203,7 +203,7 @@ class Scheduler:
     running: tuple[str, ...]
     ending: tuple[str, ...]
     success_states: tuple[str, ...]  # states of jobs that may have ended with exit code 0
-    unsatisfiable_reasons: str  # a regular expression of reasons for which a job waits for ever
+    unsatisfiable_reasons: str  # a regular expression of reasons that do not pass by themselves
     forgotten_pattern: (
         str  # a regular expression for the error of the state's program about a job that it has forgotten
     )
@@ -240,6 +240,8 @@ class Batch(Scheduler):
     show_resources: tuple[str, ...]  # shows what may be asked for
     log: str
     requeue_exit_code: int | None = None  # an exit code with which the job starts itself again
+    poll: float = 60.0  # seconds between two queries of a process about its jobs
+    disposable: bool = False  # a job that only tests is cancelled if it cannot start
     follow: bool = True  # False: many jobs in one; only submitted
     nodes: int = 0  # of one attempt, where its script can start the ranks again
     script_lost: tuple[str, ...] = ()  # requeues such a job whose script died with its node

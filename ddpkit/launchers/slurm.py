@@ -117,7 +117,17 @@ set -- sh -c 'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${{PYTHONPATH:+
 
 # One task has the CPUs of all ranks, and a site may bind it to as many as one rank needs. Where nothing binds, srun
 # warns of the option.
-_UNBOUND = 'bind=; case "$(scontrol show config)" in *task/affinity*) bind=--cpu-bind=none ;; esac'
+_UNBOUND = (
+    'config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"',
+    'bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac',
+)
+
+# What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
+_FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
+_NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
+# What ddpkit reads in the job's output, so that it need not query the controller.
+_RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
+_ENDED = 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"'
 
 # Around each rank, then: torchrun ends with 1 whatever the code of the rank was.
 _TELL = """\
@@ -143,7 +153,6 @@ _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
-_GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
 # What sbatch refuses, the command that lists what can be requested instead, and more of the hint.
 _SHOW_REFUSED = (
     ("[Ff]eature|constraint", "sinfo --Node --format='%N %f'", "lists the features: --constraint NAME"),
@@ -180,7 +189,7 @@ SLURM = Scheduler(
     running=("RUNNING", "SIGNALING"),
     ending=("COMPLETING", "STAGE_OUT"),
     success_states=("COMPLETED",),
-    unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
+    unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit)|BadConstraints|InvalidAccount|InvalidQOS|"
     r"DependencyNeverSatisfied|launch_failed_requeued_held",
     forgotten_pattern="Invalid job id",
     stop=("scancel", "{job}"),
@@ -239,6 +248,7 @@ class Slurm(Contained):
     preload: str = preload_option(" (slurm-srun)")
     stage: str = stage_option()
     stage_dir: str = stage_dir_option()
+    poll: float = option(60.0, "seconds between two queries to SLURM's controller about running jobs: 5 to 3600")
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
     connect_timeout: float = option(5.0, "timeout for the connection of --via, in seconds")
@@ -251,16 +261,18 @@ class Slurm(Contained):
     torchrun: ClassVar[bool]
 
     def plan(self, job: Job, world: Request) -> Plan:
+        if not 5.0 <= self.poll <= 3600.0:
+            raise UsageError(f"-o poll={self.poll:g}: it must be between 5 and 3600 seconds", "-o poll=60")
         layout = self._layout(job, world)
         step = self._step(job, world, layout)
         modules = self._modules(job)
         needed: dict[str, str] = {}
         if modules:
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
-            needed |= {"preload/rank_wrapper": "rank_wrapper", "preload/oom": "oom"}
+            needed |= {f"preload/{name}": name for name in ("rank_wrapper", "oom", "daemons")}
         elif job.folder:
             needed = {name: name for name in ("torchrun_agent", "owned", "oom")} if self.torchrun else {}
-            needed["rank_wrapper"] = "rank_wrapper"
+            needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
         if self._asked(job):
             needed["hook/sitecustomize"] = "rank_hook"
             if job.observe:
@@ -390,7 +402,7 @@ class Slurm(Contained):
         # what is asked for here, and inside a step they would confine us to its node.
         inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
         words, text, more = self._task(job, layout)
-        unbound = [_UNBOUND] if self._modules(job) else []
+        unbound = _UNBOUND if self._modules(job) else ()
         more = f"$bind {more}".strip() if unbound else more
         if layout.het:
             # srun takes a `:` among the arguments for the next group: the command is in the text.
@@ -399,6 +411,8 @@ class Slurm(Contained):
         wrapper = self._wrapper(job, in_container=bool(more))
         command = self._srun(job, world, layout, inside, wrapper, words, more, by_node=by_node)
         lines = [
+            *([] if held else self._marks(layout)),
+            _FAIL,
             *([self.setup] if self.setup else []),
             *unbound,
             # 26.05 sets it to the first group's CPUs, and srun would then request as many for the other groups.
@@ -446,7 +460,7 @@ class Slurm(Contained):
         """Set rank 0's host and port, and the list of nodes where srun needs one."""
         held = world.allocation
         probe = self._probe(job)
-        lines, where = ["# rank 0 runs on the first node"], ""
+        lines, check, where = ["# rank 0 runs on the first node"], list[str](), ""
         if layout.listed:
             lines += layout.nodes(inside, len(held.hosts) if held else len(layout.counts))
             master, where = "${nodes%%[[:space:]]*}", '"$MASTER_ADDR"'
@@ -455,13 +469,30 @@ class Slurm(Contained):
         else:
             nodelist = "SLURM_JOB_NODELIST_HET_GROUP_0" if layout.het else "SLURM_JOB_NODELIST"
             master = f'"$(scontrol show hostnames "${nodelist}" | head -n 1)"'
+            check = [f'[ -n "$MASTER_ADDR" ] || {_NO_NODES}']
         if held and layout.hosts:
             there = world.here.name == layout.hosts[0].partition(".")[0]
             where = "" if there else layout.hosts[0]
         if where:
             srun = join(["srun", *inside, *(["--het-group=0"] if layout.het else []), "--nodes=1", "--ntasks=1"])
             probe = f"{srun} --nodelist={where} --export=ALL {probe}"
-        return [*lines, f"MASTER_ADDR={master}", f"MASTER_PORT=$({probe}) || exit 1", "export MASTER_ADDR MASTER_PORT"]
+        return [
+            *lines,
+            f"MASTER_ADDR={master}",
+            *check,
+            *self._port(probe),
+            "export MASTER_ADDR MASTER_PORT",
+        ]
+
+    def _port(self, probe: str, otherwise: str = 'fail "Python found no free port on $MASTER_ADDR"') -> list[str]:
+        """Lines that set rank 0's port. `otherwise`: if there is none."""
+        return [f"MASTER_PORT=$({probe})", f'[ -n "$MASTER_PORT" ] || {otherwise}']
+
+    def _marks(self, layout: Layout) -> list[str]:
+        """The first lines of a job script: they report its start and its end."""
+        names = [f"$SLURM_JOB_NODELIST_HET_GROUP_{n}" for n in range(len(layout.groups))]
+        nodes = ",".join(names) if layout.het else "$SLURM_JOB_NODELIST"
+        return [_RUNS.format(nodes=nodes), f"trap '{_ENDED}' EXIT"]
 
     def _probe(self, job: Job) -> str:
         # It runs on the node itself, and the job's Python may be in the container alone.
@@ -606,11 +637,11 @@ class Slurm(Contained):
             # If this script dies with its node, SLURM keeps the job: a task on another node requeues it.
             'there=$(squeue -h -j "$SLURM_JOB_ID" -o %N)',
             'there=$(scontrol show hostnames "$there" | grep -vxF "$SLURMD_NODENAME" | tail -n 1)',
-            f'[ -z "$there" ] || kill -0 "$watch" 2> /dev/null || {{ {watch}; }}',
+            f'[ -z "$there" ] || watched || {{ {watch}; }}',
             *self._copy(job, layout, [], "code=123; next_attempt; continue"),
             "MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node",
             f'on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="{rank_0}"',
-            f"MASTER_PORT=$($on {self._probe(job)})",
+            *self._port(f"$on {self._probe(job)}", "{ code=123; next_attempt; continue; }"),
             "export MASTER_ADDR MASTER_PORT",
             *self._in_job(job, command, again=True),
             "next_attempt",
@@ -618,13 +649,16 @@ class Slurm(Contained):
         return [
             f"export -n {JOB_HOOK}  # it can hold secrets: the ranks do not get it",
             f"nodes=$({_NODES} | head -n {len(layout.counts)} | paste -sd , -)",
+            f'[ -n "$nodes" ] || {_NO_NODES}',
             f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
             "next_attempt() {",
             "    trap '' TERM  # a requeue sends it: the decision comes to its end",
             f'    next=$({again} "$code") || exit "$code"',
             f"    trap - TERM; {tell}",
             "}",
-            """watch=; trap '[ -z "$watch" ] || kill "$watch" 2> /dev/null' EXIT""",
+            # Of the shell's own jobs: the number of one that has ended may be another process now.
+            'watched() { jobs -pr | grep -qx "${watch:-none}"; }',
+            f"""watch=; trap '{_ENDED}; ! watched || kill "$watch"' EXIT""",
             "while :; do",
             *(f"    {line}" for line in attempt),
             "done",
@@ -634,11 +668,9 @@ class Slurm(Contained):
         """srun in a job script, whose exit code is the job's.
 
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
-        failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
+        failed stands in its output, which is the job's.
         """
-        programs = [_TAP_CODE if self._by_node(job) else _CODE]
-        if self._asked(job):
-            programs = ["-e", *programs, "-e", _GOES_ON]
+        code = _TAP_CODE if self._by_node(job) else _CODE
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
@@ -650,7 +682,7 @@ class Slurm(Contained):
             "code='' first=''",
             f"{command} || code=$?",
             # What a script prints makes no failure of a success, and no success of a failure.
-            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {join(programs)} | head -n 1)',
+            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {quote(code)} | head -n 1)',
             "code=${first:-${code:-0}}",
         ]
         if self.chain:
@@ -749,6 +781,7 @@ class Slurm(Contained):
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
             show_refused=_SHOW_REFUSED[: -1 if world.hosts or self.nodelist else None],
             log=self._log(job),
+            poll=self.poll,
             follow=not self.array,
             requeue_exit_code=AGAIN if self.chain else None,
             via=world.via,

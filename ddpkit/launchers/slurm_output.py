@@ -47,6 +47,17 @@ PLUGIN = re.compile(
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
+# Printed by a job's script, at its start and at its end. Where nobody prints it, only the controller knows.
+JOB_RUNS = re.compile(r"ddpkit: job \S+ runs on (\S+)")
+# Lines that say that a job ends, or its step: the last line of its script, and what SLURM prints. A rank's line has a
+# label in front.
+_ENDS = re.compile(
+    r"^(?:ddpkit: job \S+ ended with code \d"
+    r"|srun: (?:error: |Job step aborted|Force Terminated|forcing job termination)"
+    r"|(?:slurmstepd\S*:|\[\S+\]) error: \*\*\* (?:JOB|STEP) \S+ ON )",
+    re.MULTILINE,
+)
+
 # What SLURM prints of a job that somebody cancelled, in up to ten lines: its end says it once.
 _CANCEL_REPEATED = re.compile(
     r"(?:srun: (?:Job step aborted: .*|got SIGCONT|forcing job termination|launch/slurm: _step_signal: .*"
@@ -65,6 +76,11 @@ _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_sig
 def repeats_cancel(text: str) -> bool:
     """Tell whether a line of SLURM only repeats that a job was cancelled."""
     return bool(_CANCEL_REPEATED.fullmatch(text))
+
+
+def says_end(output: str) -> bool:
+    """Tell whether some line of a job's output says that the job ends."""
+    return bool(_ENDS.search(output))
 
 
 class SrunReader:
@@ -89,6 +105,8 @@ class SrunReader:
         self.hosts: dict[int, str] = {}
         self.pids: dict[int, int] = {}  # on that host
         self.step = ""  # 123.0, as `scancel` takes it
+        self.nodes = ""  # of the job, as its script reports them
+        self.ends = 0  # lines that say that the job ends, or this attempt
         self.runtimes: dict[int, str] = {}  # of each rank that enters a container
         self.begun: set[tuple[int, int]] = set()  # rank and output (1, 2): what comes now is the rank's own
         self.failed = False
@@ -148,6 +166,8 @@ class SrunReader:
             yield {"e": "exit", "rank": rank, "code": 0, "signal": None, "t": time.time()}
 
     def _line(self, number: int, line: str) -> Iterator[Event]:
+        if _ENDS.match(line):
+            self.ends += 1
         ended = _ENDED.match(line)
         if ended:
             yield _out(None, number, line)
@@ -168,6 +188,11 @@ class SrunReader:
             self.pids.clear()
             self.runtimes.clear()
             self.begun.clear()
+            return
+        runs = JOB_RUNS.fullmatch(line)
+        if runs:
+            self.nodes = runs[1]
+        if runs or (line.startswith("ddpkit: job ") and _ENDS.match(line)):
             return
         labelled = _LABEL.fullmatch(line) if self.labels else None
         if self.labels and (labelled is None or int(labelled[1]) >= self.ranks):

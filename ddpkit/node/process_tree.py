@@ -15,6 +15,8 @@ import signal
 import sys
 import time
 
+from ddpkit.node.daemons import children, shared_daemons
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # parent, state, processor seconds, bytes of memory, process group, name, start in seconds after boot
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
 if sys.platform != "linux":  # never sent: every node is Linux
     from ddpkit.node.process_tree_macos import command_of, every
 
+SETTLED = 0.2  # seconds after which a shared daemon without ranks is one that stays
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+_seen: dict[int, float] = {}  # shared daemons, and when they were first seen after the ranks: time.monotonic()
 groups: set[int] = set()  # process groups that were begun here, by their first process
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -111,12 +115,18 @@ def below(pid: int, table: dict[int, Stat]) -> list[int]:
 
 
 def descendants() -> list[int]:
-    """Every living process below this one."""
+    """Every living process below this one, but for shared daemons and what is below them."""
     return _ours(processes())
 
 
+def daemons() -> dict[int, str]:
+    """Shared daemons that became children of this process, each with its name: they are not the run's."""
+    return shared_daemons(os.getpid(), groups or None) if sys.platform == "linux" else {}
+
+
 def _ours(table: dict[int, Stat]) -> list[int]:
-    pids = below(os.getpid(), table)
+    spared = daemons()
+    pids = below(os.getpid(), {pid: row for pid, row in table.items() if pid not in spared} if spared else table)
     if sys.platform != "linux":
         # The number of an empty group is free for others.
         groups.intersection_update(row[4] for row in table.values())
@@ -124,8 +134,8 @@ def _ours(table: dict[int, Stat]) -> list[int]:
     return pids
 
 
-def childless() -> bool:
-    """Whether nothing is below this process. The kernel's word: a look at /proc misses what forks while it is read."""
+def nothing_left() -> bool:
+    """Whether nothing of the run is below this process. The kernel's word: /proc misses what forks while it is read."""
     if sys.platform != "linux":
         table = every()  # with those that were not waited for
         return os.getpid() not in {parent for parent, *_ in table.values()} and not _ours(table)
@@ -133,7 +143,12 @@ def childless() -> bool:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return True
-    return False
+    spared, now = daemons(), time.monotonic()
+    for pid in spared:
+        _seen.setdefault(pid, now)
+    # One look may miss a child whose place in the list moves. A daemon of the ranks alone ends with them.
+    settled = all(now >= _seen[pid] + SETTLED for pid in spared)
+    return bool(spared) and settled and all(children(os.getpid()) <= spared.keys() for _ in range(3))
 
 
 def kill_all_below() -> None:
@@ -147,14 +162,10 @@ def kill_all_below() -> None:
             kill_group(table[pid][4], signal.SIGKILL)
     # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
     until = time.monotonic() + LOOK_AGAIN / 4
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            while time.monotonic() < until:
-                for word in file.read().split():
-                    kill(int(word), signal.SIGKILL)
-                file.seek(0)
-    except OSError:
-        pass  # a kernel without CONFIG_PROC_CHILDREN
+    spared = daemons()
+    while time.monotonic() < until:
+        for pid in children(os.getpid()) - spared.keys():
+            kill(pid, signal.SIGKILL)
 
 
 def kill(pid: int, number: int) -> None:

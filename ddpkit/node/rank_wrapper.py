@@ -151,22 +151,58 @@ def reap_others(names: Iterable[int]) -> None:
 
 
 def end_children() -> None:
-    """Kill what the ranks have left running, also in other sessions: SLURM without cgroups would not find it."""
-    until = time.monotonic() + STUCK
+    """Kill what the ranks have left running, also in other sessions: SLURM without cgroups would not find it.
+
+    Shared daemons are left and reported. With cgroups, SLURM itself ends them.
+    """
+    parts, until = program_beside("daemons"), time.monotonic() + STUCK
+    spared: dict[int, str] = {}
     while time.monotonic() < until:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % name, "rb") as file:
-                    if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                        os.kill(int(name), signal.SIGKILL)
-            except OSError:
-                pass  # it has ended
+        spared = parts["shared_daemons"](os.getpid(), ()) if parts else {}
+        others = [pid for pid in children() if pid not in spared]
+        if spared and not others:
+            break
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
+    if spared:
+        names = ", ".join("%s (process %d)" % (spared[pid], pid) for pid in sorted(spared))
+        where = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+        text = "ddpkit: left running on %s, daemons that a rank started and other programs can use: %s\n"
+        os.write(2, (text % (where, names)).encode("utf-8", "replace"))
+
+
+def children() -> list[int]:
+    """Return the processes whose parent is this one: they stay until they are waited for."""
+    pids = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name, "rb") as file:
+                if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                    pids.append(int(name))
+        except OSError:
+            pass  # it has ended
+    return pids
+
+
+def program_beside(name: str) -> dict[str, Any]:
+    """Return the names of a program in this one's directory; none where it is not there.
+
+    This Python has no path to import it from.
+    """
+    path = os.path.join(os.path.dirname(__file__), name + ".py")
+    names: dict[str, Any] = {"__name__": "ddpkit_" + name}
+    try:
+        with open(path) as file:
+            exec(compile(file.read(), path, "exec"), names)
+    except OSError:
+        return {}
+    return names
 
 
 def start_sentinel() -> int:
@@ -211,13 +247,8 @@ class Ends:
     """Reports the ends of ranks in a SLURM step, and what the kernel killed for want of memory."""
 
     def __init__(self) -> None:
-        self.why: Callable[[int], str] | None = None
-        path = os.path.join(os.path.dirname(__file__), "oom.py")
-        if os.path.exists(path):  # this Python has no path to import it from
-            names: dict[str, Any] = {"__name__": "ddpkit_oom"}
-            with open(path) as file:
-                exec(compile(file.read(), path, "exec"), names)
-            self.why = names["Oom"]().why
+        parts = program_beside("oom")
+        self.why: Callable[[int], str] | None = parts["Oom"]().why if parts else None
 
     def write(self, rank: str, pid: int, status: int) -> None:
         code, killer = split_status(status)

@@ -4,7 +4,8 @@ Standard library only, Python 3.8 and later: with its parts it is also sent over
 nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, from the lowest:
 
     seal                              tags of the lines to and from the launcher
-    process_tree, scratch_dir, oom    processes below this one; the private folder; the kernel's out-of-memory kills
+    daemons, process_tree             processes that are not the run's; processes below this one
+    scratch_dir, oom                  the private folder; the kernel's out-of-memory kills
     event_loop, launcher_io           descriptors that are ready; standard input and output, to the launcher
     rank_output, children             output of the ranks; ends of child processes
     rank_table, rank_pipes            ranks and the first failure; what wrappers and hooks in ranks report
@@ -32,6 +33,7 @@ Events go to standard output, one JSON object a line:
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
                                                             With "kernel" its kernel says something of it
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
+    {"e": "daemons", "names"}                               processes that go on after the run (`daemons.py`)
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
                                                             with "more" this node still waits for them
     {"e": "refused", "message", "t"}                        nothing was started, or not all ranks
@@ -54,7 +56,15 @@ import time
 from ddpkit.node.children import Children, exit_status
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import LOOK_AGAIN, become_subreaper, die_with_parent, hide, kill, kill_all_below
+from ddpkit.node.process_tree import (
+    LOOK_AGAIN,
+    become_subreaper,
+    die_with_parent,
+    hide,
+    kill,
+    kill_all_below,
+    nothing_left,
+)
 from ddpkit.node.rank_calls import RankCalls
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes
@@ -62,7 +72,7 @@ from ddpkit.node.rank_table import RankTable
 from ddpkit.node.rpc import CallServer, Programs
 from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
-from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown
+from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
 from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
 from ddpkit.node.stage_lock import hold
 
@@ -201,6 +211,7 @@ class Supervisor:
         self.pipes.close()
         self.output.close()
         self.pipes.send_steps()
+        report_daemons(self.launcher.send)
         self.launcher.send(e="end", t=time.time())
         self.launcher.flush_all(self.heartbeat)
         if self.spawner.folder:
@@ -229,6 +240,8 @@ def guard(worker: int, folder: str) -> None:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
+            break
+        if nothing_left():
             break
         time.sleep(LOOK_AGAIN)
     remove(folder)

@@ -81,12 +81,12 @@ def check(target: str, nonce: str, stamp: list[int], packed: str, overwrite: boo
     `nonce`: the name of a file that the launcher made in its own directory; empty: it could not, and `stamp` has the
     inode and the change time of that directory.
 
-    Returns `problem` and `fix`, or `same`: this is the launcher's directory. Else `path`, `todo` (something differs),
+    Returns `problem`, or `same`: this is the launcher's directory. Else `path`, `todo` (something differs),
     and numbers of entries: `needs` (files to send), and the conflicts `newer` (with a digest, or none for large ones),
     `kinds` (with the kind that is there), `foreign` (of another user) and `written` (open for writing).
     """
     path = os.path.realpath(os.path.expanduser(target))
-    answer: dict[str, Any] = {"problem": "", "fix": "", "same": False, "path": path, "needs": []}
+    answer: dict[str, Any] = {"problem": "", "same": False, "path": path, "needs": []}
     answer.update(newer=[], kinds=[], foreign=[], written=[], todo=True)
     if target.startswith("~") and os.path.expanduser(target) == target:
         return {**answer, "problem": "%s: user not found" % target}

@@ -276,7 +276,8 @@ def _scheduled(
     try:
         ready = prepare.prepare_offline(check_settings(settings, options), environ)
         result.checks += _time_left(ready.plan, environ)
-        done = _ranks(ready.plan, ready.transport, settings, options, result)
+        batch = replace(ready.plan.batch, disposable=True) if ready.plan.batch else None
+        done = _ranks(replace(ready.plan, batch=batch), ready.transport, settings, options, result)
     except LaunchError as error:  # what it refuses is what we came to find out
         result.checks.append(rank_checks.check_refusal(error.message, error.hint or "scontrol ping"))
         result.checks.append(Check(id="ranks", status="skip", evidence="requires scheduler"))

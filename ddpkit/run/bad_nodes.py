@@ -8,7 +8,6 @@ Times are seconds since the epoch.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -24,7 +23,7 @@ from typing import Any, TypeVar, cast
 
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.files import make_directories, replace_file
+from ddpkit.files import make_directories, write_atomically
 from ddpkit.run.run_index import index_folder
 
 PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
@@ -256,12 +255,11 @@ def _change(setting: str, change: Change, *, by_hand_too: bool) -> None:
 
 
 def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
-    real = Path(os.path.realpath(path))  # a link of the user's stays one
-    if real.exists() and not real.is_file():
+    if path.exists() and not path.is_file():
         return  # /dev/null: nothing is remembered
-    if path.is_symlink() and not real.exists():
-        raise FileNotFoundError(errno.ENOENT, f"a link to {real}, which is not there")
-    make_directories(real.parent)
+    make_directories(path.parent)
+    # A link to the list of a team stays a link. Its directory is not made: that may be a disk that is not mounted.
+    real = Path(os.path.realpath(path))
     # Everyone who may write to the directory may write to its files: a team shares them.
     mode = real.parent.stat().st_mode & 0o666
     lock = os.open(real.with_name(f".{real.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -272,7 +270,7 @@ def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
         before = _read(real)
         after = _changed(before, change, by_hand_too=by_hand_too)
         if after != before:
-            replace_file(str(real), after, mode, shared=True)
+            write_atomically(real, after, mode, shared=True)
     finally:
         os.close(lock)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.launchers.registry import scheduler_of
-from ddpkit.run import launcher_process, record, run_index, status
+from ddpkit.run import job_status, launcher_process, record, run_index, status
 from ddpkit.run.record import RecordError, Run
 from ddpkit.run.site import machine_of
 from ddpkit.run.status import RunStatus
@@ -31,14 +31,13 @@ def reload(run: Run) -> Run:
 
 
 class Liveness:
-    """Answers whether a run goes on. Asks its launcher or scheduler as often as that allows."""
+    """Answers whether a run goes on."""
 
     def __init__(self, run: Run, on_change: Callable[[str], None] = lambda _: None) -> None:
         """`on_change` gets the state of a job in words, each time it changes."""
         self._run = run
         self._on_change = on_change
         self._next_look = 0.0  # time.monotonic()
-        self._pause = 0.5  # seconds
         self._living = True
         self._words = ""
 
@@ -50,9 +49,8 @@ class Liveness:
         if self._run.job is not None and now.living and now.words != self._words:
             self._words = now.words
             self._on_change(now.words)
-        # A launcher's end is seen in its own record, and its death in /proc; a scheduler is shared by many.
-        self._pause = min(self._pause * 1.5, 10.0 if now.state == "queued" else 2.0) if self._run.job else 0.1
-        self._next_look = time.monotonic() + self._pause
+        # A launcher's end is seen in its own record, a job's in its output: see `job_status.get_job_status`.
+        self._next_look = time.monotonic() + (0.5 if self._run.job else 0.1)
         cut = now.state == "unknown" and self._run.job is not None and self._run.job.via is not None
         self._living = now.living or now.state == "elsewhere" or (cut and self._living)
         return self._living
@@ -90,6 +88,7 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
         if reply.exit_code != 0:
             words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
             raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(stop_argv(run)))
+        job_status.expect_end(run, run.job)
         return _wait_for_job(run, JOB_MARGIN + run.grace)
     limit = MARGIN + (0.0 if at_once else run.grace)
     try:
@@ -125,14 +124,13 @@ def _end_at_once(run: Run, limit: float) -> bool:
 
 def _wait_for_job(run: Run, limit: float) -> RunStatus:
     """Wait for a job's end, and for the launcher that follows it on this host."""
-    until, pause = time.monotonic() + limit, 0.1
+    until = time.monotonic() + limit
     while (now := status.get_status(reload(run))).living:
         if time.monotonic() > until:
             raise DdpkitError(
                 f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
             )
-        time.sleep(pause)
-        pause = min(pause * 1.5, 2.0)
+        time.sleep(0.1)
     if (
         launcher_process.is_local(run)
         and launcher_process.wait_for_end(run, 10.0)

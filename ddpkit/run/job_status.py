@@ -14,11 +14,13 @@ from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.launchers.plan import Scheduler, job_facts
 from ddpkit.launchers.registry import scheduler_of
-from ddpkit.machine import Machine, Reply
+from ddpkit.launchers.slurm_output import says_end
+from ddpkit.machine import Machine, Phase, Poller, Reply
 from ddpkit.run.record import RecordedJob, Run
-from ddpkit.run.site import machine_of
+from ddpkit.run.site import job_log, machine_of
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
+TAIL = 4096  # bytes at the end of a job's output, in which its end shows
 # Times of SLURM are then the same text on every host.
 IN_UTC: Mapping[str, str] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 # Seconds between the start of a launch and its submission, where the record does not have the time of the latter.
@@ -38,6 +40,64 @@ class JobStatus:
     @property
     def ended(self) -> bool:
         return self.state not in ("queued", "running", "unknown", "elsewhere")
+
+
+class _Known:
+    """What this process knows of one job: its last status, and when the scheduler may be asked again."""
+
+    def __init__(self, place: str, period: float) -> None:
+        self.poller = Poller(place, period)
+        self.status: JobStatus | None = None
+        self.tail = b""  # the end of its output
+        self.ends = False  # as that says
+
+    def look(self, run: Run, job: RecordedJob) -> None:
+        """Look at the end of the job's output: it shows the start and the end sooner than the scheduler is asked."""
+        if job.many:
+            return
+        try:
+            tail = machine_of(run).read(job_log(run), -TAIL, TAIL)
+        except OSError:
+            tail = b""
+        if tail == self.tail or self.status is None:
+            return
+        began, ends = not self.tail and self.status.state == "queued", self.ends
+        self.tail, self.ends = tail, not tail or says_end(tail.decode("utf-8", "replace"))
+        if began or (self.ends and not ends):
+            self.poller.enter(Phase.ENDING)
+        elif ends and not self.ends:
+            self.poller.enter(Phase.LIVING)
+
+
+_known: dict[tuple[str, str], _Known] = {}
+
+
+def expect_end(run: Run, job: RecordedJob) -> None:
+    """The job was cancelled: its scheduler may be asked about it again, less and less often."""
+    _of(run, job).poller.enter(Phase.ENDING)
+
+
+def _of(run: Run, job: RecordedJob) -> _Known:
+    key = run.folder, run.job_id or ""
+    if key not in _known:
+        _known[key] = _Known(machine_of(run).place, job.poll)
+    return _known[key]
+
+
+def get_job_status(run: Run, job: RecordedJob) -> JobStatus:
+    """Return the status of a job. While its output goes on, all runs of this process ask once in `job.poll` seconds."""
+    known = _of(run, job)
+    known.look(run, job)
+    if known.status is None:
+        known.poller.count()
+    elif not known.poller.take_turn():
+        return known.status
+    known.status = ask_scheduler(run, job)
+    if known.status.ended:
+        known.poller.close()
+    elif known.status.state == "running" and not known.ends:
+        known.poller.enter(Phase.LIVING)
+    return known.status
 
 
 def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:

@@ -33,7 +33,8 @@ _T = TypeVar("_T")
 FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
-HANG = "hang.json"  # of a submitted job: the launcher that follows it writes it, and its script removes it
+# Of a submitted job: the launcher that follows it writes it, and its script removes it.
+STEP_FAILURE = "step_failure.json"
 REQUESTS = "requests"  # numbers of signals, one a line
 ENDED = ("done", "failed", "stopped", "over")
 MOST_BYTES = 1 << 24  # of one file
@@ -78,6 +79,7 @@ class RecordedJob:
     torchrun: bool  # how the lines in it are labelled
     labels: bool = True
     groups: tuple[Count, ...] = ()  # ranks in each group of a heterogeneous job
+    poll: Annotated[float, Between(1, 86400)] = 60.0  # seconds between two queries of a process
     via: Via | None = None
     older: ClassVar = frozenset(
         "state pattern waiting running success_states stopped forgotten_pattern stop signals_from well gone".split()
@@ -221,19 +223,19 @@ def load_attempts(folder: Path) -> AttemptsFile | None:
     return _load(AttemptsFile, folder, ATTEMPTS)
 
 
-def keep_hang(folder: Path, hang: Failure) -> None:
-    """Keep a hang that ended a step of a submitted job, for the job's script. Raises OSError."""
-    write_atomically(folder / HANG, json.dumps(asdict(hang)) + "\n")
+def keep_step_failure(folder: Path, failure: Failure) -> None:
+    """Keep a failure for which a step of a submitted job is ended, for the job's script. Raises OSError."""
+    write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
 
 
-def take_hang(folder: Path) -> Failure | None:
-    """Return the hang for which a step of a submitted job was ended, and remove its file; None: not found."""
+def take_step_failure(folder: Path) -> Failure | None:
+    """Return the failure for which a step of a submitted job was ended, and remove its file; None: not found."""
     try:
-        hang = _load(Failure, folder, HANG)
-        remove_files(os.fspath(folder), run_files.KIND, lambda name: name == HANG)
+        failure = _load(Failure, folder, STEP_FAILURE)
+        remove_files(os.fspath(folder), run_files.KIND, lambda name: name == STEP_FAILURE)
     except (OSError, RecordError):
         return None
-    return hang
+    return failure
 
 
 def parse(data: Any) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from pathlib import Path
 
@@ -12,21 +11,9 @@ from ddpkit.files import adopt_directory, is_owned, remove_directory
 from ddpkit.run import launcher_process, run_files, run_index
 from ddpkit.run.record import Run
 from ddpkit.run.run_files import KIND
-from ddpkit.run.trust import Origin
+from ddpkit.run.trust import Origin, is_replaceable
 
 PATIENCE = 5.0  # seconds for a launcher whose run has ended: it still copies metrics
-_ATTEMPT = re.compile(r"attempt-\d+")
-
-
-def foreign_names(folder: Path) -> list[str]:
-    """Return the names in a run's directory that are not ddpkit's. Raises OSError."""
-    names = []
-    for path in sorted(folder.iterdir()):
-        if _ATTEMPT.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
-            names += [f"{path.name}/{name}" for name in foreign_names(path)]
-        elif not run_files.is_of_run(path.name):
-            names.append(path.name)
-    return names
 
 
 def check_removable(run: Run) -> list[str]:
@@ -35,14 +22,16 @@ def check_removable(run: Run) -> list[str]:
     shown = shlex.quote(run.folder)
     try:
         status = folder.lstat()
-        names = foreign_names(folder)
+        names = run_files.others(folder)
     except FileNotFoundError:
         return []  # somebody removed it already
     except OSError as error:
         raise _refused(run, error.strerror or str(error)) from None
     if run.origin is Origin.OTHERS or status.st_uid != os.geteuid():
         raise UsageError(f"run {run.run_id} {run_index.whose(run)}; {folder} was not removed", f"ls -la {shown}")
-    known = is_owned(run.folder, KIND) or (run.origin is Origin.INDEX and folder.name == run.run_id)
+    known = is_owned(run.folder, KIND) or (
+        run.origin is Origin.INDEX and folder.name == run.run_id and not is_replaceable(folder)
+    )
     if not known:
         raise UsageError(f"ddpkit did not make {folder}: it was not removed", f"ls -la {shown}")
     if run.in_program or not launcher_process.is_local(run):

@@ -20,13 +20,13 @@ from typing import Literal
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import adopt_directory, is_owned, remove_files, write_atomically
+from ddpkit.files import adopt_directory, is_owned, make_directories, remove_files, write_atomically
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
-from ddpkit.run.trust import Origin, is_private, owner_of, read_private
+from ddpkit.run.trust import Origin, is_own, is_private, is_replaceable, owner_of, read_private
 
 KIND = "index"  # of the folder, for `ddpkit/node/owned.py`
 FEW = 5  # runs that an error lists
@@ -84,8 +84,7 @@ def add_run(run: Run) -> str | None:
 def _make_index() -> None:
     """Make the folder, for this user alone. Raises OSError for one of another user."""
     folder = index_folder()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_directories(folder, 0o700)  # those above it, too, whatever the umask: who can write there can replace it
     status = folder.stat()
     if status.st_uid != os.geteuid():
         raise PermissionError(1, "belongs to another user", os.fspath(folder))
@@ -191,6 +190,8 @@ def _with_identity(run: Run, kept: Run | None, end: JobEnd | None = None) -> Run
         return run
     if run.run_id != kept.run_id:
         raise RecordError(Path(run.folder, FILE), f"it is that of run {run.run_id}, and not of {kept.run_id}")
+    if not is_own(Path(run.folder)):
+        run = replace(kept, folder=run.folder)  # others put it in the place of ours: it says nothing of our run
     known = {name: getattr(kept, name) for name in _IDENTITY}
     run = replace(run, **known, job=kept.job, origin=Origin.INDEX)
     if end is None or run.state in ENDED:
@@ -391,8 +392,9 @@ def whose(run: Run) -> str:
     """Return words for a record that others can change: whose it is, or that it was renamed."""
     try:
         mine = is_private(Path(run.folder).stat()) and is_private(Path(run.folder, FILE).lstat())
+        replaceable = is_replaceable(Path(run.folder))
     except OSError:
-        mine = False
+        mine = replaceable = False
     if mine:
-        return "was renamed or copied"
+        return "is in a directory to which others can write" if replaceable else "was renamed or copied"
     return f"belongs to {owner_of(Path(run.folder, FILE)) or 'somebody else'}, or others can change it"

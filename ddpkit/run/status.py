@@ -116,7 +116,7 @@ def _job_status(run: Run, job: RecordedJob) -> RunStatus:
     if run.origin is Origin.OTHERS:
         words = f"job {run.job_id}: its record {run_index.whose(run)}; ddpkit asks no scheduler for it"
         return RunStatus(state="unknown", words=words, run=run)
-    now = job_status.ask_scheduler(run, job)
+    now = job_status.get_job_status(run, job)
     if now.ended:
         return _ended(_keep_end(run, now))
     return RunStatus(state=now.state, words=now.words, hint=now.hint, run=run)

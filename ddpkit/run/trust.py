@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from enum import Enum
 from pathlib import Path
+
+from ddpkit.files import is_private_group
+
+_NOBODY = 65534  # whose the directories of root are where a container maps this user alone
 
 
 class Origin(Enum):
@@ -33,23 +38,38 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
         with open(handle, "rb") as file:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(f"{folder / name} is not a regular file")
+                raise OSError(errno.EINVAL, "not a regular file", str(folder / name))
             content = file.read(limit + 1)
         if len(content) > limit:
-            raise OSError(f"{folder / name} is longer than {limit} bytes")
+            raise OSError(errno.EFBIG, f"more than {limit} bytes", str(folder / name))
         private = is_private(status) and status.st_nlink == 1 and is_private(os.fstat(directory))
     finally:
         os.close(directory)
-    return content, private and not _is_in_open_directory(folder)
+    return content, private and not is_replaceable(folder)
 
 
-def _is_in_open_directory(folder: Path) -> bool:
-    """Tell whether every user can replace the directory: one above it is writable by all, and not sticky."""
+def is_replaceable(folder: Path) -> bool:
+    """Tell whether others can put another directory in the place of this one, as in the `logs/` of a team.
+
+    One above it is theirs, or they can write to it, and it is not sticky.
+    """
     for parent in Path(os.path.realpath(folder)).parents:
-        mode = parent.stat().st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        status = parent.stat()
+        mode = status.st_mode
+        if status.st_uid not in (0, os.geteuid(), _NOBODY):
+            return True
+        others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not is_private_group(status, parent))
+        if others and not mode & stat.S_ISVTX:
             return True
     return False
+
+
+def is_own(folder: Path) -> bool:
+    """Tell whether a directory belongs to this user."""
+    try:
+        return folder.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def owner_of(path: Path) -> str:

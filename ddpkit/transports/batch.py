@@ -19,7 +19,7 @@ from ddpkit.launchers.plan import FACTS, Batch, Step, job_facts
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_limits import compare_request, double_time
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.machine import HERE, LostError, Machine
+from ddpkit.machine import HERE, LostError, Machine, Phase, Poller
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import Post
@@ -134,12 +134,16 @@ class JobLink:
         self._cancelled = False  # by this command
         self._look_at = 0.0
         self._recover_at = 0.0  # after which a job that has lost its script is requeued
+        self._over = False  # the last event was yielded
+        self._vanished = False  # the output file, after some of it was read
+        self._poller = Poller(machine.place, batch.poll, submitted=True)
         self._noted = ""
+        self._reason = ""  # for which it was last seen to wait
         self._shown = ""  # the last answer of the scheduler
-        run = step.env.get("DDPKIT_RUN")
+        self._run = step.env.get("DDPKIT_RUN")
         self.outlives = (
             f"job {job_id} continues without this command; "
-            f"to follow it: ddpkit attach {run}; to stop it: ddpkit stop {run}"
+            f"to follow it: ddpkit attach {self._run}; to stop it: ddpkit stop {self._run}"
         )
 
     @property
@@ -195,6 +199,7 @@ class JobLink:
 
     def close(self) -> None:
         self._closed.set()
+        self._poller.close()
         self._calls.close()
 
     def _follow(self, post: Post) -> None:
@@ -206,56 +211,67 @@ class JobLink:
 
     def _events(self) -> Iterator[Event]:
         """Yield the events of the job, from the queue to its end."""
-        batch, pause, ask_at = self._batch, 0.2, 0.0
         while not self._closed.is_set():
-            held, offset = self._held, self._offset
+            held, ends, offset = self._held, self._reader.ends, self._offset
             yield from self._read()
             yield from self._take(self._reader.overdue())
             if self._given_up:
                 yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
                 return
-            if self._held is not held:
-                ask_at = 0.0  # whether it is the job's end, the scheduler knows
-            if self._cancelled:  # a job that waited has ended
-                self._cancelled, ask_at, pause = False, 0.0, 0.2
-            if time.monotonic() >= ask_at and self._cut is None:
-                facts = self._facts()
-                # Controllers are shared: a job that waits is asked about less and less often.
-                pause = min(pause * 1.5, 10.0) if facts["state"] in batch.waiting else min(pause * 1.5, 2.0)
-                yield from self._restarted(int(facts["restarts"] or 0))
-                self._runs = facts["state"] in (*batch.running, "")
-                if facts["state"] in batch.waiting:
-                    if re.search(batch.unsatisfiable_reasons, facts["reason"]):
-                        self._machine.run(self._argv(batch.stop))
-                        reason = f"would wait forever ({facts['reason']}), and was cancelled{self._excess()}"
-                        yield self._failed(reason, code=LaunchError.exit_code)
-                        yield {"e": "end"}
-                        return
-                    start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
-                    # SLURM has not looked at it yet: then its reason is `None`.
-                    why = "" if facts["reason"] in ("None", "") else f": {facts['reason']}"
-                    yield from self._say(f"waits in the queue{why}{start}")
-                elif facts["state"] in batch.running:
-                    if f"runs on {facts['nodes']}" != self._noted:
-                        pause = 0.2
-                    yield from self._running(facts)
-                    self._requeue_without_script(facts)
-                    if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
-                        yield self._held[1]
-                        self._held = None
-                elif facts["state"] in batch.ending:
-                    yield from self._lingers(facts["nodes"])
-                elif facts["state"]:
-                    yield from self._ended(facts)
+            if self._held is not held or self._reader.ends != ends or self._cancelled:
+                self._cancelled = False
+                self._poller.enter(Phase.ENDING)  # whether it is the job's end, the scheduler knows
+            if self._cut is None and self._poller.take_turn():
+                yield from self._answer(self._facts())
+                if self._over:
                     return
-                ask_at = time.monotonic() + (0.2 if self._held or self._reader.failed else pause)
             if self._offset < offset + PIECE:
                 self._closed.wait(self._machine.pause)
 
-    def _running(self, facts: Mapping[str, str]) -> Iterator[Event]:
-        """Say where the job runs, if it does."""
-        if facts["state"] in self._batch.running:
+    def _answer(self, facts: dict[str, str]) -> Iterator[Event]:
+        """Take what the scheduler says of the job."""
+        batch, state = self._batch, facts["state"]
+        yield from self._restarted(int(facts["restarts"] or 0))
+        self._runs = state in (*batch.running, "")
+        if state in batch.waiting:
+            self._poller.enter(Phase.QUEUED)
+            self._reader.nodes = ""  # of a start before this wait
+            yield from self._waits(facts)
+        elif state in batch.running:
+            if self._poller.phase is Phase.QUEUED:
+                self._poller.enter(Phase.LIVING)
             yield from self._say(f"runs on {facts['nodes']}")
+            self._requeue_without_script(facts)
+            if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
+                yield self._held[1]
+                self._held = None
+        elif state in batch.ending:
+            if self._poller.phase is not Phase.ENDING:
+                self._poller.enter(Phase.ENDING)
+            yield from self._lingers(facts["nodes"])
+        elif state:
+            self._over = True
+            yield from self._ended(facts)
+
+    def _waits(self, facts: Mapping[str, str]) -> Iterator[Event]:
+        """Say why the job waits. It stays in the queue, as a job of `sbatch` alone does, unless it only tests."""
+        reason = facts["reason"]
+        if re.search(self._batch.unsatisfiable_reasons, reason):
+            if self._batch.disposable:
+                self._over = True
+                self._machine.run(self._argv(self._batch.stop))
+                words = f"would wait forever ({reason}), and was cancelled{self._excess()}"
+                yield self._failed(words, code=LaunchError.exit_code)
+                yield {"e": "end"}
+            elif reason != self._reason:
+                why = f"{reason}, and cannot start as requested{self._excess()}"
+                yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
+        else:
+            start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
+            # SLURM has not looked at it yet: then its reason is `None`.
+            why = "" if reason in ("None", "") else f": {reason}"
+            yield from self._say(f"waits in the queue{why}{start}")
+        self._reason = reason
 
     def _say(self, text: str) -> Iterator[Event]:
         """Say what the job does, once. It did not end after all."""
@@ -391,6 +407,17 @@ class JobLink:
                 yield self._failed(reason, code=code or DdpkitError.exit_code)
         yield {"e": "end"}
 
+    def _starts(self) -> Iterator[Event]:
+        """The output says that the job runs, which is newer than what the scheduler last said."""
+        self._runs = True
+        if not self._reader.nodes:
+            self._poller.count()
+            facts = self._facts()
+            self._reader.nodes = facts["nodes"] if facts["state"] in self._batch.running else ""
+        if self._reader.nodes:
+            self._poller.enter(Phase.LIVING)
+            yield from self._say(f"runs on {self._reader.nodes}")
+
     def _read(self) -> Iterator[Event]:
         """Read new lines of the job's output file."""
         try:
@@ -401,8 +428,11 @@ class JobLink:
                 what = f"lost the connection to {self._machine.place}: {lost}"
                 yield {"e": "note", "text": f"{what}; job {self._job_id} continues; connecting again"}
             return
-        except OSError:
+        except OSError as error:
             self._cut = None
+            if isinstance(error, FileNotFoundError) and self._offset and not self._vanished:
+                self._vanished = True
+                self._poller.enter(Phase.ENDING)
             # A folder that was listed anew shows the file earlier: NFS clients remember what was not there.
             if time.monotonic() > self._look_at:
                 self._look_at = time.monotonic() + 1.0
@@ -414,6 +444,8 @@ class JobLink:
             yield {"e": "note", "text": f"connected to {self._machine.place} again"}
         self._offset += len(data)
         yield from self._take(self._reader.feed(1, data))
+        if self._reader.nodes and not self._runs:
+            yield from self._starts()
 
     def _take(self, events: Iterator[Event]) -> Iterator[Event]:
         """Pass on what the job's output tells, but a failure: the scheduler knows whether it is the job's end."""
@@ -421,8 +453,6 @@ class JobLink:
             if event["e"] == "failed":
                 self._held = (self._reader.attempt, event)
             else:
-                # What ranks say themselves is newer than what the scheduler last said.
                 if event["e"] == "start" and not self._runs:
-                    self._runs = True
-                    yield from self._running(self._facts())  # before the first lines of its ranks
+                    yield from self._starts()  # before the first lines of its ranks
                 yield event

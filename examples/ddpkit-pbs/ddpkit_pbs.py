@@ -45,8 +45,12 @@ while True:
     break"""
 
 _SCRIPT = """\
+trap 'echo "ddpkit: job $PBS_JOBID ended with code $?"' EXIT
+fail() {{ echo "ddpkit: $*: nothing was started" >&2; exit 123; }}
 MASTER_ADDR=$(head -n 1 "$PBS_NODEFILE")
-MASTER_PORT=$({probe}) || exit 1
+[ -n "$MASTER_ADDR" ] || fail "PBS listed no nodes"
+MASTER_PORT=$({probe})
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 each={each}
 said=$(mktemp -d) || exit 1
 stopped= rank=0 node=-1 before= pids=
@@ -144,6 +148,7 @@ class Pbs:
             grace=job.grace,
             files=(
                 File(path=f"{job.folder}/rank_wrapper.py", copy_of="rank_wrapper"),
+                File(path=f"{job.folder}/daemons.py", copy_of="daemons"),
                 File(path=script, text="\n".join(lines)),
             ),
             batch=self._batch(job, script),

@@ -27,6 +27,13 @@ def test_an_id_prints_its_entry(ddpkit: DDPKIT) -> None:
     assert "{" not in done.stdout  # names of values are in capitals
 
 
+def test_a_link_that_the_user_names_is_followed(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "job-7.log").write_text("RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n")
+    (tmp_path / "latest.log").symlink_to("job-7.log")
+    done = ddpkit("explain", str(tmp_path / "latest.log"))
+    assert "the GPU's memory is full" in done.stdout, done.stderr
+
+
 def test_the_document_of_an_entry_names_its_schema(ddpkit: DDPKIT) -> None:
     document = json.loads(ddpkit("explain", "port-in-use", "--json").stdout)
     assert next(iter(document.items())) == ("schema", "ddpkit.catalogue_entry/1")

@@ -9,6 +9,7 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 stage() { srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -B -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage_task.py' "$@"; }
 suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n') shown=$(stage look 2>&1); code=$?
 if [ "$code" = 96 ]; then
@@ -27,7 +28,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))

@@ -36,6 +36,7 @@ from ddpkit.launchers.plan import (
 )
 from ddpkit.launchers.shell import Raw, Secret, guard
 from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.run import run_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 JOB = Job(
@@ -202,6 +203,19 @@ def test_golden(name: str) -> None:
 
 def test_every_golden_file_has_a_case() -> None:
     assert {path.stem for path in GOLDEN.glob("*.sh")} == set(CASES)
+
+
+def test_every_file_of_a_plan_is_known_as_ddpkits(tmp_path: Path) -> None:
+    """`rm` names what is not, and asks."""
+    seen = set()
+    for case, (options, job, world) in CASES.items():
+        for file in make(options, job, world, case.partition("_")[0]).files:
+            name = Path(file.path).relative_to(job.folder)
+            seen.add(name.parts[0])
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).touch()
+    assert {"hook", "preload", "stage", "marks", "job.sbatch", "rank_wrapper.py"} <= seen
+    assert run_files.others(tmp_path) == []
 
 
 def test_secrets_are_masked_everywhere() -> None:

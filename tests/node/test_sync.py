@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
+import time
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit.execution.sync import Entry, look, made_nonce
+from ddpkit.execution.sync import NONCE, NONCE_AGE, Entry, look, made_nonce
 from ddpkit.node import owned, sync
 
 OLD, NEW = 1_600_000_000 * 10**9, 1_700_000_000 * 10**9
@@ -115,6 +118,40 @@ class Copy:
             data = (self.here / name).read_bytes()
             (draft / "files" / name).write_bytes(data)
             os.utime(draft / "files" / name, ns=(self.entries[index].time, self.entries[index].time))
+
+
+HELD = """
+import sys, time
+from ddpkit.execution.sync import made_nonce
+with made_nonce(sys.argv[1]) as (name, _):
+    print(name, flush=True)
+    time.sleep(3600)
+"""
+
+
+def test_what_a_killed_launch_left_in_the_project_is_removed_by_the_next(tmp_path: Path) -> None:
+    held = subprocess.Popen([sys.executable, "-c", HELD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert held.stdout is not None
+    left = held.stdout.readline().strip()
+    held.kill()
+    held.wait()
+    held.stdout.close()
+    mine = [".ddpkit-nonce-notes", ".ddpkit-nonce-dir/x", f"{left}-more/x"]
+    for name in mine:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    (tmp_path / f"{left}-half").mkdir()
+    owned.make_directory(str(tmp_path / f"{left}-used"), NONCE)
+    (tmp_path / f"{left}-used/data").write_text("mine")
+    with made_nonce(str(tmp_path)):
+        assert (tmp_path / left).exists()  # it may be of a launch that runs
+    for path in tmp_path.iterdir():
+        os.utime(path, (time.time() - 2 * NONCE_AGE,) * 2)
+    with made_nonce(str(tmp_path)) as (name, _):
+        assert (tmp_path / name).exists()
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert names == {*mine, f"{left}-used/data", f"{left}-used/.ddpkit"}
+    assert not (tmp_path / f"{left}-half").exists()
 
 
 @pytest.fixture

@@ -145,6 +145,27 @@ def test_a_file_of_something_else_is_a_warning_and_stays(text: str, tmp_path: Pa
     assert file.read_text() == text
 
 
+def test_a_link_to_the_list_of_a_team_stays_a_link(tmp_path: Path) -> None:
+    team = tmp_path / "team"
+    team.mkdir()
+    link = tmp_path / "bad.json"
+    link.symlink_to(team / "bad.json")
+    for name in ("node2", "node3"):
+        assert bad_nodes.remember(str(link), node(name), NOW) == ""
+    assert link.is_symlink()
+    assert {each.host for each in bad_nodes.known(str(team / "bad.json"), NOW).nodes} == {"node2", "node3"}
+
+
+def test_the_directory_of_a_team_that_is_not_mounted_is_not_made(tmp_path: Path) -> None:
+    link = tmp_path / "bad.json"
+    link.symlink_to(tmp_path / "mnt/team/bad.json")
+    assert "No such file or directory" in bad_nodes.remember(str(link), node("node2"), NOW)
+    assert [each.name for each in tmp_path.iterdir()] == ["bad.json"]
+    (tmp_path / "team").symlink_to(tmp_path / "mnt/team")
+    assert bad_nodes.remember(str(tmp_path / "team/bad.json"), node("node2"), NOW)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["bad.json", "team"]
+
+
 def test_a_torn_file_is_a_warning_and_stays(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     bad_nodes.remember(str(file), node("node2"), NOW)
@@ -187,13 +208,6 @@ def test_what_a_person_wrote_stays(tmp_path: Path) -> None:
     assert len(team.read_text().splitlines()) > 10
     assert bad_nodes.forgive(str(link), ["node8"], NOW)
     assert [each for each in json.loads(team.read_text())["nodes"] if "node8" in str(each)] == []
-
-
-def test_a_link_that_leads_nowhere_makes_nothing(tmp_path: Path) -> None:
-    link = tmp_path / "mine.json"
-    link.symlink_to(tmp_path / "not-mounted" / "bad.json")
-    assert "which is not there" in bad_nodes.remember(str(link), node("node1"), NOW)
-    assert list(tmp_path.iterdir()) == [link]
 
 
 def test_records_that_others_wrote(tmp_path: Path) -> None:

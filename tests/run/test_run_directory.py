@@ -85,17 +85,30 @@ def test_nobody_else_can_write_to_it(ddpkit: DDPKIT, script: SCRIPT, tmp_path: P
         "all.log.1", "hosts.txt", "logs", "stage.py", "events.out.tfevents.1",
     ],
 )  # fmt: skip
-def test_names_of_a_script(name: str) -> None:
-    assert not run_files.is_of_run(name)
+def test_names_of_a_script(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    assert run_files.others(tmp_path) == [name]
 
 
 @pytest.mark.parametrize(
     "name",
     ["run.json", "rank_12.log", "torchrun_node1.cluster.log", "slurm-17.out", "slurm-17_3.out",
-     "dump-20260131-235959-2", ".run.json.0123456789abcdef", "attempt-3", "marks", owned.MARKER, "metrics_kept.jsonl"],
+     "dump-20260131-235959-2/rank_0.json", ".run.json.0123456789abcdef", "attempt-3/all.log", "marks/job", "marks/17_3",
+     owned.MARKER, "metrics_kept.jsonl", "__pycache__/daemons.cpython-38.pyc", "stage/.owned.py.0123456789abcdef"],
 )  # fmt: skip
-def test_names_of_ddpkit(name: str) -> None:
-    assert run_files.is_of_run(name)
+def test_names_of_ddpkit(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    assert run_files.others(tmp_path) == []
+
+
+def test_the_test_of_a_suspect_is_a_run_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    owned.make_directory(str(tmp_path / "tests/20260131-235959-test-0a1b"), run_files.KIND)
+    (tmp_path / "tests/20260131-235959-test-0a1b/all.log").touch()
+    assert run_files.others(tmp_path) == []
+    (tmp_path / "tests/20260131-235959-test-0a1b/mine.pt").touch()
+    assert run_files.others(tmp_path) == ["tests/20260131-235959-test-0a1b/mine.pt"]
 
 
 PLANT = """

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from conftest import PATIENCE, Command
 
+from ddpkit.run import run_files
+
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
 SCRIPT = Callable[..., str]
@@ -352,6 +354,31 @@ def test_files_that_are_not_ddpkits_are_named_first(ddpkit: DDPKIT, tmp_path: Pa
     assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
 
 
+@pytest.mark.parametrize(
+    "mine",
+    [
+        "tests/test_model.py", "hook/pre-commit.sh", "marks/geometry.csv", "preload/weights.pt", "stage/copy.bin",
+        "__pycache__/train.cpython-311.pyc", "dump-20260131-235959/mine.txt", "attempt-1/marks/mine", "all.log.d/x",
+        "tests/20260131-235959-train-0a1b/all.log", "rank_7.log/weights.pt", "hook/__pycache__/mine.pyc", "tests",
+    ],
+)  # fmt: skip
+def test_a_directory_of_the_user_with_a_name_of_ours_is_the_users(ddpkit: DDPKIT, tmp_path: Path, mine: str) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    for name in ("hook/sitecustomize.py", "marks/0", "marks/job", "hook/__pycache__/sitecustomize.cpython-312.pyc"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).touch()
+    (folder / mine).parent.mkdir(exist_ok=True, parents=True)
+    (folder / mine).write_text("months of work")
+    done = ddpkit("rm", folder.name)
+    assert done.returncode == 121
+    named = done.stderr.partition(f"not made by ddpkit, in {folder}: ")[2].partition("\n")[0]
+    assert mine == named or mine.startswith(f"{named}/"), done.stderr
+    assert (folder / mine).exists()
+    assert not run_files.is_of_attempt(folder / mine.partition("/")[0])  # no attempt moves it
+    assert ddpkit("rm", folder.name, "--yes").returncode == 0
+
+
 def test_a_link_to_a_directory_of_logs_is_not_followed(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
     (folder,) = tmp_path.glob("logs/*")
@@ -359,7 +386,10 @@ def test_a_link_to_a_directory_of_logs_is_not_followed(ddpkit: DDPKIT, tmp_path:
     data.mkdir()
     (data / "months").touch()
     (folder / "tests").symlink_to(data)
-    assert ddpkit("rm", folder.name).returncode == 0
+    refused = ddpkit("rm", folder.name)
+    assert refused.returncode == 121
+    assert f"not made by ddpkit, in {folder}: tests\n" in refused.stderr
+    assert ddpkit("rm", folder.name, "--yes").returncode == 0
     assert (data / "months").exists()
     assert not folder.exists()
 
@@ -507,3 +537,77 @@ def test_a_report_of_somebody_elses_record_shows_no_file_of_this_users(ddpkit: D
     assert "Traceback" not in shown.stderr
     assert "424242" not in shown.stdout + shown.stderr + (tmp_path / "page.html").read_text()
     assert "424242" not in ddpkit("logs", str(folder)).stdout
+
+
+# ---- the directory of a team, to which its group can write
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    """A directory of a group that is nobody's own."""
+    folder = tmp_path / "team"
+    folder.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder, 0, 54399)
+    folder.chmod(0o2775 if os.geteuid() == 0 else 0o777)
+    return folder
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002])
+def test_a_run_in_the_directory_of_a_team_is_its_users_alone(ddpkit: DDPKIT, team: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        assert ddpkit("launch", "-n", "1", "--log-dir", str(team), "--", "true").returncode == 0
+    finally:
+        os.umask(before)
+    (folder,) = team.iterdir()
+    writable = [path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o022]
+    assert writable == []
+    assert ": done" in ddpkit("status", str(folder)).stdout
+    assert ddpkit("rm", str(folder)).returncode == 0
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("words", [("stop",), ("stop", "--now"), ("dump",), ("rm", "--yes"), ("top", "--once")])
+def test_a_record_in_the_directory_of_a_team_is_not_obeyed(
+    ddpkit: DDPKIT, team: Path, sleeper: subprocess.Popen[bytes], words: tuple[str, ...]
+) -> None:
+    """Whoever can write to the directory above can put another one of this user's in its place."""
+    folder = team / ID
+    state = "done" if words[0] == "rm" else "running"
+    planted(
+        folder, backend="local", state=state, launcher_pid=sleeper.pid, launcher_started=start_of(sleeper.pid),
+        in_program=True,
+    )  # fmt: skip
+    (folder / ".ddpkit").write_text("run\n")
+    done = ddpkit(*words, str(folder))
+    assert done.returncode == 121, done.stdout
+    assert "Traceback" not in done.stderr
+    assert sleeper.poll() is None
+    assert sorted(path.name for path in folder.iterdir()) == [".ddpkit", "all.log", "run.json"]
+    assert f"run {ID}" in ddpkit("status", str(folder)).stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_directory_of_others_in_the_place_of_a_run_says_nothing_of_it(
+    ddpkit: DDPKIT, start: START, script: SCRIPT, team: Path
+) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
+    command = start("launch", "-n", "1", "--log-dir", str(team), "--", "job.py")
+    command.wait_for("ready")
+    (folder,) = team.iterdir()
+    record = json.loads((folder / "run.json").read_text())
+    folder.rename(team / "away")
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({**record, "state": "done", "exit_code": 0, "ended": time.time()}))
+    os.chown(folder / "run.json", 54399, 54399)
+    os.chown(folder, 54399, 54399)
+    (shown,) = json.loads(ddpkit("ps", "--json").stdout)["runs"]
+    assert shown["state"] == "running"
+    assert ddpkit("rm", folder.name).returncode == 121
+    assert "is not the launcher of run" in ddpkit("stop", folder.name).stderr  # which holds a file in its directory
+    assert (folder / "run.json").exists()
+    folder.rename(team / "theirs")
+    (team / "away").rename(folder)
+    assert ddpkit("stop", folder.name).returncode == 0
+    assert command.end() != 0

@@ -82,7 +82,7 @@ def filled_command(text: str, values: Mapping[str, str] | None) -> str:
 
 def as_word(value: str, *, in_quotes: bool = False) -> str:
     """Return a value from a log as one word of a command; empty where it can be none."""
-    if len(value) > LONGEST_VALUE or printable(value) != value or not value.replace(" ", "").isprintable():
+    if not value or len(value) > LONGEST_VALUE or printable(value) != value or not value.replace(" ", "").isprintable():
         return ""
     if in_quotes:
         return value if _IN_QUOTES.fullmatch(value) else ""

@@ -13,7 +13,10 @@
 #PBS -r n
 
 cd /data/project || exit 1
+trap 'echo "ddpkit: job $PBS_JOBID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 MASTER_ADDR=$(head -n 1 "$PBS_NODEFILE")
+[ -n "$MASTER_ADDR" ] || fail "PBS listed no nodes"
 MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
@@ -23,7 +26,8 @@ while True:
         except OSError:
             continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 each='cd /data/project || exit 1
 export DDPKIT_RUN=20260131-235959-train-3fa9
 export PYTHONUNBUFFERED=1
