@@ -33,7 +33,7 @@ from ddpkit.node.owned import (
 __all__ = [
     "LIMIT",
     "MARKER",
-    "Distrust",
+    "TrustProblem",
     "adopt_directory",
     "append",
     "check_replaceable",
@@ -145,14 +145,14 @@ _LINKS = 40  # as the kernel
 _ACL = "system.posix_acl_access"
 
 
-class Distrust(NamedTuple):
+class TrustProblem(NamedTuple):
     """Why the content of a file is not obeyed, and how to look at it."""
 
     why: str
     hint: str
 
 
-def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, Distrust | None]:
+def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, TrustProblem | None]:
     """Read a file and the reason not to obey it; None: it may be obeyed. `pipes`: it may be `<(...)` or /dev/stdin.
 
     The name is opened once, so that the file that was checked is the one that was read. Raises OSError and
@@ -175,7 +175,7 @@ def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, Distrust | No
     return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n"), problem
 
 
-def _check(path: Path, facts: os.stat_result, file: int) -> Distrust | None:
+def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
     """Check the owner of an open file, and who else can write it."""
     if stat.S_ISCHR(facts.st_mode):
         return None  # a terminal
@@ -188,14 +188,14 @@ def _check(path: Path, facts: os.stat_result, file: int) -> Distrust | None:
     name = shlex.quote(str(path))
     own = facts.st_uid == os.geteuid()
     fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")
-    return Distrust(f"{path} is not obeyed: {who} can change it", fix)
+    return TrustProblem(f"{path} is not obeyed: {who} can change it", fix)
 
 
-def _check_owner(path: Path, facts: os.stat_result) -> Distrust | None:
+def _check_owner(path: Path, facts: os.stat_result) -> TrustProblem | None:
     if facts.st_uid in _owners():
         return None
     what = f"{path} is not obeyed: it belongs to {_user_name(facts.st_uid)}, neither to you nor to root"
-    return Distrust(what, f"ls -l {shlex.quote(str(path))}")
+    return TrustProblem(what, f"ls -l {shlex.quote(str(path))}")
 
 
 def _owners() -> set[int]:
@@ -204,7 +204,7 @@ def _owners() -> set[int]:
     return {0, user, *([int(sudo)] if user == 0 and sudo.isascii() and sudo.isdecimal() else [])}
 
 
-def _check_links(path: Path) -> Distrust | None:
+def _check_links(path: Path) -> TrustProblem | None:
     """Check the owner of each link on the way to a file: whoever owns one chooses the file. Raises OSError."""
     at, todo, links = "/", list(reversed(path.absolute().parts[1:])), 0
     while todo:

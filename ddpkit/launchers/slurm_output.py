@@ -180,14 +180,7 @@ class SrunReader:
             return
         attempt = ATTEMPT.fullmatch(line)
         if attempt:
-            yield from self._release_all()
-            self._without_host.clear()
-            self.attempt = int(attempt[1])
-            self.reset_after_requeue()
-            self.hosts.clear()
-            self.pids.clear()
-            self.runtimes.clear()
-            self.begun.clear()
+            yield from self._begin_attempt(int(attempt[1]))
             return
         runs = JOB_RUNS.fullmatch(line)
         if runs:
@@ -227,6 +220,16 @@ class SrunReader:
             yield from self._agent_line(number, text)
         else:
             yield from self._rank_line(int(task), number, text)
+
+    def _begin_attempt(self, number: int) -> Iterator[Event]:
+        yield from self._release_all()
+        self._without_host.clear()
+        self.attempt = number
+        self.reset_after_requeue()
+        self.hosts.clear()
+        self.pids.clear()
+        self.runtimes.clear()
+        self.begun.clear()
 
     def _agent_line(self, number: int, text: str) -> Iterator[Event]:
         """A line of torchrun, or one of ours in its name."""

@@ -55,7 +55,7 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
 
     started: children that this process has started itself. None: not known; then what hides its descriptors is none.
     """
-    found = {}
+    daemons = {}
     for pid in children(parent):
         name = _candidate(pid)
         if not name or (started and pid in started):
@@ -74,8 +74,8 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
             devices=[target for target in targets if target.startswith(GPU_DEVICES)],
             sockets=_listening(pid, targets),
         ):
-            found[pid] = name
-    return found
+            daemons[pid] = name
+    return daemons
 
 
 def children(parent: int) -> set[int]:
