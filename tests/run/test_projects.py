@@ -271,8 +271,8 @@ def test_rm_removes_ended_runs(running: Command, ddpkit: DDPKIT, other: Path, tm
     assert ddpkit("rm").returncode == 121
     assert ddpkit("rm", first.name, "--dry-run").stdout == f"would remove {first}\n"
     assert first.exists()
-    (first / "dump-1").mkdir()
-    (first / "dump-1/dump.json").touch()
+    (first / "dump-20260131-235959").mkdir()
+    (first / "dump-20260131-235959/rank_0.txt").touch()
     assert ddpkit("rm", first.name[-4:]).stdout == f"removed {first}\n"
     assert not first.exists()
     assert ddpkit("rm", "--ended").stdout == f"removed {second}\n"
