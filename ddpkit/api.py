@@ -358,6 +358,8 @@ def launch(
 
         run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True, check=check)
         if not run.followed:
+            if ready.left:
+                notes.add(ready.left)
             return Run(run.record)
         return Run(run.record, BackgroundRun(run, chosen, connections.pop_all(), echo=echo))
 

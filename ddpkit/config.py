@@ -665,7 +665,7 @@ def read_file(folder: Path) -> SettingsFile:
             what = f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
             raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
         if untrusted and not keys:
-            raise untrusted
+            raise UsageError(*untrusted)
         text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
         try:
             table: dict[str, object] = tomllib.loads(content)
@@ -682,7 +682,7 @@ def read_file(folder: Path) -> SettingsFile:
                 raise UsageError(f"{text.name}: {key} = {inner!r} is not a table", "[tool.ddpkit]")
             table = inner
         if table and untrusted:
-            raise untrusted
+            raise UsageError(*untrusted)
         if table or not keys:
             return _check_file(table, text, path, folder)
     return SettingsFile()

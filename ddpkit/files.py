@@ -1,4 +1,7 @@
-"""Files: replaced at once, appended to, and read within a bound. Links, devices and pipes are refused."""
+"""Files of the launcher: replaced at once, appended to, and read within a bound. Links, devices and pipes are refused.
+
+Deletions and moves are those of `ddpkit/node/owned.py`, which nodes use as well: the launcher gets them from here.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,54 @@ import os
 import shlex
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
-from ddpkit.errors import UsageError
-from ddpkit.node import owned
+from ddpkit.node.owned import (
+    MARKER,
+    adopt_directory,
+    check_replaceable,
+    create_file,
+    create_whole,
+    is_owned,
+    make_directory,
+    open_for_append,
+    remove_directory,
+    remove_empty,
+    remove_file,
+    remove_files,
+    remove_if_same,
+    remove_socket,
+    replace_file,
+)
+
+__all__ = [
+    "LIMIT",
+    "MARKER",
+    "Distrust",
+    "adopt_directory",
+    "append",
+    "check_replaceable",
+    "create",
+    "create_whole",
+    "is_owned",
+    "make_directories",
+    "make_directory",
+    "open_for_append",
+    "open_to_read",
+    "read_bounded",
+    "read_head",
+    "read_part",
+    "read_tail",
+    "read_trusted",
+    "remove_directory",
+    "remove_empty",
+    "remove_file",
+    "remove_files",
+    "remove_if_same",
+    "remove_socket",
+    "replace_file",
+    "write_atomically",
+]
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
@@ -17,18 +65,17 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, sha
 
     mode: of the new file, less the umask. shared: see `owned.replace_file`.
     """
-    data = content.encode() if isinstance(content, str) else content
-    owned.replace_file(os.fspath(path), data, mode, shared=shared)
+    replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode, shared=shared)
 
 
 def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
-    owned.create_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
+    create_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
 
 
 def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Append to a regular file, which is made if needed. Raises OSError."""
-    with open(owned.open_for_append(os.fspath(path), mode), "wb") as file:
+    with open(open_for_append(os.fspath(path), mode), "wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -48,7 +95,7 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
 
     follow: whether the name itself may be a link.
     """
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(f"{path}: more than {limit} bytes")
@@ -57,31 +104,33 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
 
 def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         return file.read(size)
 
 
 def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
     """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - size))
         return file.read(size)
 
 
 def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> bytes:
     """Return at most `size` bytes of a regular file from `offset` on. Raises OSError; never waits."""
-    with open(_open(path, follow), "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
         file.seek(offset)
         return file.read(size)
 
 
-def _open(path: Path, follow: bool) -> int:
+def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> int:
+    """Return a descriptor of a regular file, or also of a pipe. Raises OSError for another kind; never waits."""
     # A pipe without a writer would make the open itself wait.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    file = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    kind = os.fstat(file).st_mode
+    if not (stat.S_ISREG(kind) or (pipes and stat.S_ISFIFO(kind))):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+    os.set_blocking(file, True)
     return file
 
 
@@ -96,7 +145,14 @@ _LINKS = 40  # as the kernel
 _ACL = "system.posix_acl_access"
 
 
-def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, UsageError | None]:
+class Distrust(NamedTuple):
+    """Why the content of a file is not obeyed, and how to look at it."""
+
+    why: str
+    hint: str
+
+
+def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, Distrust | None]:
     """Read a file and the reason not to obey it; None: it may be obeyed. `pipes`: it may be `<(...)` or /dev/stdin.
 
     The name is opened once, so that the file that was checked is the one that was read. Raises OSError and
@@ -119,7 +175,7 @@ def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, UsageError | 
     return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n"), problem
 
 
-def _check(path: Path, facts: os.stat_result, file: int) -> UsageError | None:
+def _check(path: Path, facts: os.stat_result, file: int) -> Distrust | None:
     """Check the owner of an open file, and who else can write it."""
     if stat.S_ISCHR(facts.st_mode):
         return None  # a terminal
@@ -132,14 +188,14 @@ def _check(path: Path, facts: os.stat_result, file: int) -> UsageError | None:
     name = shlex.quote(str(path))
     own = facts.st_uid == os.geteuid()
     fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")
-    return UsageError(f"{path} is not obeyed: {who} can change it", fix)
+    return Distrust(f"{path} is not obeyed: {who} can change it", fix)
 
 
-def _check_owner(path: Path, facts: os.stat_result) -> UsageError | None:
+def _check_owner(path: Path, facts: os.stat_result) -> Distrust | None:
     if facts.st_uid in _owners():
         return None
     what = f"{path} is not obeyed: it belongs to {_user_name(facts.st_uid)}, neither to you nor to root"
-    return UsageError(what, f"ls -l {shlex.quote(str(path))}")
+    return Distrust(what, f"ls -l {shlex.quote(str(path))}")
 
 
 def _owners() -> set[int]:
@@ -148,7 +204,7 @@ def _owners() -> set[int]:
     return {0, user, *([int(sudo)] if user == 0 and sudo.isascii() and sudo.isdecimal() else [])}
 
 
-def _check_links(path: Path) -> UsageError | None:
+def _check_links(path: Path) -> Distrust | None:
     """Check the owner of each link on the way to a file: whoever owns one chooses the file. Raises OSError."""
     at, todo, links = "/", list(reversed(path.absolute().parts[1:])), 0
     while todo:

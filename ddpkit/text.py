@@ -2,41 +2,13 @@
 
 A rank, a node, a record or a file may hold a title of a window, the contents of the clipboard (OSC 52), the start of a
 sequence without its end, which takes in what is printed next, or marks that turn the direction of writing. Every text
-from outside goes through `printable`, `one_line` or `coloured` before a terminal, a page or a hint shows it. Here are
-also the forms that texts from files must have.
+from outside goes through `printable`, `one_line` or `coloured` before a terminal, a page or a hint shows it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated
-
-
-@dataclass(frozen=True)
-class Form:
-    """The form of a text: a regular expression for all of it, and its name in errors. For `Annotated[str, ...]`."""
-
-    pattern: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The least and the greatest value of a number. For `Annotated[int, ...]` and `Annotated[float, ...]`."""
-
-    least: float
-    most: float
-
-
-# No word of a command can be taken for an option, and no line of a terminal for two.
-HostName = Annotated[str, Form(r"[\w.:\[(][\w.:%@+,*\[\]()-]{0,254}", "the name of a host")]
-UserName = Annotated[str, Form(r"[A-Za-z0-9_.][A-Za-z0-9_.@\\-]{0,63}\$?|", "the name of a user")]
-ProgramName = Annotated[str, Form(r"[^\0\n-][^\0\n]{0,4095}", "a program")]
-FilePath = Annotated[str, Form(r"[^\0]{0,8192}", "a path")]
-Count = Annotated[int, Bounds(0, 1 << 32)]
-Seconds = Annotated[float, Bounds(0, 1e11)]  # since the epoch, or a length of time
 
 # What a terminal obeys. C1 controls are these, too: as characters, and as bytes on terminals of one byte a character.
 _COLOUR = r"(?:\x1b\[|\x9b)[\d;:]*m"

@@ -214,7 +214,7 @@ SET = {
 }
 _USES = {
     "stale": "Removed from the ranks: another launcher, or the job of this shell, has set them.",
-    "forwarded": "Passed on to the ranks on other machines, without `--env`.",
+    "tuning": "For the ranks, and often set in a shell: a launch prints those that `--env` does not pass on.",
     "container": "Passed into the container of a rank.",
     "reported": "Compared between the nodes by `ddpkit test`.",
     "place": "Read by `ddpkit env` and `ddpkit.distributed.torch.init()`.",

@@ -219,6 +219,7 @@ def lab() -> Iterator[Lab]:
 @pytest.fixture
 def idle_lab(lab: Lab) -> Iterator[Lab]:
     """The lab with no job in it, before and after the test."""
+    lab.wait_idle()  # a job of a test before this one may still be completing, and keep its nodes
     yield lab
     lab.run("login", "scancel", "--quiet", "--user", "root", check=False)
     lab.wait_idle()

@@ -126,11 +126,7 @@ def offences(name: str, text: str) -> Iterator[tuple[str, int]]:
             )
 
 
-# Files in which this is still to be done.
-NOT_YET = ("node.torchrun_agent",)
-
-
-@pytest.mark.parametrize("name", sorted(set(FILES) - set(NOT_YET)))
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_only_the_doors_delete_overwrite_and_signal(name: str) -> None:
     if name in DECLARED:
         return

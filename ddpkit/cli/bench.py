@@ -122,6 +122,8 @@ def _bench(
         if allowed.dry:
             show_plan(ready.plan, as_json, rank_program.name_programs)
             return 0
+        if ready.left:
+            note(ready.left)
         return _run(ready, settings.log_dir, plot, as_json)
 
 

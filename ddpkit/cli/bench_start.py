@@ -22,7 +22,7 @@ from ddpkit.cli.options import (
     queries,
 )
 from ddpkit.errors import UsageError
-from ddpkit.node.owned import remove_empty
+from ddpkit.files import remove_empty
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.preflight.bench_start import StartBench, StartOptions

@@ -6,12 +6,10 @@ import difflib
 import errno
 import os
 import shlex
-import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +22,7 @@ from ddpkit.console.style import Panel
 from ddpkit.diagnosis import long_log
 from ddpkit.diagnosis.long_log import LogText
 from ddpkit.errors import UsageError
+from ddpkit.files import open_to_read
 from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
@@ -230,9 +229,9 @@ def _record(name: str) -> Run | None:
 
 
 def _read(path: Path, *, follow: bool) -> LogText:
-    """Read a log. Only a pipe that the user named is read to its end; a device has none."""
+    """Read a log. One that the user named can also be a link, or a pipe, `<(ssh node1 cat LOG)`, up to its end."""
     try:
-        with open(path, "rb", opener=partial(_open_log, follow=follow)) as file:
+        with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(HEAD)
             _refuse_other(head, str(path))
@@ -246,23 +245,8 @@ def _read(path: Path, *, follow: bool) -> LogText:
                 print(f"ddpkit: {path}: only its first {first} and last {last} MiB are read", file=sys.stderr)
             return long_log.read_long(file, size)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}", f"ls -l {shlex.quote(str(path))}") from None
-
-
-def _open_log(path: str, flags: int, *, follow: bool) -> int:
-    """Open a regular file; one that the user named can also be a link or a pipe, `<(ssh node1 cat LOG)`."""
-    try:
-        file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError("it is a link, which a log of a run is not") from None
-        raise
-    kind = os.fstat(file).st_mode
-    if stat.S_ISREG(kind) or (follow and stat.S_ISFIFO(kind)):
-        os.set_blocking(file, True)
-        return file
-    os.close(file)
-    raise OSError("it is no regular file")
+        why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
+        raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
 
 
 def _of_stdin() -> LogText:

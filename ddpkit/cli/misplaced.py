@@ -80,12 +80,12 @@ def _slurm(line: TypedLine) -> bool:
 
 def _value_of(words: Sequence[str], names: Collection[str]) -> str:
     """The value of an option among words, the last one; empty: it is not there."""
-    found = ""
+    last = ""
     for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = split_option(word)
         if name in names:
-            found = value.removeprefix("=") if equals else following
-    return found
+            last = value.removeprefix("=") if equals else following
+    return last
 
 
 def _start(line: TypedLine, word: str) -> UsageError | None:

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from ddpkit.errors import UsageError
-from ddpkit.files import create, write_atomically
-from ddpkit.node.owned import check_replaceable
+from ddpkit.files import check_replaceable, create, write_atomically
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file of --output. Never a link, or a device.")]
 

@@ -14,7 +14,7 @@ from ddpkit import templates
 from ddpkit.cli.join import join_modules
 from ddpkit.config import FILE
 from ddpkit.errors import UsageError
-from ddpkit.node import owned
+from ddpkit.files import create_whole, remove_empty, remove_if_same
 
 _PARTS = {
     "toml": (FILE,),
@@ -108,13 +108,13 @@ def write(project: Path, new_files: list[NewFile]) -> None:
             if each.state == "new":
                 target = project / each.path
                 _make_folder(target.parent, folders)
-                owned.create_whole(str(target), each.text, each.mode)
+                create_whole(str(target), each.text, each.mode)
                 made.append((str(target), target.lstat()))
     except BaseException as error:
         for path, as_made in made:
-            owned.remove_if_same(path, as_made)
+            remove_if_same(path, as_made)
         for folder in reversed(folders):
-            owned.remove_empty(str(folder))  # not one into which another program has put a file
+            remove_empty(str(folder))  # not one into which another program has put a file
         if isinstance(error, OSError):
             raise UsageError(f"nothing was written: {error.filename}: {error.strerror}", "ddpkit init DIR") from None
         raise

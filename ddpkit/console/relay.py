@@ -20,7 +20,7 @@ from typing import Protocol
 
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
-from ddpkit.node.owned import open_for_append
+from ddpkit.files import open_for_append
 from ddpkit.text import coloured, printable
 
 ALL = "all.log"

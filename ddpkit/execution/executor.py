@@ -45,7 +45,7 @@ from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
-from ddpkit.run.record import keep_hang
+from ddpkit.run.record import keep_step_failure
 from ddpkit.run.timeline import Timeline
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
@@ -136,6 +136,7 @@ class Carrier:
     ) -> None:
         self.plan = plan
         self.relay = relay
+        self.folder = relay.folder
         self.inbox = inbox
         self.screen = screen
         self.on_first_failure = on_first_failure
@@ -152,7 +153,7 @@ class Carrier:
         self.held_until = inf  # time.monotonic()
         self.exceptions = ExceptionWatch()
         self.starts: dict[int, StartWatch] = {}  # by node
-        self.hang: Failure | None = None  # for which the running step of a job is ended; the job continues
+        self.step_failure: Failure | None = None  # the running step of a job is ended for it; the job continues
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
         self.started = time.time()
@@ -270,7 +271,7 @@ class Carrier:
             self.count(node, event, host)
             node.running.add(event["rank"])
             node.pids[event["rank"]] = event["pid"]
-            self.hang, self.awaited = None, ("", "")
+            self.step_failure, self.awaited = None, ("", "")
             self.timed_out.clear()
             self.hosts.add(host)
             if is_watched(step) and len(node.running) == 1:  # the first of a start
@@ -526,7 +527,8 @@ class Carrier:
     ) -> None:
         """Record the first failure, and end the run. What fails later, or after a stop, is a consequence.
 
-        After a `hang` in a job that heals only its step is ended: the job's script decides what follows.
+        `hang`: no rank has ended, as after an exception whose process goes on (`raised`). In a job that heals only its
+        step is ended then: the job's script decides what follows.
         """
         at = time.time() if at is None else at
         end, known = End(rank, at, kind), self.first
@@ -536,17 +538,19 @@ class Carrier:
         if known is not None and (at >= self.stopped_at or first_failure([known, end]) is known):
             return
         host = host or node.step.host
-        if hang and self.hang is not None:
+        living = hang or bool(details.get("raised"))
+        if living and self.step_failure is not None:
             return
-        failure = self.hang or Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
+        new = Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
+        failure = self.step_failure or new
         awaited, file = self.awaited if rank in self.timed_out else ("", "")
         early = () if self.most_restarts else tuple(sorted(each for one in self.nodes for each in one.succeeded))
         failure = replace(failure, awaited=awaited, dump=file, early=early)
-        step_alone = hang and self.plan.batch is not None and self.plan.batch.nodes > 0
+        step_alone = living and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
-            self.hang = failure
+            self.step_failure = failure
             with suppress(OSError):  # without it the script decides by the exit code of the step
-                keep_hang(self.relay.folder, failure)
+                keep_step_failure(self.relay.folder, failure)
         else:
             self.outcome.failure = failure
             self.first = end
@@ -558,7 +562,6 @@ class Carrier:
             who = f"rank {rank}" if rank is not None else what
             did = f"raised {details['raised']}" if details.get("raised") else "failed"
             self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
-        living = hang or bool(details.get("raised"))
         if living and self.plan.batch is not None:  # nothing has ended: srun ends no rank
             self.tell({"c": "signal", "name": "SIGTERM"})
         if step_alone:

@@ -34,7 +34,7 @@ from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
 from ddpkit.node.owned import open_for_append
 from ddpkit.run import bad_nodes, postmortem, timeline
-from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_hang
+from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_step_failure
 from ddpkit.transports.scheduler import SlurmTransport
 
 PATIENCE = 10.0  # seconds for the record, which the launcher writes after it has submitted the job
@@ -127,8 +127,8 @@ class JobAttempts:
     def _end(self, code: int | None) -> Decision | None:
         """Write the end of the running attempt, and decide. None: it succeeded."""
         attempts = self._attempts
-        hang = take_hang(self._folder)  # for which the launcher ended the step: its ranks may exit with 0 then
-        failure = self._failure(code, hang) if code != 0 or hang is not None else None
+        seen = take_step_failure(self._folder)  # for which the launcher ended the step: its ranks may exit with 0 then
+        failure = self._failure(code, seen) if code != 0 or seen is not None else None
         outcome = Outcome(failure=failure)
         attempts.end(outcome, None if failure is None else verdict.verdict(failure, failure.diagnosis))
         if failure is None:
@@ -139,8 +139,11 @@ class JobAttempts:
         bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
         return decision
 
-    def _failure(self, code: int | None, hang: Failure | None) -> Failure:
-        """Return the first failure of the attempt, from the job's output. Its lines become those of the attempt."""
+    def _failure(self, code: int | None, seen: Failure | None) -> Failure:
+        """Return the first failure of the attempt: what the launcher has seen, or what the job's output shows.
+
+        The lines of that output become those of the attempt.
+        """
         last = self._attempts.records[-1]
         if code is None:
             action = Action(action="retry", id="slurm-requeued", reason=RETRY["slurm-requeued"])
@@ -150,8 +153,8 @@ class JobAttempts:
         folder.mkdir(0o755, exist_ok=True)
         log = folder / "all.log"
         shown = postmortem.first_failure(self._run, log)
-        if hang is not None:
-            return verdict.diagnose(replace(hang, log=str(log)), log)
+        if seen is not None:
+            return verdict.diagnose(replace(seen, log=str(log)), log)
         if shown is not None:
             return replace(shown[0], log=str(log), at=time.time())
         return verdict.diagnose(

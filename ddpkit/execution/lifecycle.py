@@ -96,8 +96,7 @@ class LiveRun:
             what = f"cannot write {error.filename or self.folder}: {error.strerror}"
             raise UsageError(what, "--log-dir DIR") from None
         except UsageError:  # a file of --stage changed
-            with suppress(OSError):
-                owned.remove_directory(str(self.folder), run_files.KIND)
+            self.remove()
             raise
 
     def submit(self) -> None:
@@ -105,9 +104,13 @@ class LiveRun:
         try:
             self.job_id = self._transport.submit(self.plan)
         except batch.JobRejectedError:
-            with suppress(OSError):
-                owned.remove_directory(str(self.folder), run_files.KIND)
+            self.remove()
             raise
+
+    def remove(self) -> None:
+        """Delete the run's directory, if that is possible."""
+        with suppress(OSError):
+            owned.remove_directory(str(self.folder), run_files.KIND)
 
     @property
     def job_began(self) -> float | None:
@@ -181,7 +184,7 @@ class RecordedRun(LiveRun):
         self._ready, self._check = ready, check
         self._rules = _rules(ready)
         self._attempts = self._first_attempt(ready, began)
-        self._write_timeline(began, notes)
+        self._write_timeline(began, [*notes, *([ready.left] if ready.left else ())])
         self._remember_metrics()
         self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
         self.submit()
@@ -310,6 +313,8 @@ class RecordedRun(LiveRun):
             relay.routine_note(f"ddpkit: no script given; running {self.record.command[0]} in {self.record.workdir}")
         where = f"in job {self.job_id}" if self.job_id else f"on {', '.join(self.record.hosts)}"
         relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
+        if self._ready.left:
+            relay.note(f"ddpkit: {self._ready.left}")
         if self._unlisted:
             known_by = f"use the directory of this run: ddpkit status {folder}"
             relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}; {known_by}")

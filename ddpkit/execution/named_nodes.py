@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ddpkit.transports.compatibility import Requirements
     from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
+    from ddpkit.transports.pool import NodePool
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
 
@@ -92,7 +93,6 @@ def approach(
     `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
     """
     from ddpkit.transports.connect import NoConnector
-    from ddpkit.transports.pool import NodePool
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
     backend = registry.build(registry.load(settings.backend), settings.options)
@@ -119,17 +119,7 @@ def approach(
             least = requirements.least
             staged = stage.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
             specs, job, requirements = list(staged.specs), staged.job, _of_copies(requirements, staged.job)
-
-    def container(spec: HostSpec) -> Container | None:
-        # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
-        if queries.dry or not isinstance(backend, Contained):
-            return None
-        return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
-
-    entered, python = specs, requirements.job.python
-    if queries.dry:
-        entered, python = [replace(spec, python="") for spec in specs], "python3"
-    pool = NodePool(entered, connector, options.heartbeat_timeout, python, container)
+    pool = _node_pool(backend, options, job, specs, connector, requirements)
     pool.progress = waiting
     transport = chosen(pool, requirements)
     try:
@@ -147,6 +137,29 @@ def approach(
         )
     finally:
         transport.close()
+
+
+def _node_pool(
+    backend: registry.Launcher,
+    options: NodeOptions,
+    job: Job,
+    specs: Sequence[HostSpec],
+    way: Connector,
+    requirements: Requirements,
+) -> NodePool:
+    from ddpkit.transports.pool import NodePool
+
+    if requirements.dry:
+        bare = [replace(spec, python="") for spec in specs]
+        return NodePool(bare, way, options.heartbeat_timeout, "python3", lambda _: None)
+
+    def container(spec: HostSpec) -> Container | None:
+        # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
+        if not isinstance(backend, Contained):
+            return None
+        return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
+
+    return NodePool(specs, way, options.heartbeat_timeout, requirements.job.python, container)
 
 
 def _describe_assumed(world: World) -> str:

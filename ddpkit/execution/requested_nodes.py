@@ -297,7 +297,7 @@ def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec
             f"ls -l {quote(path)}",
         ) from None
     if untrusted:
-        raise untrusted
+        raise UsageError(*untrusted)
     return hosts.parse_file(path, text, settings.host, options.exclude, settings.groups)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 
-from ddpkit.launchers.shape import Between, Form, Test, keys, literal
+from ddpkit.launchers.typed_json import Between, Form, Test, keys, literal
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # in `typing` from Python 3.11

@@ -1,4 +1,4 @@
-"""What a host, its user and its port may look like, wherever they come from: the one check before a command gets them.
+"""Names of hosts and users, and ports: the one check before a command gets them, wherever they come from.
 
 They stand on command lines of ssh, rsync and srun, and in hints that a person copies. None of them begins with a dash,
 and none has a character that a shell, or ssh's own `%`, reads. Pure.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from ddpkit.launchers import host_names
-from ddpkit.launchers.shape import Between, Form, check
+from ddpkit.launchers.typed_json import Between, Form, matches
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # in `typing` from Python 3.11
@@ -242,4 +242,4 @@ _ANSWERS: Mapping[str, object] = {
 def is_answer(function: str, value: object) -> bool:
     """Return whether a node can have answered this to a function."""
     hint = _ANSWERS.get(function)
-    return hint is None or check(hint)(value)
+    return hint is None or matches(hint, value)

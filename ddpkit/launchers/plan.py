@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal
 from ddpkit.errors import UsageError
 from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
-from ddpkit.launchers.shape import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
+from ddpkit.launchers.typed_json import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.text import format_ranks
 
 

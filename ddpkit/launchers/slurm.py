@@ -153,7 +153,6 @@ _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
-_GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
 # What sbatch refuses, the command that lists what can be requested instead, and more of the hint.
 _SHOW_REFUSED = (
     ("[Ff]eature|constraint", "sinfo --Node --format='%N %f'", "lists the features: --constraint NAME"),
@@ -272,7 +271,7 @@ class Slurm(Contained):
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
             needed |= {f"preload/{name}": name for name in ("rank_wrapper", "oom", "daemons")}
         elif job.folder:
-            needed = {"torchrun_agent": "torchrun_agent", "oom": "oom"} if self.torchrun else {}
+            needed = {name: name for name in ("torchrun_agent", "owned", "oom")} if self.torchrun else {}
             needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
         if self._asked(job):
             needed["hook/sitecustomize"] = "rank_hook"
@@ -461,7 +460,7 @@ class Slurm(Contained):
         """Set rank 0's host and port, and the list of nodes where srun needs one."""
         held = world.allocation
         probe = self._probe(job)
-        lines, where = ["# rank 0 runs on the first node"], ""
+        lines, check, where = ["# rank 0 runs on the first node"], list[str](), ""
         if layout.listed:
             lines += layout.nodes(inside, len(held.hosts) if held else len(layout.counts))
             master, where = "${nodes%%[[:space:]]*}", '"$MASTER_ADDR"'
@@ -470,6 +469,7 @@ class Slurm(Contained):
         else:
             nodelist = "SLURM_JOB_NODELIST_HET_GROUP_0" if layout.het else "SLURM_JOB_NODELIST"
             master = f'"$(scontrol show hostnames "${nodelist}" | head -n 1)"'
+            check = [f'[ -n "$MASTER_ADDR" ] || {_NO_NODES}']
         if held and layout.hosts:
             there = world.here.name == layout.hosts[0].partition(".")[0]
             where = "" if there else layout.hosts[0]
@@ -479,7 +479,7 @@ class Slurm(Contained):
         return [
             *lines,
             f"MASTER_ADDR={master}",
-            f'[ -n "$MASTER_ADDR" ] || {_NO_NODES}',
+            *check,
             *self._port(probe),
             "export MASTER_ADDR MASTER_PORT",
         ]
@@ -668,11 +668,9 @@ class Slurm(Contained):
         """srun in a job script, whose exit code is the job's.
 
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
-        failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
+        failed stands in its output, which is the job's.
         """
-        programs = [_TAP_CODE if self._by_node(job) else _CODE]
-        if self._asked(job):
-            programs = ["-e", *programs, "-e", _GOES_ON]
+        code = _TAP_CODE if self._by_node(job) else _CODE
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
@@ -684,7 +682,7 @@ class Slurm(Contained):
             "code='' first=''",
             f"{command} || code=$?",
             # What a script prints makes no failure of a success, and no success of a failure.
-            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {join(programs)} | head -n 1)',
+            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {quote(code)} | head -n 1)',
             "code=${first:-${code:-0}}",
         ]
         if self.chain:

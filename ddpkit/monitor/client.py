@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.files import read_bounded, write_atomically
+from ddpkit.files import read_bounded, remove_if_same, write_atomically
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import dump
 from ddpkit.monitor.server import (
@@ -34,7 +34,6 @@ from ddpkit.monitor.server import (
     dump_limit,
 )
 from ddpkit.monitor.top import read_sample
-from ddpkit.node import owned
 from ddpkit.run import launcher_process
 from ddpkit.run.record import Run
 from ddpkit.run.site import job_log, machine_of
@@ -221,7 +220,7 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
     finally:
         if made is not None:
             with suppress(OSError):
-                owned.remove_if_same(str(path), made)
+                remove_if_same(str(path), made)
 
 
 def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, list[int]]:

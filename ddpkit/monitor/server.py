@@ -10,14 +10,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ddpkit.console.relay import Relay
 from ddpkit.errors import NO_PROGRESS
-from ddpkit.files import read_bounded, write_atomically
+from ddpkit.files import read_bounded, remove_file, write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
-from ddpkit.node.owned import remove_file
 from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME
 
 if TYPE_CHECKING:  # see above
@@ -65,7 +64,7 @@ class Launcher(Protocol):
     """The launcher that the server belongs to: see `ddpkit.execution.executor.Carrier`."""
 
     plan: Plan
-    relay: Relay
+    folder: Path  # of the run
     deadline: float | None
     timed_out: set[int]
 
@@ -195,7 +194,7 @@ class MonitorServer:
     def _requests(self, names: str, keys: Sequence[str]) -> list[dict[str, float]]:
         """Take the requests that other shells left in the run's folder."""
         requests = []
-        for path in self._launcher.relay.folder.glob(names):
+        for path in self._launcher.folder.glob(names):
             with suppress(OSError, ValueError, TypeError, KeyError):
                 request = json.loads(read_bounded(path, REQUEST_SIZE))
                 remove_file(str(path))
@@ -206,7 +205,7 @@ class MonitorServer:
         sample = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
         numbered = {"number": f"{os.getpid()}.{time.monotonic_ns()}", **sample}
         with suppress(OSError):  # a full disk must not end a run; the client reports that nothing came
-            write_atomically(self._launcher.relay.folder / SAMPLE_FILE, json.dumps(numbered))
+            write_atomically(self._launcher.folder / SAMPLE_FILE, json.dumps(numbered))
 
     # ---- stacks
 
@@ -255,7 +254,7 @@ class MonitorServer:
             return
         folder, problem = "", ""
         try:
-            folder = str(dump.write(result, self._launcher.relay.folder))
+            folder = str(dump.write(result, self._launcher.folder))
         except OSError as error:
             problem = f"cannot be written: {error.strerror}"
         if self._on_timeout is not None:

@@ -4,8 +4,9 @@ What counts as progress is a collective that any rank begins or ends, by torch's
 hours and hang, and a long evaluation prints nothing and does not. A run hangs when there was none for so long while a
 rank waits in one (or is stopped). Without such a record (no `--observe stacks`, PyTorch before 2.9 without NCCL, a
 recorder that is off, or before the first process group) it is a line that any rank prints, a stack that has changed,
-or a main thread that has waited for things again and again: a hung one waits for one thing alone. The next look is due
-when a hang could be one at the earliest: a run that trains is looked at once in every such time.
+or a main thread that has waited for things again and again: a hung one waits for one thing alone. Where a rank is
+stopped, others may poll for it, and this does not count. The next look is due when a hang could be one at the
+earliest: a run that trains is looked at once in every such time.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class Watch:
         else:
             stacks = [rank.stack for rank in ranks]
             known = {rank.rank: rank.switches for rank in ranks if rank.switches is not None}
-            moved = any(number - self._switches.get(rank, number) > FEW for rank, number in known.items())
+            stopped = any(finding.kind == "stopped" for finding in findings)
+            moved = not stopped and any(
+                number - self._switches.get(rank, number) > FEW for rank, number in known.items()
+            )
             at = max(last_line, self.progress if stacks == self._stacks and not moved else now)
             self._stacks, self._switches = stacks, known
         if at > self.progress + 0.5:  # an age is measured on the rank's clock, and trembles

@@ -1,9 +1,9 @@
 """Shared daemons: what a rank started for its user, and not for the run, such as the server of tmux or an SSH agent.
 
 Such a program leaves the rank on purpose: it begins a session of its own, lets its parent end, and gives up terminal,
-input and output. It then waits at a named socket for any program of the user, who may have work in it that has nothing to do
-with the run. It is not ended with the run, and neither is what it has started. Whatever else a rank leaves behind, such
-as a worker with a session of its own or a command behind `nohup`, serves nobody once the rank is gone.
+input and output. It then waits at a named socket for any program of the user, who may have work in it that has nothing
+to do with the run. It is not ended with the run, and neither is what it has started. Whatever else a rank leaves
+behind, such as a worker with a session of its own or a command behind `nohup`, serves nobody once the rank is gone.
 
 Standard library only, Python 3.8 and later. `rank_wrapper.py` reads this file from its own directory.
 """

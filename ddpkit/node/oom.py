@@ -1,4 +1,4 @@
-"""What the kernel says of a failed rank: a kill for want of memory, or an error of a GPU. A part of `supervisor.py`.
+"""The kernel's word on a failed rank: a kill for want of memory, or an error of a GPU. A part of `supervisor.py`.
 
 Read when a rank died by SIGKILL, and never before. The kernel log names the process (`Out of memory: Killed process 123
 (python)`, Linux 4.19 and later), but is often not readable. A control group counts its kills for all its processes:

@@ -1,4 +1,4 @@
-"""The one door through which ddpkit deletes, moves and overwrites. It opens for what ddpkit made, and for nothing else.
+"""Deletions, moves and overwrites, here alone: of what ddpkit made, and of nothing else.
 
 A directory is ddpkit's if `make_directory` made it: it belongs to this user, it is no link, and it holds a marker with
 its kind. What is done in it is done through an open descriptor, so that a link that takes its place meanwhile leads

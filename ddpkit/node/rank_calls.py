@@ -52,11 +52,11 @@ class RankCalls:
         pid = os.fork()
         if pid == 0:
             die_with_parent(supervisor, signal.SIGKILL)
-            signal.set_wakeup_fd(-1)
-            reset_signals()
-            signal.alarm(int(args["limit"]) + MARGIN)
-            redirect_to_devnull(0, 1, 2)
             try:
+                signal.set_wakeup_fd(-1)
+                reset_signals()
+                signal.alarm(int(args["limit"]) + MARGIN)
+                redirect_to_devnull(0, 1, 2)
                 result = json.dumps(self.programs.call(function, {**args, "ranks": self._living()})).encode()
                 while result:
                     result = result[os.write(write, result) :]

@@ -1,4 +1,4 @@
-"""What `--observe` adds to a rank, by its parts. Without it this file is not there.
+"""Parts that `--observe` adds to a rank. Without it this file is not there.
 
 `rank_hook.py` runs this. Each part, and what it changes in the process:
 

@@ -87,7 +87,7 @@ class RankPipes:
         self._wrappers: LinePipe | None = None
         self._hooks: LinePipe | None = None
         self._steps: dict[str, list[list[float]]] = {}  # by rank: records that no heartbeat has sent yet
-        self._told: dict[int, set[str]] = {}  # by rank: what it has reported since its start
+        self._reported: dict[int, set[str]] = {}  # by rank: what it has reported since its start
 
     def open_wrappers(self, path: str) -> None:
         """Read starts and exits of ranks that another program starts."""
@@ -125,7 +125,7 @@ class RankPipes:
             pid, when = int(first), _number(second)
             if 0 <= rank < 1 << 29 and pid > 1 and (is_below(pid) or read_stat(pid) is None):
                 self._output.assign(int(local), rank)
-                self._told.pop(rank, None)
+                self._reported.pop(rank, None)
                 self._table.on_start(rank, pid, when)
         elif kind == "exit" and known is not None and not _lives(known.pid):
             code, number = (None if each == "None" else int(each) for each in (first, second))
@@ -156,10 +156,10 @@ class RankPipes:
 
     def _is_new(self, rank: int, what: str) -> bool:
         """Whether a rank that runs here has not reported this since its start, and not too much else."""
-        told = self._told.setdefault(rank, set()) if rank in self._table.ranks else None
-        if told is None or what in told or len(what) > MOST_NAME or len(told) >= MOST_MARKS:
+        reported = self._reported.setdefault(rank, set()) if rank in self._table.ranks else None
+        if reported is None or what in reported or len(what) > MOST_NAME or len(reported) >= MOST_MARKS:
             return False
-        told.add(what)
+        reported.add(what)
         return True
 
     def send_steps(self) -> None:

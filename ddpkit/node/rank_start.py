@@ -1,4 +1,4 @@
-"""How far the start of each rank is, seen from outside: libraries, connections and threads in /proc.
+"""Progress of the start of each rank, seen from outside: libraries, connections and threads in /proc.
 
 The launcher calls it (`rpc.py`), in a process of its own: the kernel may keep one waiting that reads of a rank which
 waits for a dead disk. Nothing in a rank is changed or disturbed by it. Marks, in the words of `rank_events.py`:

@@ -157,24 +157,28 @@ class Spawner:
 
     def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int]) -> int:
         pipes = [os.pipe() for _ in range(2)]
+        null = os.open(os.devnull, os.O_RDWR)  # here: where no descriptor is left, this is an error of the start
         supervisor = os.getpid()
         # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
         pid = os.fork()
         if pid == 0:
-            os.setsid()
-            # The second line of defence, should this process itself be killed.
-            die_with_parent(supervisor, signal.SIGKILL)
-            redirect_to_devnull(0)
-            os.dup2(pipes[0][1], 1)
-            os.dup2(pipes[1][1], 2)
-            reset_signals()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            if cpus and sys.platform == "linux":
-                with contextlib.suppress(OSError):  # a container may have none of them
-                    os.sched_setaffinity(0, cpus)
-            _exec(argv, env)
+            try:
+                os.setsid()
+                # The second line of defence, should this process itself be killed.
+                die_with_parent(supervisor, signal.SIGKILL)
+                for fd, file in enumerate((null, pipes[0][1], pipes[1][1])):
+                    os.dup2(file, fd)
+                reset_signals()
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                if cpus and sys.platform == "linux":
+                    with contextlib.suppress(OSError):  # a container may have none of them
+                        os.sched_setaffinity(0, cpus)
+                _exec(argv, env)
+            finally:
+                os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(null)
         groups.add(pid)
         for number, (read, write) in enumerate(pipes, 1):
             os.close(write)

@@ -1,4 +1,4 @@
-"""Local copies of a project and of an environment (`--stage`): found, unpacked once, and removed when they are old.
+"""Local copies of a project and of an environment (`--stage`): unpacked once, used again, and removed when old.
 
 Standard library only, Python 3.8 and later. Sent to a node's supervisor; under SLURM run by `stage_task.py`.
 

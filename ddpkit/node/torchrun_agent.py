@@ -19,7 +19,6 @@ from __future__ import annotations
 import gc
 import os
 import runpy
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,10 +27,13 @@ import threading
 import time
 from types import FrameType
 
+from owned import make_directory, remove_directory  # type: ignore[import-not-found]  # it lies beside this file
+
 # Signals that end torchrun, and seconds without a rank after which they end it for certain.
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 ALONE = 0.3
 SLURM_FIRST = 0.05  # seconds
+KIND = "torchrun"  # of the directory for logs, in its marker
 
 killpg = os.killpg
 ended: dict[int, float] = {}  # signal: time.monotonic() of the first rank that gets it
@@ -85,9 +87,16 @@ def end_rank(group: int, number: int) -> None:
     killpg(group, number)
 
 
+def remove(logs: str) -> None:
+    try:
+        remove_directory(logs, KIND)
+    except OSError:
+        pass  # another thread does it as well, or torchrun still writes
+
+
 def leave(number: int, _: FrameType | None) -> None:
     """End by a signal that came before torchrun handles it: while torch is imported, and until all agents have met."""
-    shutil.rmtree(logs, ignore_errors=True)
+    remove(logs)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -105,7 +114,7 @@ def end_alone(signals: int, logs: str) -> None:
         time.sleep(ALONE / 10)
         if children():
             since = time.monotonic()
-    shutil.rmtree(logs, ignore_errors=True)
+    remove(logs)
     os._exit(128 + number)
 
 
@@ -116,7 +125,9 @@ if __name__ == "__main__":
     os.killpg = end_rank  # torchrun ends its ranks with it
     subprocess.Popen = Tap  # type: ignore[misc]
     del sys.path[0]  # this file's folder: nothing of a run is to be imported
-    logs = tempfile.mkdtemp(prefix="ddpkit-torchrun-") if "PET_LOG_DIR" not in os.environ else ""
+    logs = "" if "PET_LOG_DIR" in os.environ else f"{tempfile.gettempdir()}/ddpkit-torchrun-{os.urandom(8).hex()}"
+    if logs:
+        make_directory(logs, KIND)
     for each in ENDING:
         if signal.getsignal(each) is signal.SIG_DFL:
             signal.signal(each, leave)
@@ -135,5 +146,5 @@ if __name__ == "__main__":
             raise
         sys.exit(1)
     finally:
-        shutil.rmtree(logs, ignore_errors=True)
+        remove(logs)
         gc.freeze()  # the last collections, for which all nodes would wait, take half a second with torch

@@ -18,7 +18,7 @@ from ddpkit.distributed.bench.output import headline, slowest_group, table_line
 from ddpkit.distributed.bench.results import BenchFailure, Measurement, host_share
 from ddpkit.distributed.collectives import bench_parser
 from ddpkit.errors import UsageError
-from ddpkit.files import create
+from ddpkit.node.owned import create_file
 from ddpkit.preflight.program_events import Event
 
 KNOWN_NAMES = {"ops": ("collective", OPS), "dtypes": ("type", DTYPES), "scope": ("scope", SCOPES)}
@@ -211,7 +211,7 @@ def plot(results: BenchResults, path: str) -> None:
     figure.savefig(picture, format="png", dpi=120)
     pyplot.close(figure)
     try:
-        create(Path(path), picture.getvalue())
+        create_file(path, picture.getvalue(), 0o644)
     except OSError as error:
         raise UsageError(f"--plot {path}: {error.strerror}", "choose another file") from None
 

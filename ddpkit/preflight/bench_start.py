@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,10 +15,8 @@ from ddpkit.execution import prepare
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan
-from ddpkit.node import owned
 from ddpkit.preflight import rank_program
 from ddpkit.preflight.start_ways import Situation, Way, WayTimes, choose_way
-from ddpkit.run import run_files
 
 Measured = Literal["launch to exit", "job start to all_reduce"]
 
@@ -135,8 +132,7 @@ class StartBench:
         self.facts |= {"torch": some["torch"], "comm": some["comm"], "hosts": list(dict.fromkeys(hosts))}
         if done.job_began is not None:
             took = max(event["t"] for event in ranks.values()) - done.job_began
-        with suppress(OSError):
-            owned.remove_directory(done.folder, run_files.KIND)
+        done.remove()
         return took
 
     def _add_facts(self, plan: Plan, *, in_job: bool) -> None:

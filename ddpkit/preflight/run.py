@@ -18,7 +18,6 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
-from ddpkit.machine import run_command
 from ddpkit.node import inventory as inventory_program
 from ddpkit.node import probe
 from ddpkit.preflight import (
@@ -36,7 +35,7 @@ from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.program_events import Event
 from ddpkit.preflight.rank_program import Depth, PreflightOptions, SignalScope, check_settings, take_no_signals
-from ddpkit.transports import compatibility, local_facts
+from ddpkit.transports import compatibility, local_facts, slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
@@ -310,8 +309,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
     job = environ.get("SLURM_JOB_ID")
     if plan.batch or not job:
         return
-    reply = run_command(["squeue", "--noheader", f"--jobs={job}", "--format=%L"])
-    left = rank_checks.seconds_left(reply.output.strip())
+    left = rank_checks.seconds_left(slurm_nodes.time_left(job))
     if left is not None and left < TIME_LEFT:
         yield Check(
             id="scheduler",

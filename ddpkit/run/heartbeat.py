@@ -17,7 +17,7 @@ from typing import TypedDict
 
 from ddpkit.files import write_atomically
 from ddpkit.launchers.events import RankSample
-from ddpkit.launchers.shape import RankName
+from ddpkit.launchers.typed_json import RankName
 
 EVERY = 5.0  # seconds between two writes
 _UNKNOWN: RankSample = {"pid": None, "state": "", "cpu": 0.0, "rss": 0, "out": None}

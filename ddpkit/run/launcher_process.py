@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 from ddpkit.errors import UsageError
-from ddpkit.files import append, read_bounded
-from ddpkit.node.owned import MARKER
+from ddpkit.files import MARKER, append, read_bounded
 from ddpkit.run.record import ENDED, REQUESTS, RecordError, Run, load
 from ddpkit.run.trust import Origin
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ddpkit.files import read_bounded
-from ddpkit.run import timeline, typed_json
+from ddpkit.launchers import typed_json
+from ddpkit.run import timeline
 from ddpkit.run.heartbeat import StatusFile
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import Run

@@ -21,11 +21,11 @@ from ddpkit.diagnosis.outcome import Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import create, make_directories, write_atomically
+from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
+from ddpkit.launchers import typed_json
 from ddpkit.launchers.plan import Via
-from ddpkit.launchers.shape import Between, Count, FilePath, Form, HostWord, Seconds
-from ddpkit.node import owned
-from ddpkit.run import run_files, typed_json
+from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
+from ddpkit.run import run_files
 from ddpkit.run.code_state import Code, Versions
 from ddpkit.run.trust import Origin, read_private
 
@@ -33,7 +33,8 @@ _T = TypeVar("_T")
 FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
-HANG = "hang.json"  # of a submitted job: the launcher that follows it writes it, and its script removes it
+# Of a submitted job: the launcher that follows it writes it, and its script removes it.
+STEP_FAILURE = "step_failure.json"
 REQUESTS = "requests"  # numbers of signals, one a line
 ENDED = ("done", "failed", "stopped", "over")
 MOST_BYTES = 1 << 24  # of one file
@@ -225,19 +226,19 @@ def load_attempts(folder: Path) -> AttemptsFile | None:
     return _load(AttemptsFile, folder, ATTEMPTS)
 
 
-def keep_hang(folder: Path, hang: Failure) -> None:
-    """Keep a hang that ended a step of a submitted job, for the job's script. Raises OSError."""
-    write_atomically(folder / HANG, json.dumps(asdict(hang)) + "\n")
+def keep_step_failure(folder: Path, failure: Failure) -> None:
+    """Keep a failure for which a step of a submitted job is ended, for the job's script. Raises OSError."""
+    write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
 
 
-def take_hang(folder: Path) -> Failure | None:
-    """Return the hang for which a step of a submitted job was ended, and remove its file; None: not found."""
+def take_step_failure(folder: Path) -> Failure | None:
+    """Return the failure for which a step of a submitted job was ended, and remove its file; None: not found."""
     try:
-        hang = _load(Failure, folder, HANG)
-        owned.remove_files(os.fspath(folder), run_files.KIND, lambda name: name == HANG)
+        failure = _load(Failure, folder, STEP_FAILURE)
+        remove_files(os.fspath(folder), run_files.KIND, lambda name: name == STEP_FAILURE)
     except (OSError, RecordError):
         return None
-    return hang
+    return failure
 
 
 def parse(data: Any) -> Run:
@@ -304,7 +305,7 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
     folder = log_dir / run_id
     try:
         make_directories(log_dir)
-        owned.make_directory(str(folder), run_files.KIND, run_files.MODE)
+        make_directory(str(folder), run_files.KIND, run_files.MODE)
         create(folder / "all.log", "")
     except OSError as error:
         raise UsageError(

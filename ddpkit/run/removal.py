@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.node import owned
+from ddpkit.files import adopt_directory, is_owned, remove_directory
 from ddpkit.run import launcher_process, run_files, run_index
 from ddpkit.run.record import Run
 from ddpkit.run.run_files import KIND
@@ -29,7 +29,7 @@ def check_removable(run: Run) -> list[str]:
         raise _refused(run, error.strerror or str(error)) from None
     if run.origin is Origin.OTHERS or status.st_uid != os.geteuid():
         raise UsageError(f"run {run.run_id} {run_index.whose(run)}; {folder} was not removed", f"ls -la {shown}")
-    known = owned.is_owned(run.folder, KIND) or (
+    known = is_owned(run.folder, KIND) or (
         run.origin is Origin.INDEX and folder.name == run.run_id and not is_replaceable(folder)
     )
     if not known:
@@ -45,9 +45,9 @@ def check_removable(run: Run) -> list[str]:
 def remove_run(run: Run) -> None:
     """Remove the directory of a run that `check_removable` knows, and its file in the index. Raises DdpkitError."""
     try:
-        if not owned.is_owned(run.folder, KIND):
-            owned.adopt_directory(run.folder, KIND)  # version 0.2 made it
-        owned.remove_directory(run.folder, KIND)
+        if not is_owned(run.folder, KIND):
+            adopt_directory(run.folder, KIND)  # version 0.2 made it
+        remove_directory(run.folder, KIND)
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ddpkit.node import owned
+from ddpkit.files import is_owned
 
 KIND = "run"  # of the directory, in its marker
 MODE = 0o755  # less the umask: others may look, and never write
@@ -31,7 +31,7 @@ class _Content:
         """Return the content of a directory in this one; None: it is not ddpkit's."""
         kind = next((kind for kind, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
         content = self.directories.get(kind)
-        unmarked = kind == "test" and not owned.is_owned(os.fspath(path), KIND)
+        unmarked = kind == "test" and not is_owned(os.fspath(path), KIND)
         return None if unmarked else content
 
 
@@ -46,9 +46,9 @@ def _programs(*names: str) -> _Content:
     return _Content(*(name.replace(".", r"\.") for name in names), __pycache__=cache)
 
 
-_OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "oom.py", "daemons.py")
+_OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "owned.py", "oom.py", "daemons.py")
 _FILES = (
-    "status.json", "timeline.json", "launch.json", "attempts.json", "hang.json", "top.json", "report.html",
+    "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
     "metrics_kept.jsonl", "all.log", "all.times", r"rank_\d+\.log",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+\.log",

@@ -20,10 +20,10 @@ from typing import Literal
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import make_directories, write_atomically
-from ddpkit.launchers.shape import FilePath, HostWord
-from ddpkit.node import owned
-from ddpkit.run import record, typed_json
+from ddpkit.files import adopt_directory, is_owned, make_directories, remove_files, write_atomically
+from ddpkit.launchers import typed_json
+from ddpkit.launchers.typed_json import FilePath, HostWord
+from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
 from ddpkit.run.trust import Origin, is_own, is_private, is_replaceable, owner_of, read_private
@@ -96,9 +96,9 @@ def _make_index() -> None:
 def forget(run_id: str) -> None:
     """Remove the file of a run whose directory was removed. Errors are ignored."""
     with suppress(OSError, RuntimeError):
-        if not owned.is_owned(os.fspath(index_folder()), KIND):
-            owned.adopt_directory(os.fspath(index_folder()), KIND)
-        owned.remove_files(os.fspath(index_folder()), KIND, lambda name: name == run_id)
+        if not is_owned(os.fspath(index_folder()), KIND):
+            adopt_directory(os.fspath(index_folder()), KIND)
+        remove_files(os.fspath(index_folder()), KIND, lambda name: name == run_id)
 
 
 def keep_end(run: Run, end: JobEnd) -> None:

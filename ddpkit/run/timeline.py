@@ -31,10 +31,10 @@ from types import MappingProxyType
 from typing import Annotated, Any, TypedDict, TypeVar
 
 from ddpkit.files import read_bounded, read_head, write_atomically
+from ddpkit.launchers import typed_json
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import RecordedFacts
-from ddpkit.launchers.shape import Between, RankName
-from ddpkit.run import typed_json
+from ddpkit.launchers.typed_json import Between, RankName
 
 _T = TypeVar("_T")
 FORMAT = 1

@@ -28,8 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError, install, no_folder
-from ddpkit.files import write_atomically
-from ddpkit.node import owned
+from ddpkit.files import make_directory, remove_directory, remove_socket, write_atomically
 from ddpkit.run.launcher_process import process_state
 from ddpkit.run.record import Run, Session
 from ddpkit.run.run_index import index_folder, read_run
@@ -71,7 +70,7 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         folder = Path(tempfile.gettempdir(), f"ddpkit-{os.urandom(8).hex()}")
-        owned.make_directory(str(folder), KIND)
+        make_directory(str(folder), KIND)
     except OSError as error:
         raise no_folder(error) from None
     try:
@@ -81,7 +80,7 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
             return _wait_for_record(tmux, name, pid, folder, note)
     finally:
         with suppress(OSError):
-            owned.remove_directory(str(folder), KIND)
+            remove_directory(str(folder), KIND)
 
 
 class EarlyError(Exception):
@@ -102,7 +101,7 @@ def _unless_started(name: str) -> Iterator[list[str]]:
         yield tmux
     except BaseException:
         subprocess.run([*tmux, "kill-server"], capture_output=True, timeout=PATIENCE, check=False)
-        owned.remove_socket(str(socket), PREFIX)
+        remove_socket(str(socket), PREFIX)
         raise
 
 
@@ -282,7 +281,7 @@ def name_session(run_id: str, environ: Mapping[str, str]) -> None:
     socket = _socket_of(environ)
     rename = ["rename-session", "-t", environ["TMUX_PANE"], _name(run_id), ";"]
     _tmux(["tmux", "-S", socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
-    atexit.register(owned.remove_socket, socket, PREFIX)  # a tmux server leaves it behind
+    atexit.register(remove_socket, socket, PREFIX)  # a tmux server leaves it behind
 
 
 def announce_record(folder: str, run_folder: str) -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError
-from ddpkit.files import write_atomically
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Via
-from ddpkit.machine import COMMAND_TIMEOUT, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
+from ddpkit.machine import COMMAND_TIMEOUT, HERE, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
@@ -107,7 +106,7 @@ class LoginHost:
             options = self.way().login(self.spec)
             self._shown = True
             with suppress(OSError):
-                write_atomically(self.control_file, options[1] if options[:1] == ("-S",) else "", 0o600)
+                HERE.write([(str(self.control_file), options[1] if options[:1] == ("-S",) else "")])
 
     def _drop(self, why: str) -> None:
         """Close a connection that does not answer."""

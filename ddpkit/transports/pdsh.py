@@ -16,13 +16,12 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install
-from ddpkit.files import append
 from ddpkit.launchers.containers import split_option
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
+from ddpkit.node.owned import open_for_append
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.questions import NO_ANSWER
@@ -178,7 +177,7 @@ class PdshStream(SshStream):
         data = super().read()
         if data and not self._up:
             self._up = True
-            append(Path(f"{self.path}.up"), "")
+            os.close(open_for_append(f"{self.path}.up"))
         return data
 
     def take_error(self, line: str) -> None:

@@ -29,8 +29,8 @@ from typing import IO, Any, Protocol
 from ddpkit.errors import no_process
 from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, LoadCommand, from_node, ranks_of
 from ddpkit.launchers.plan import Container, Plan, Step, exec_argv
-from ddpkit.launchers.shape import is_plain
 from ddpkit.launchers.shell import Raw, Secret, Value
+from ddpkit.launchers.typed_json import is_plain
 from ddpkit.node.rank_observe import OBSERVERS
 from ddpkit.node.seal import Seal
 from ddpkit.transports import lifeline

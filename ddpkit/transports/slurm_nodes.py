@@ -1,4 +1,4 @@
-"""Nodes of a SLURM partition, and those of them that a job need not use."""
+"""Nodes of a SLURM partition, those of them that a job need not use, and the time that a job has left."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ def is_lost(script_node: str, nodes: str) -> bool:
         return bool(script_node and nodes) and script_node not in expand_nodelist(nodes)
     except EnvError:
         return False
+
+
+def time_left(job: str, machine: Machine = HERE) -> str:
+    """Return the time until the limit of a job, as SLURM writes it. Empty: no answer."""
+    return machine.run(["squeue", "--noheader", f"--jobs={job}", "--format=%L"]).output.strip()
 
 
 def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str, nnodes: int | None) -> tuple[str, ...]:

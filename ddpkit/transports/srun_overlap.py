@@ -109,7 +109,7 @@ class OverlapStep:
         self._stream = self._machine.open(*_srun(self.job, self._group, hosts))
         self._caller = Caller(self._write_command)
         self._caller.compiled = False  # srun has one input for all nodes, whatever Python each has
-        self._write(program("process_tree", "seal", "rpc", compiled=False))
+        self._write(program("daemons", "process_tree", "seal", "rpc", compiled=False))
 
     def _write(self, data: bytes) -> None:
         assert self._stream is not None

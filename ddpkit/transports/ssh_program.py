@@ -74,9 +74,7 @@ def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
         if re.search(pattern, text):
             if cause == "no-name":
                 return unresolved(spec.name)
-            own = re.search(r"ssh-keygen -f .* -R .*", text)  # it knows which file has the key
-            fix = f"if the change is expected: {own[0]}" if own else login_fix(cause, spec.name, spec.target)
-            return RefusedError(what, fix)
+            return RefusedError(what, login_fix(cause, spec.name, spec.target))
     return None
 
 

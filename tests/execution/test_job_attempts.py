@@ -17,7 +17,7 @@ from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.plan import JOB_HOOK, Host, Job, Request
 from ddpkit.launchers.slurm import SlurmSrun
 from ddpkit.node import owned
-from ddpkit.run.record import AttemptsFile, RecordedJob, Rules, Run, keep_hang, load, load_attempts
+from ddpkit.run.record import AttemptsFile, RecordedJob, Rules, Run, keep_step_failure, load, load_attempts
 
 RUN = "20260101-000000-train-0a1b"
 RULES = Rules(
@@ -132,7 +132,7 @@ def test_an_attempt(
 
 
 def test_a_hang_is_a_failure_although_its_ranks_exit_with_0(job: SlurmJob) -> None:
-    keep_hang(job.run, Failure(host="node2", rank=1, what="rank", code=124, reason="it hangs", at=time.time()))
+    keep_step_failure(job.run, Failure(host="node2", rank=1, what="rank", code=124, reason="it hangs", at=time.time()))
     shown, words = job.decide(STARTED, 0)
     assert shown == follows("node1,node2", 2, "code-124"), words
     assert job.rows[0] == (("node1", "node2"), "check")

@@ -70,6 +70,6 @@ log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --het-group=0 --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank : --het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank : --het-group=2 --nodes=1 --ntasks=3 --ntasks-per-node=3 --cpus-per-task=2 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

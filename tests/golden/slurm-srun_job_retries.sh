@@ -41,11 +41,12 @@ next_attempt() {
     next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' "$code") || exit "$code"
     trap - TERM; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"
 }
-watch=; trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"; [ -z "$watch" ] || kill "$watch" 2> /dev/null' EXIT
+watched() { jobs -pr | grep -qx "${watch:-none}"; }
+watch=; trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"; ! watched || kill "$watch"' EXIT
 while :; do
     there=$(squeue -h -j "$SLURM_JOB_ID" -o %N)
     there=$(scontrol show hostnames "$there" | grep -vxF "$SLURMD_NODENAME" | tail -n 1)
-    [ -z "$there" ] || kill -0 "$watch" 2> /dev/null || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
+    [ -z "$there" ] || watched || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
     MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node
     on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
     MASTER_PORT=$($on /opt/venv/bin/python -c 'import os, socket
@@ -65,7 +66,7 @@ while True:
     from=$(($(wc -c < "$log") + 1))
     code='' first=''
     srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap "--nodelist=$nodes" --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
-    [ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+    [ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' | head -n 1)
     code=${first:-${code:-0}}
     next_attempt
 done

@@ -76,6 +76,6 @@ log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label $bind sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

@@ -63,6 +63,6 @@ log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --ntasks=20 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

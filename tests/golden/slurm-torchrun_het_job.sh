@@ -65,6 +65,6 @@ log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=24 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

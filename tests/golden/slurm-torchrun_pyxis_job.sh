@@ -51,6 +51,6 @@ log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label '--container-image=nvcr.io#nvidia/pytorch:24.06-py3' --container-mounts=/data/project:/data/project,/data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --container-workdir=/workspace "--container-env=$(env | sed -nE 's/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p' | paste -sd , -)",NCCL_DEBUG,WANDB_API_KEY sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/torchrun_agent.py python3 -S -I /data/logs/20260131-235959-train-3fa9/rank_wrapper.py python3 train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

@@ -57,6 +57,6 @@ log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --ntasks=2 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

@@ -23,6 +23,8 @@ from hostile import ARGS, ENV, PROBE
 from launching import wait_until
 from test_record import WAITS
 
+from ddpkit.run import tmux
+
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
 SCRIPT = Callable[..., str]
@@ -246,24 +248,34 @@ def test_a_crash_before_the_run_is_shown(
     gone(clean_environ, sockets)
 
 
+# Holds the launcher in the session, and not its parent, where it reads its settings.
+HELD = f"""
+import os, sys
+
+def hold(event, args):
+    if event == "open" and str(args[0]).endswith("ddpkit.toml"):
+        open("held").read()
+
+if {tmux.VARIABLE!r} in os.environ:
+    sys.addaudithook(hold)
+"""
+
+
 def test_an_interrupt_while_it_starts_leaves_nothing(
     script: SCRIPT, start: START, clean_environ: dict[str, str], sockets: Callable[[], list[Path]], tmp_path: Path
 ) -> None:
     script("")
-    os.mkfifo(tmp_path / "ddpkit.toml")  # whoever reads it waits for us
-    command = start("launch", "--detach", "--", "job.py")
-    (tmp_path / "ddpkit.toml").write_text("")  # the parent; its launcher waits on
-    wait_until(sockets)
-    wait_until(lambda: any(b"launch" in line for pid, line in marked_by(command).items() if pid != command.process.pid))
-    command.process.send_signal(signal.SIGINT)
-    assert command.end() == 130
-    assert "Traceback" not in command.text
-    command.wait_for_no_survivor()
+    os.mkfifo(tmp_path / "held")
+    (tmp_path / "ddpkit.toml").touch()
+    (tmp_path / "sitecustomize.py").write_text(HELD)
+    command = start("launch", "--detach", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
+    with (tmp_path / "held").open("w"):  # once the launcher in the session reads its settings
+        assert sockets()
+        command.process.send_signal(signal.SIGINT)
+        assert command.end() == 130
+        assert "Traceback" not in command.text
+        command.wait_for_no_survivor()
     gone(clean_environ, sockets)
-
-
-def marked_by(command: Command) -> dict[int, bytes]:
-    return {pid: line.encode() for pid, line in command.survivors().items()}
 
 
 def test_json_prints_the_record(detached: Callable[..., dict[str, Any]], ddpkit: DDPKIT, script: SCRIPT) -> None:

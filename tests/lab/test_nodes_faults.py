@@ -117,7 +117,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (firewalled, "no answer", "ping node3"),
     (no_sshd, "connection refused", "on node3: systemctl status ssh"),
     (wrong_key, "accepts none of the keys", "ssh-copy-id"),
-    (changed_host_key, "host key has changed", "ssh-keygen .*-R .?node3"),
+    (changed_host_key, "host key has changed", "ssh-keygen -F node3"),
     (unknown_host_key, "host key is not known", "connect once, and compare the fingerprint: ssh node3"),
     (revoked_host_key, "host key .* revoked", "administrator"),
     (exits_early, "start-up file.*good morning", "bashrc"),

@@ -353,13 +353,23 @@ def test_a_frozen_rank_is_no_failure(backend: str, run: Callable[..., Launch], t
 # ---- what is between them fails
 
 
+def supervisor_on(lab: Lab, host: str) -> tuple[int, int]:
+    """Return the guard and its worker. The worker may have processes of its own, which look at the ranks."""
+    parents = {}
+    for pid, (_, line) in processes(lab, [host]).items():
+        if "alarm" in line:
+            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    (guard,) = [pid for pid, parent in parents.items() if parent not in parents]
+    return guard, next(pid for pid, parent in parents.items() if parent == guard)
+
+
 @BOTH
 @pytest.mark.parametrize("victim", ["worker", "guard", "both"])
 def test_a_killed_supervisor(victim: str, backend: str, lab: Lab, run: Callable[..., Launch]) -> None:
     """Both at once: the ranks go with the worker, as the kernel was asked to see to."""
     launch = run("import time\nprint('child ready', flush=True)\ntime.sleep(3600)\n", backend, "ranks", "--grace", "1")
     launch.wait_for("child ready", times=2)
-    guard, worker = sorted(pid for pid, (_, line) in processes(lab, ["node2"]).items() if "alarm" in line)
+    guard, worker = supervisor_on(lab, "node2")
     os.kill(worker, signal.SIGSTOP)  # it is told when its guard is killed, and would end before its turn
     for pid in {"worker": [worker], "guard": [guard], "both": [guard, worker]}[victim]:
         os.kill(pid, signal.SIGKILL)
@@ -378,7 +388,7 @@ def test_a_stop_that_a_frozen_supervisor_does_not_confirm_has_failed(
     """It was "stopped" although the rank ran on."""
     launch = run("import time\nprint('child ready', flush=True)\ntime.sleep(3600)\n", backend, "ranks", "--grace", "1")
     launch.wait_for("child ready", times=2)
-    both = [pid for pid, (_, line) in processes(lab, ["node2"]).items() if "alarm" in line]
+    both = supervisor_on(lab, "node2")
     for pid in both:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -395,7 +405,7 @@ def test_a_stop_that_a_frozen_supervisor_does_not_confirm_has_failed(
 def test_a_killed_worker_leaves_no_child_of_a_rank(backend: str, lab: Lab, run: Callable[..., Launch]) -> None:
     launch = run(SLEEP, backend, "ranks", "--grace", "1")
     launch.wait_for("child ready", times=2)
-    _, worker = sorted(pid for pid, (_, line) in processes(lab, ["node2"]).items() if "alarm" in line)
+    _, worker = supervisor_on(lab, "node2")
     os.kill(worker, signal.SIGKILL)
     assert launch.end() == 125
     launch.wait_for_nothing_left()

@@ -238,7 +238,7 @@ ENTER = (
     Row(id="H01", make=unknown_host_key, check="transport", evidence="host key is not known", cause="never connected",
         fix="compare the fingerprint: ssh node3", doc="ssh-host-key"),
     Row(id="H01", make=changed_host_key, check="transport", evidence="host key (of it )?has changed",
-        cause="another machine", fix="ssh-keygen .*-R", doc="ssh-host-key"),
+        cause="another machine", fix="ssh-keygen -F node3", doc="ssh-host-key"),
     Row(id="H01", make=revoked_host_key, check="transport", evidence="host key was revoked", cause="revoked",
         fix="administrator", doc="ssh-host-key"),
     Row(id="H03", make=wrong_key, check="transport", evidence="none of the keys", cause="authorized_keys",

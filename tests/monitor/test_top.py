@@ -207,8 +207,7 @@ class Stopped:
 def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     """A pipe that nobody reads fills up, and would hold up the launcher itself."""
     nodes = [Stopped("a"), Stopped("b")]
-    relay: Any = SimpleNamespace(folder=tmp_path)
-    launcher: Any = SimpleNamespace(relay=relay, deadline=None, nodes=nodes)
+    launcher: Any = SimpleNamespace(folder=tmp_path, deadline=None, nodes=nodes)
     monitor = MonitorServer(launcher)
 
     def answer(node: Any, number: int) -> None:

@@ -205,15 +205,15 @@ def test_names_of_ours_are_moved_and_others_stay(tmp_path: Path) -> None:
 def test_where_others_can_write_no_file_is_deleted_by_its_name(tmp_path: Path, mode: int) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "hang.json").touch()
+    (folder / "step_failure.json").touch()
     folder.chmod(mode)
     with pytest.raises(NotOwnedError, match="others can write"):
-        owned.remove_file(str(folder / "hang.json"))
+        owned.remove_file(str(folder / "step_failure.json"))
     folder.chmod(0o755)
-    (folder / "link").symlink_to(folder / "hang.json")
+    (folder / "link").symlink_to(folder / "step_failure.json")
     with pytest.raises(NotOwnedError):
         owned.remove_file(str(folder / "link"))
-    owned.remove_file(str(folder / "hang.json"))
+    owned.remove_file(str(folder / "step_failure.json"))
     assert contents(folder) == ["link"]
 
 

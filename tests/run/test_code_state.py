@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from ddpkit.run import code_state, record
 from ddpkit.run.code_state import Code, Versions, node_versions, read_code, without_secrets
 from ddpkit.run.timeline import LaunchFile, TimelineFile
+from ddpkit.run.trust import Origin
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -112,7 +114,7 @@ def test_a_run_records_its_code(option: str, ddpkit: DDPKIT, script: SCRIPT, tmp
     (versions,) = run.versions.values()
     assert versions.torch == torch.__version__
     assert versions.python.startswith("3.")
-    assert record.load(Path(run.folder)) == run
+    assert record.load(Path(run.folder)) == replace(run, origin=Origin.DIRECTORY)
     status = json.loads(ddpkit("status", run.folder, "--json").stdout)
     assert status["code"]["commit"] == run.code.commit
     report = json.loads(ddpkit("report", run.folder, "--json").stdout)

@@ -271,8 +271,9 @@ def test_rm_removes_ended_runs(running: Command, ddpkit: DDPKIT, other: Path, tm
     assert ddpkit("rm").returncode == 121
     assert ddpkit("rm", first.name, "--dry-run").stdout == f"would remove {first}\n"
     assert first.exists()
-    (first / "dump-20260131-235959").mkdir()
-    (first / "dump-20260131-235959/rank_0.txt").touch()
+    dump = first / "dump-20260801-120000"  # of `ddpkit dump`; what ddpkit does not name so has to be agreed to
+    dump.mkdir()
+    (dump / "summary.json").touch()
     assert ddpkit("rm", first.name[-4:]).stdout == f"removed {first}\n"
     assert not first.exists()
     assert ddpkit("rm", "--ended").stdout == f"removed {second}\n"

@@ -69,7 +69,7 @@ FILES: dict[str, Any] = {
         },
         "nodes": 1, "hosts": ["node1"], "spares": [], "replaced": {"node2": "why"}, "attempts": [ATTEMPT],
     },
-    "hang.json": FAILURE,
+    "step_failure.json": FAILURE,
     "timeline.json": {
         "format": 1, "carried": 1.7e9, "ranks": {
             "0": {"host": "node1", "attempts": 1, "marks": {"start": 1.7e9, "step": 1.7e9},

@@ -1,7 +1,8 @@
-"""Reader of JSON files by the types that dataclasses and TypedDicts declare: what does not fit is refused.
+"""Reader of JSON by the types that dataclasses and TypedDicts declare: what does not fit is refused.
 
+Records of runs and messages of nodes go through it, so that they are checked by the same words that mypy reads.
 `Annotated[str, Form(...)]` and `Annotated[int, Between(...)]` declare the form of a text and the bounds of a number.
-Every error is one sentence that names the place in the file.
+Every error is one sentence that names the place. Pure.
 """
 
 from __future__ import annotations
@@ -10,19 +11,59 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
-from ddpkit.launchers.shape import Between, Form, NotRequired
+from ddpkit.launchers import host_names
 
 _T = TypeVar("_T")
 _Reader = Callable[[Any, str], Any]
+Test = Callable[[object], bool]
 
+# Bounds of what has none of its own.
 MOST_TEXT = 1 << 20  # characters of one text
 MOST_NUMBER = 1 << 53
+MOST_ITEMS = 1 << 20  # of a list, names in an object, or parts of JSON of any type
+DEPTH = 64  # of JSON of any type
 SHOWN = 60  # characters of a value in an error
+
+
+@dataclass(frozen=True)
+class Between:
+    """Bounds of a number, or of the length of a text or a list."""
+
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a text looks like. `name` is for errors."""
+
+    pattern: str
+    name: str = "a text of a certain form"
+
+
+# Texts that can be a word of a command: none of them begins with a dash.
+HostWord = Annotated[
+    str, Form(r"[\w.:\[(][\w.:%@+,*\[\]()-]{0,254}", "the name of a host")
+]  # also `node[1-2]`, `(none)`
+LoginName = Annotated[str, Form(f"{host_names.NAME}|{host_names.ADDRESS}", "the name of a host")]
+UserName = Annotated[str, Form(f"{host_names.USER}|", "the name of a user")]
+ProgramName = Annotated[str, Form(r"[^\0\n-][^\0\n]{0,4095}", "a program")]
+FilePath = Annotated[str, Form(r"[^\0]{0,8192}", "a path")]
+RankName = Annotated[str, Form(r"[0-9]{1,9}", "a rank")]
+Count = Annotated[int, Between(0, 1 << 32)]
+Seconds = Annotated[float, Between(0, 1e11)]  # since the epoch, or a length of time
+
+
+class NotRequired:
+    """Marks a key that may be missing. Python 3.10 has none in `typing`."""
+
+    def __class_getitem__(cls, hint: Any) -> Any:
+        return Annotated[hint, cls]
 
 
 class FormatError(ValueError):
@@ -46,13 +87,34 @@ def read(kind: type[_T], value: Any, where: str = "") -> _T:
     return cast("_T", _reader(cast("Any", kind))(value, where))
 
 
-def matches(kind: Any, value: str) -> bool:
-    """Tell whether a text has the form of an `Annotated` type."""
-    try:
-        _reader(kind)(value, "")
-    except FormatError:
-        return False
-    return True
+def matches(kind: Any, value: object) -> bool:
+    """Tell whether a value has a declared type, form and bounds."""
+    return _test(kind)(value)
+
+
+def keys(typed_dict: type) -> Mapping[str, tuple[Test, bool]]:
+    """Return the test of each key of a TypedDict, and whether the key must be there."""
+    hints, required = _hints(typed_dict)
+    return {name: (_test(hint), name in required) for name, hint in hints.items()}
+
+
+def literal(typed_dict: type, name: str) -> str:
+    """Return the one word that a key of a TypedDict may have."""
+    return str(typing.get_args(_hints(typed_dict)[0][name])[0])
+
+
+@cache
+def _test(kind: Any) -> Test:
+    reader = _reader(kind)
+
+    def test(value: object) -> bool:
+        try:
+            reader(value, "")
+        except FormatError:
+            return False
+        return True
+
+    return test
 
 
 # ---- one reader for each type
@@ -64,8 +126,7 @@ def _reader(kind: Any) -> _Reader:
     if origin is Annotated:
         return _checked(_reader(words[0]), words[1:])
     if origin in (Union, types.UnionType):
-        (inner,) = (_reader(each) for each in words if each is not types.NoneType)
-        return lambda value, where: None if value is None else inner(value, where)
+        return _union(words)
     if origin is Literal:
         return _one_of(words)
     if origin in (tuple, list):
@@ -76,16 +137,38 @@ def _reader(kind: Any) -> _Reader:
         return _dataclass(cast("type", kind))
     if typing.is_typeddict(kind):
         return _typed_dict(kind)
+    if kind not in _PLAIN:
+        raise TypeError(f"no JSON has the type {kind}")
     return _PLAIN[kind]
+
+
+def _union(words: tuple[Any, ...]) -> _Reader:
+    *others, last = (_reader(each) for each in words if each is not types.NoneType)
+    optional = types.NoneType in words
+
+    def reader(value: Any, where: str) -> Any:
+        if value is None and optional:
+            return None
+        for other in others:
+            try:
+                return other(value, where)
+            except FormatError:
+                continue
+        return last(value, where)
+
+    return reader
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise _wrong(where, value, "a text")
     # Other halves of a pair can be written nowhere. These stand for bytes of file names that are not UTF-8.
-    if len(value) > MOST_TEXT or re.search("[\ud800-\udc7f\udd00-\udfff]", value):
+    if len(value) > MOST_TEXT or not (value.isascii() or _LONE.search(value) is None):
         raise _wrong(where, value, f"a text of at most {MOST_TEXT} characters of Unicode")
     return value
+
+
+_LONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def _truth(value: Any, where: str) -> bool:
@@ -110,29 +193,60 @@ def _any(value: Any, _: str) -> Any:
     return value
 
 
-_PLAIN: dict[Any, _Reader] = {str: _text, bool: _truth, int: _whole, float: _number, Any: _any}
+def _bounded(value: Any, where: str) -> Any:
+    if not is_plain(value):
+        raise _wrong(where, value, f"JSON of at most {MOST_ITEMS} parts, {DEPTH} deep,")
+    return value
+
+
+_PLAIN: dict[Any, _Reader] = {str: _text, bool: _truth, int: _whole, float: _number, Any: _any, object: _bounded}
+
+
+def is_plain(value: object, most: int = MOST_ITEMS) -> bool:
+    """Return whether JSON of any shape has bounded depth and at most so many parts. Never calls itself."""
+    level, left = [value], most
+    for _ in range(DEPTH):
+        below: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                below += each.values()
+            elif isinstance(each, list):
+                below += each
+        left -= len(below)
+        if left < 0:
+            return False
+        if not below:
+            return True
+        level = below
+    return False
 
 
 def _checked(inner: _Reader, checks: tuple[Any, ...]) -> _Reader:
+    """What else stands in an `Annotated` declares nothing."""
+    forms = [(re.compile(each.pattern), each.name) for each in checks if isinstance(each, Form)]
+    bounds = [each for each in checks if isinstance(each, Between)]
+
     def reader(value: Any, where: str) -> Any:
         value = inner(value, where)
-        for check in checks:
-            if isinstance(check, Form) and re.fullmatch(check.pattern, value) is None:
-                raise _wrong(where, value, check.name)
-            if isinstance(check, Between):
-                sized = isinstance(value, (str, list, tuple, dict))
-                if not check.least <= (len(value) if sized else value) <= check.most:
-                    what = "a length" if sized else "a number"
-                    raise _wrong(where, value, f"{what} from {check.least:g} to {check.most:g}")
+        for pattern, name in forms:
+            if pattern.fullmatch(value) is None:
+                raise _wrong(where, value, name)
+        for bound in bounds:
+            sized = isinstance(value, (str, list, tuple, dict))
+            if not bound.least <= (len(value) if sized else value) <= bound.most:
+                what = "a length" if sized else "a number"
+                raise _wrong(where, value, f"{what} from {bound.least:g} to {bound.most:g}")
         return value
 
     return reader
 
 
 def _one_of(words: tuple[Any, ...]) -> _Reader:
+    kinds = {(type(each), each) for each in words}
+
     def reader(value: Any, where: str) -> Any:
-        if not isinstance(value, str) or value not in words:
-            raise _wrong(where, value, f"one of {', '.join(words)}")
+        if not isinstance(value, (str, int)) or (type(value), value) not in kinds:
+            raise _wrong(where, value, f"one of {', '.join(map(str, words))}")
         return value
 
     return reader
@@ -143,7 +257,7 @@ def _sequence(words: tuple[Any, ...], *, as_tuple: bool) -> _Reader:
     inners = [_reader(each) for each in words if each is not Ellipsis]
 
     def reader(value: Any, where: str) -> Any:
-        if not isinstance(value, (list, tuple)) or (fixed and len(value) != len(inners)):
+        if not isinstance(value, (list, tuple)) or (fixed and len(value) != len(inners)) or len(value) > MOST_ITEMS:
             raise _wrong(where, value, f"a list of {len(inners)}" if fixed else "a list")
         each = [inners[at if fixed else 0](item, f"{where}[{at}]") for at, item in enumerate(value)]
         return tuple(each) if as_tuple else each
@@ -152,12 +266,12 @@ def _sequence(words: tuple[Any, ...], *, as_tuple: bool) -> _Reader:
 
 
 def _mapping(key: Any, item: Any) -> _Reader:
-    keys, items = _reader(key), _reader(item)
+    names, items = _reader(key), _reader(item)
 
     def reader(value: Any, where: str) -> Any:
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or len(value) > MOST_ITEMS:
             raise _wrong(where, value, "an object")
-        return {keys(name, where): items(each, f"{where}.{_shown(name)}") for name, each in value.items()}
+        return {names(name, where): items(each, f"{where}.{_shown(name)}") for name, each in value.items()}
 
     return reader
 
@@ -186,9 +300,7 @@ def _dataclass(kind: type) -> _Reader:
 
 
 def _typed_dict(kind: Any) -> _Reader:
-    hints = typing.get_type_hints(kind, localns={"NotRequired": NotRequired}, include_extras=True)
-    optional = {name for name, hint in hints.items() if NotRequired in getattr(hint, "__metadata__", ())}
-    required = _required_names(kind) - optional
+    hints, required = _hints(kind)
     readers = {name: _reader(hint) for name, hint in hints.items()}
 
     def reader(value: Any, where: str) -> Any:
@@ -202,12 +314,11 @@ def _typed_dict(kind: Any) -> _Reader:
     return reader
 
 
-def _required_names(kind: Any) -> set[str]:
-    """Return the names that a TypedDict and those that it extends require, `NotRequired` aside."""
-    bases = [base for base in getattr(kind, "__orig_bases__", ()) if typing.is_typeddict(base)]
-    required = set().union(*map(_required_names, bases))
-    inherited = {name for base in bases for name in base.__annotations__}
-    return required | {name for name in kind.__annotations__ if kind.__total__ and name not in inherited}
+def _hints(kind: Any) -> tuple[dict[str, Any], set[str]]:
+    """Return the types of a TypedDict's keys, and the keys that it requires."""
+    hints = typing.get_type_hints(kind, localns={"NotRequired": NotRequired}, include_extras=True)
+    optional = {name for name, hint in hints.items() if NotRequired in getattr(hint, "__metadata__", ())}
+    return hints, set(kind.__required_keys__) - optional
 
 
 # ---- errors
