@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ddpkit.files import is_private_group
 
-_NOBODY = 65534  # whose the directories of root are where a container maps this user alone
+_UNMAPPED = 65534  # whose the directories of root are where a container maps this user alone
 
 
 class Origin(Enum):
@@ -58,7 +58,7 @@ def is_replaceable(folder: Path) -> bool:
     for parent in Path(os.path.realpath(folder)).parents:
         status = parent.stat()
         mode = status.st_mode
-        if status.st_uid not in (0, os.geteuid(), _NOBODY):
+        if status.st_uid not in (0, os.geteuid(), _UNMAPPED):
             return True
         others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not is_private_group(status, parent))
         if others and not mode & stat.S_ISVTX:
