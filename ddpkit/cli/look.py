@@ -125,14 +125,16 @@ def show(panel: Panel) -> None:
 
 def plain_panel(panel: Panel) -> list[str]:
     """Return the lines of a panel as text."""
-    lines = [f"{panel.state} {panel.headline}".strip()]
+    lines = [one_line(f"{panel.state} {panel.headline}".strip())]
     indent = "    " if panel.state else ""
-    lines += [f"{indent}{label}: {text}" for label, text in panel.facts]
-    return [*lines, *([f"last lines of {panel.lines_of}:"] if panel.lines else []), *(f"    {x}" for x in panel.lines)]
+    lines += [f"{indent}{label}: {one_line(text)}" for label, text in panel.facts]
+    lines += [f"last lines of {panel.lines_of}:"] if panel.lines else []
+    return [*lines, *(f"    {one_line(each)}" for each in panel.lines)]
 
 
 def say(text: str, state: str) -> None:
     """Print a line with the sign and the colour of its state."""
+    text = one_line(text)
     if not rich_out():
         print(text)
         return
@@ -203,11 +205,11 @@ def _panel(panel: Panel, signs: bool) -> RenderableType:
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
     for label, text in panel.facts:
-        facts.add_row(as_text(label, _LABELS.get(label, "dim")), as_text(text))
-    parts: list[RenderableType] = [as_text(panel.headline, "bold")]
+        facts.add_row(as_text(label, _LABELS.get(label, "dim")), as_text(one_line(text)))
+    parts: list[RenderableType] = [as_text(one_line(panel.headline), "bold")]
     if panel.lines:
         parts += ["", as_text(f"last lines of {panel.lines_of}:", "dim")]
-        parts += [Padding(as_text("\n".join(panel.lines)), (0, 0, 0, 2))]
+        parts += [Padding(as_text("\n".join(map(one_line, panel.lines))), (0, 0, 0, 2))]
     if panel.facts:
         parts += ["", facts]
     title = as_text(f"{sign} {panel.state}" if signs and sign else panel.state, style) if panel.state else None

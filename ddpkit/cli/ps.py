@@ -16,6 +16,7 @@ import typer
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.errors import UsageError
+from ddpkit.text import one_line
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
@@ -102,7 +103,7 @@ def table(
         head.insert(-1, DIRECTORY)
         for row, directory in zip(cells, directories, strict=True):
             row.insert(-1, directory)
-    rows = [head, *([" ".join(cell.split()) for cell in row] for row in cells)]  # no line ends within a cell
+    rows = [head, *([" ".join(one_line(cell).split()) for cell in row] for row in cells)]  # no line ends within a cell
     widths = {name: max(len(row[column]) for row in rows) for column, name in enumerate(head)}
     while sum(widths.values()) + 2 * (len(widths) - 1) > width:
         name = max((each for each in _LEAST if each in widths), key=lambda each: widths[each] - _LEAST[each])

@@ -17,6 +17,7 @@ from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
+from ddpkit.text import LONGEST, one_line
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.log_match import LogMatch
@@ -111,7 +112,7 @@ def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
     if not lines:
         return None
     rank, text = lines[-1].groups()
-    cause = f"the rank printed nothing. The last line of rank {rank}: {text[:QUOTED]}"
+    cause = f"the rank printed nothing. The last line of rank {rank}: {one_line(text, QUOTED)}"
     return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
 
 
@@ -212,7 +213,7 @@ def verdict(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
 def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str, list[tuple[str, str]]]:
     """Return a headline (who failed, where, when), and the facts with their labels: exit, cause, log, hint, more."""
     if failure.what.startswith("job ") and failure.reason:
-        return f"{failure.what} {failure.reason}", []
+        return one_line(f"{failure.what} {failure.reason}"), []
     verb = "ended" if failure.code == AGAIN else "failed"
     when = f", after {failure.seconds:.1f} s" if failure.at else ""
     end, colon, cause = describe_exit(failure).partition(": " if not failure.reason else "\0")
@@ -221,14 +222,15 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
         colon, cause = ": ", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
     facts = [("exit", end), *([("cause", cause)] if colon else [])]
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
-    if failure.log and shlex.quote(failure.log) not in next_step:
+    if failure.log and not (next_step and _as_path(failure.log) in next_step):
         facts.append(("log", failure.log))
     if _is_silent(failure) and not next_step:
         next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
     facts += [("hint", next_step)] if next_step else []
-    if diagnosis is not None and diagnosis.id:
+    if diagnosis is not None and re.fullmatch(r"[a-z0-9-]+", diagnosis.id):
         facts.append(("more", f"ddpkit explain {diagnosis.id}"))
-    return f"{_who(failure)} on {failure.host} {verb} first{when}", facts
+    shown = [(label, one_line(text)) for label, text in facts]
+    return one_line(f"{_who(failure)} on {failure.host} {verb} first{when}"), shown
 
 
 def _who(failure: Failure) -> str:
@@ -253,7 +255,13 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
 
         if failure.signal in LOOK:
             return filled_command(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
-    return f"less {shlex.quote(failure.log)}"
+    path = _as_path(failure.log)
+    return f"less {path}" if path else ""
+
+
+def _as_path(path: str) -> str:
+    """Return a path as one word of a shell; empty for what is none that ddpkit made: a record can be another user's."""
+    return shlex.quote(path) if path.isprintable() and len(path) <= LONGEST // 2 else ""
 
 
 def describe_stop(outcome: Outcome) -> str:

@@ -27,6 +27,7 @@ from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
 from ddpkit.run.trust import Origin, is_own, is_private, is_replaceable, owner_of, read_private
+from ddpkit.text import one_line
 
 KIND = "index"  # of the folder, for `ddpkit/node/owned.py`
 FEW = 5  # runs that an error lists
@@ -383,7 +384,7 @@ def _listing(what: str, entries: Sequence[IndexEntry], commands: Sequence[str]) 
     for entry, words in list(zip(entries, commands, strict=True))[:FEW]:
         run = entry.run
         about = f"{shlex.join(run.command)[:40]}, {run.state}, {project_of(run)}" if run else f"on {entry.host}"
-        lines.append(f"\n  {words}  # {about}")
+        lines.append(f"\n  {words}  # {one_line(about)}")
     more = f"\n  and {len(entries) - FEW} more" if len(entries) > FEW else ""
     return UsageError(f"{what}:{''.join(lines)}{more}", "ddpkit ps")
 

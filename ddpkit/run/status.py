@@ -16,6 +16,7 @@ from ddpkit.run.job_status import JobStatus
 from ddpkit.run.record import RecordedJob, RecordError, Run
 from ddpkit.run.run_index import IndexEntry, JobEnd
 from ddpkit.run.trust import Origin
+from ddpkit.text import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,9 @@ class RunStatus:
     words: str
     hint: str = ""
     run: Run  # the record as it is now
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", one_line(self.words))  # they can quote the record
 
     @property
     def living(self) -> bool:
@@ -40,7 +44,7 @@ def command(verb: str, run: Run) -> str:
 def remote_command(verb: str, run: Run, *, terminal: bool = False) -> str:
     """Return that command for the launcher's host, to be typed here."""
     remote = command(verb, run)
-    if run.launcher_python:
+    if run.launcher_python and run.origin is not Origin.OTHERS:  # who wrote it may name any program
         remote = f"{shlex.quote(run.launcher_python)} -m {remote}"
     return f"ssh {'-t ' if terminal else ''}{shlex.quote(run.launcher_host)} {shlex.quote(remote)}"
 

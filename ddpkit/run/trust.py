@@ -50,8 +50,10 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
 def is_replaceable(folder: Path) -> bool:
     """Tell whether others can put another directory in the place of this one, as in the `logs/` of a team.
 
-    One above it is theirs, or they can write to it, and it is not sticky.
+    One above it is theirs, or they can write to it, and it is not sticky. Those above the home directory do not count:
+    whoever can change these, can change all that is this user's.
     """
+    home = os.path.realpath(os.environ.get("HOME") or "/")
     for parent in Path(os.path.realpath(folder)).parents:
         status = parent.stat()
         mode = status.st_mode
@@ -60,6 +62,8 @@ def is_replaceable(folder: Path) -> bool:
         others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not is_private_group(status, parent))
         if others and not mode & stat.S_ISVTX:
             return True
+        if str(parent) == home:
+            return False
     return False
 
 

@@ -21,7 +21,7 @@ from ddpkit.run import record, status
 from ddpkit.run.record import RecordedJob
 from ddpkit.run.report import load, page, steps, summary, svg
 from ddpkit.run.report import startup as start
-from ddpkit.run.report.escape import number, seconds, text
+from ddpkit.run.report.escape import lines, number, seconds, text
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, read_copies, write_launch
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -488,7 +488,8 @@ def test_text_is_made_harmless() -> None:
     assert text("<b a='\"'>&") == "&lt;b a=&#x27;&quot;&#x27;&gt;&amp;"
     assert text("\x1b[31mred\x1b[0m\x1b]0;title\x07") == "red"
     assert text("a\0b\x07\u202ec\udcffd") == "a\\x00b\\x07\\u202ec\\xffd"
-    assert text("tab\tand\nline") == "tab\tand\nline"
+    assert text("tab\tand\nline") == "tab and line"
+    assert lines(["tab\tand", "\x1b[2Jline\n<b>", "y" * 9999]) == f"tab\tand\nline &lt;b&gt;\n{'y' * 4000}"
     text("\ud83d").encode()
 
 

@@ -568,6 +568,19 @@ def test_a_run_in_the_directory_of_a_team_is_its_users_alone(ddpkit: DDPKIT, tea
     assert not folder.exists()
 
 
+def test_what_is_above_a_home_does_not_count(ddpkit: DDPKIT, team: Path, clean_environ: dict[str, str]) -> None:
+    """The homes of a site may be in a directory of a group."""
+    (team / "me/project").mkdir(parents=True)
+    here, env = team / "me/project", {"HOME": str(team / "me"), "XDG_STATE_HOME": ""}
+    for path in (team / "me", here):
+        path.chmod(0o755)
+        os.chown(path, -1, os.getegid())
+    assert ddpkit("launch", "-n", "1", "--", "true", cwd=here, env=env).returncode == 0
+    (folder,) = here.glob("logs/*")
+    assert ddpkit("rm", str(folder), env={**env, "XDG_STATE_HOME": str(team / "me/none")}).returncode == 0
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("words", [("stop",), ("stop", "--now"), ("dump",), ("rm", "--yes"), ("top", "--once")])
 def test_a_record_in_the_directory_of_a_team_is_not_obeyed(
     ddpkit: DDPKIT, team: Path, sleeper: subprocess.Popen[bytes], words: tuple[str, ...]

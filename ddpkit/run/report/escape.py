@@ -5,13 +5,19 @@ from __future__ import annotations
 import html
 import math
 import time
+from collections.abc import Iterable
 
-from ddpkit.text import printable
+from ddpkit.text import LONGEST, one_line, printable
 
 
 def text(value: object) -> str:
-    """Any value as HTML that shows it, between tags and in attributes: nothing in it is markup, or unseen."""
-    return html.escape(printable(str(value)), quote=True)
+    """Any value as HTML that shows it, between tags and in attributes: nothing in it is markup, unseen or endless."""
+    return html.escape(one_line(value), quote=True)
+
+
+def lines(values: Iterable[str]) -> str:
+    """Lines of a log, for `<pre>`."""
+    return "\n".join(html.escape(printable(each[:LONGEST]).replace("\n", " "), quote=True) for each in values)
 
 
 def seconds(value: float) -> str:

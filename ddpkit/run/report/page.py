@@ -15,7 +15,7 @@ from ddpkit.run.code_state import Code
 from ddpkit.run.ledger import describe
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
-from ddpkit.run.report.escape import moment, seconds, text
+from ddpkit.run.report.escape import lines, moment, seconds, text
 from ddpkit.run.report.summary import Place, Report
 from ddpkit.text import format_ranges
 
@@ -85,8 +85,8 @@ def _head(report: Report) -> str:
         ("logs", f"<code>{text(report.folder)}</code>"),
     ]
     hint = f'<p class="hint">hint: {text(report.hint)}</p>' if report.hint else ""
-    lines = report.failure.last_lines if report.failure else ()
-    failed = f"<pre>{text(chr(10).join(lines))}</pre>" if any(map(str.strip, lines)) else ""
+    last = report.failure.last_lines if report.failure else ()
+    failed = f"<pre>{lines(last)}</pre>" if any(map(str.strip, last)) else ""
     code = f" (exit code {text(report.exit_code)})" if report.exit_code else ""
     rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts)
     return (
@@ -279,7 +279,7 @@ def _heat(took: steps.Steps, which: str) -> str:
     values = [value for row in took.rows for value in (row.own if own else row.whole) if value is not None]
     low, high = svg.bounds(values)
     slow = took.slowest.rank if own and took.slowest and took.slowest.stands_out else None
-    lines = "".join(
+    shown = "".join(
         f'<tr data-rank="{text(row.rank)}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
         f"<td>{svg.heat(row.own if own else row.whole, low, high, f'rank {row.rank} on {row.host}')}</td>"
         f'<td class="n">{_seconds(row.own_seconds if own else row.whole_seconds)}</td></tr>'
@@ -288,7 +288,7 @@ def _heat(took: steps.Steps, which: str) -> str:
     head = '<tr><th class="who">rank</th><th></th><th class="n">median</th></tr>'
     return (
         f'<table class="strips heat {which}"><thead>{head}'
-        f"</thead><tbody>{lines}</tbody></table>{svg.ramp(low, high)}{left_out}"
+        f"</thead><tbody>{shown}</tbody></table>{svg.ramp(low, high)}{left_out}"
     )
 
 
@@ -324,15 +324,14 @@ def _plan(report: Report) -> str:
     if not report.plan:
         return _section("Plan", '<p class="soft">Not recorded.</p>', "plan")
     words = "The plan of the run, as ddpkit launch --dry-run prints it"
-    body = f"<details><summary>{words}</summary><pre>{text(report.plan)}</pre></details>"
+    body = f"<details><summary>{words}</summary><pre>{lines(report.plan.split(chr(10)))}</pre></details>"
     return _section("Plan", body, "plan", "long")
 
 
 def _tail(report: Report) -> str:
-    lines = "\n".join(report.tail)
     body = (
-        f'<div class="end"><pre>{text(lines)}</pre></div>'
-        if lines.strip()
+        f'<div class="end"><pre>{lines(report.tail)}</pre></div>'
+        if any(map(str.strip, report.tail))
         else '<p class="soft">Nothing was printed.</p>'
     )
     return _section("Last lines", body, "tail", "long")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddpkit.diagnosis import verdict
@@ -18,6 +18,7 @@ from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
 from ddpkit.run.status import RunStatus
 from ddpkit.run.timeline import first_step
+from ddpkit.run.trust import Origin
 
 POINTS = 1000  # of one curve; of more, every so many are shown
 OTHERS = 6  # charts beside loss and accuracy
@@ -212,7 +213,9 @@ def _number(value: Any) -> float | None:
 def _preflight(now: RunStatus, files: Files) -> Preflight:
     launch, test = files.launch, files.test
     notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
+    theirs = now.run.origin is Origin.OTHERS  # a hint is a command of ddpkit's, and what others wrote is none
     checks = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]
+    checks = [replace(each, fix="") if theirs else each for each in checks]
     bad = [each for each in checks if each.status in ("fail", "warn")]
     entered = (launch or {}).get("entered") or {}
     if entered:
