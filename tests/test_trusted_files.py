@@ -61,7 +61,10 @@ def test_a_settings_file_that_others_can_write_is_refused(
             config.read_file(folder)
         assert str(path) in caught.value.message
         assert problem in caught.value.message
-        assert caught.value.hint == (f"ls -l {path}" if owner is not None else f"chmod go-w {path}")
+        fix = f"ls -l {path}"
+        assert caught.value.hint == (
+            fix if owner is not None else f"{fix}, and take the right to write to it from others"
+        )
 
 
 @needs_root
