@@ -332,7 +332,7 @@ APART = (
         fix=r"-o master_addr=10\.77\.0\.1$",
         doc="master-name-unknown"),
     Row(id="N01", make=own_name_is_loopback, check="names", status="warn",
-        evidence=r"own name node3 resolves to 127\.0\.1\.1", cause="gloo", fix=r"ssh node3 .*sudo sed .*/etc/hosts",
+        evidence=r"own name node3 resolves to 127\.0\.1\.1", cause="gloo", fix=r"ssh node3 grep -nF 127.0.1.1 /etc/hosts",
         doc="name-is-loopback"),
     Row(id="L04", make=lambda bare: without(bare, "node3", "node3"), check="names", status="warn",
         evidence="its own name node3 does not resolve", cause="own host name", fix="ssh node3 .*/etc/hosts",
