@@ -253,7 +253,7 @@ def test_a_job_whose_first_node_dies_is_requeued_without_it(
     """The job's script dies with it. SLURM keeps the job, without a script."""
     # With two spares the job has all nodes of the lab, and starts again only with one spare less. Without accounting,
     # SLURM changes a job only after the end of all its processes.
-    run = submitted(launch, folder, "slurm", "--spares", "2" if followed else "1")
+    run = submitted(launch, folder, "slurm", "-o", "poll=5", "--spares", "2" if followed else "1")
     run.wait_for("ready 1", times=2)
     (path,) = folder.glob("logs/*")
     (output,) = path.glob("slurm-*.out")
@@ -278,7 +278,7 @@ def test_a_job_whose_first_node_dies_is_requeued_without_it(
 
 
 def test_a_job_whose_first_node_dies_and_that_may_not_be_requeued(idle_lab: Lab, launch: START, folder: Path) -> None:
-    run = submitted(launch, folder, "slurm", "-o", "requeue=false")
+    run = submitted(launch, folder, "slurm", "-o", "requeue=false", "-o", "poll=5")  # its output says nothing
     run.wait_for("ready 1", times=2)
     try:
         idle_lab.kill("node1")
