@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import keeper
 import pytest
 from cluster import Lab, missing
 from hang_limit import pytest_runtest_protocol  # noqa: F401 - a hook
@@ -67,6 +68,12 @@ class Command(Program):
             except ProcessLookupError:
                 pass
         self.process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _keeper() -> None:
+    """However this process ends, Ctrl-C and the impatience of its controller included, nothing of it goes on."""
+    keeper.start()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -181,26 +188,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: -seconds[item.path])
 
 
-def end_abandoned_labs() -> None:
-    """End labs of test processes that were killed, as Ctrl-C does it to workers: their daemons would run for ever."""
-    for owner in Path(tempfile.gettempdir()).glob("ddpkit-lab-*/owner"):
-        try:
-            if Path("/proc", owner.read_text()).exists():
-                continue
-            owner.rename(owner.with_name("ended"))  # one of several workers does it
-            Lab(owner.parent).down()
-        except (OSError, RuntimeError):
-            continue
-        shutil.rmtree(owner.parent, ignore_errors=True)
-
-
 @contextmanager
 def lab_up(*, cgroups: bool = False) -> Iterator[Lab]:
     """Four nodes and a login host, idle. The folder is shared by all of them."""
     assert REASON is None, REASON
-    end_abandoned_labs()
-    shared = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
-    (shared / "owner").write_text(str(os.getpid()))
+    shared = Path(tempfile.mkdtemp(prefix=keeper.TEMPORARY))
     cluster = Lab(shared, cgroups=cgroups)
     try:
         cluster.up()

@@ -271,7 +271,7 @@ class Slurm(Contained):
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
             needed |= {f"preload/{name}": name for name in ("rank_wrapper", "oom", "daemons")}
         elif job.folder:
-            needed = {name: name for name in ("torchrun_agent", "owned", "oom")} if self.torchrun else {}
+            needed = {name: name for name in ("torchrun_agent", "scratch_dir", "owned", "oom")} if self.torchrun else {}
             needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
         if self._asked(job):
             needed["hook/sitecustomize"] = "rank_hook"
