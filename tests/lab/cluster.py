@@ -375,8 +375,11 @@ class Lab:
         commands = [shutil.which(each) for each in ("sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo")]
         hidden = {path: f"{folder}/etc/nothing" for path in commands if path and name == LAPTOP}
         cgroups = self._own_cgroups(name) if self.cgroups else {}
+        layer = folder / f"hosts/{name}.etc"
+        layer.mkdir(exist_ok=True)
         spec = {
             "name": name,
+            "layer": str(layer),
             "cgroups": list(cgroups.values()),
             "root": self.root and str(self.root),
             "kept": [*kept, sys.prefix, sys.base_prefix, tempfile.gettempdir()],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -30,10 +31,10 @@ signal.pause()
 class Owner:
     """A process with a lab and a program in a session of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *before: str) -> None:
         self.folder, self.mark = folder, secrets.token_hex(8)
         env = {**os.environ, MARK: self.mark, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self.program = Program([sys.executable, "-c", OWNER, str(folder)], env=env)
+        self.program = Program([*before, sys.executable, "-c", OWNER, str(folder)], env=env)
         self.program.wait_for("up ")
         _, self.tag, sleeper = next(line for line in self.program.lines if line.startswith("up ")).split()
         self.sleeper = int(sleeper)
@@ -45,6 +46,11 @@ class Owner:
         entries = [path.name for path in keeper.REGISTER.glob(f"*{self.tag}*")]
         return [*map(str, started_with([*paths])), *spaces, *entries]
 
+    def end(self) -> None:
+        keeper.kill(list(marked(self.mark)))
+        self.program.process.wait()
+        keeper.end_abandoned()
+
     def helper(self) -> int:
         (pid,) = (pid for pid, line in marked(self.mark).items() if "keeper.py" in line)
         return pid
@@ -54,9 +60,7 @@ class Owner:
 def owner(tmp_path: Path) -> Iterator[Owner]:
     made = Owner(tmp_path / "lab")
     yield made
-    keeper.kill(list(marked(made.mark)))
-    made.program.process.wait()
-    keeper.end_abandoned()
+    made.end()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
@@ -86,3 +90,22 @@ def test_a_lab_without_an_owner_stays_until_it_is_ended(owner: Owner) -> None:
     assert len(owner.lab()) == 7
     Lab(owner.folder, plain=1).down()
     assert not owner.lab()
+
+
+IN_ETC = 'mount --bind "$1" /etc && shift && exec "$@"'
+
+
+def test_a_file_that_replaces_one_of_the_machine_changes_no_host(tmp_path: Path) -> None:
+    """Any package, or `sed -i`, does that to /etc/hosts: this one's machine has an /etc of its own."""
+    etc = tmp_path / "etc"
+    shutil.copytree("/etc", etc, symlinks=True, copy_function=shutil.copy, ignore_dangling_symlinks=True)
+    made = Owner(tmp_path / "lab", "unshare", "--mount", "sh", "-c", IN_ETC, "sh", str(etc))
+    try:
+        for name in ("hosts", "hostname", "nsswitch.conf"):
+            (etc / f"{name}.new").write_text("")
+            (etc / f"{name}.new").replace(etc / name)
+        lab = Lab(made.folder, plain=1)
+        assert lab.run("login", "getent", "hosts", "node1").stdout.split() == ["10.77.0.1", "node1"]
+        assert lab.run("login", "ssh", "node1", "cat", "/etc/hostname").stdout == "node1\n"
+    finally:
+        made.end()
