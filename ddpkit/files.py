@@ -20,7 +20,10 @@ from ddpkit.node.owned import (
     create_whole,
     is_owned,
     make_directory,
+    make_plain_directory,
     open_for_append,
+    open_path,
+    release_directory,
     remove_directory,
     remove_empty,
     remove_file,
@@ -42,13 +45,16 @@ __all__ = [
     "is_owned",
     "make_directories",
     "make_directory",
+    "make_plain_directory",
     "open_for_append",
+    "open_path",
     "open_to_read",
     "read_bounded",
     "read_head",
     "read_part",
     "read_tail",
     "read_trusted",
+    "release_directory",
     "remove_directory",
     "remove_empty",
     "remove_file",
@@ -125,7 +131,7 @@ def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> by
 def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> int:
     """Return a descriptor of a regular file, or also of a pipe. Raises OSError for another kind; never waits."""
     # A pipe without a writer would make the open itself wait.
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    file = open_path(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     kind = os.fstat(file).st_mode
     if not (stat.S_ISREG(kind) or (pipes and stat.S_ISFIFO(kind))):
         os.close(file)

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 
-from ddpkit.files import is_private_group
+from ddpkit.files import is_private_group, open_path
 
 
 class Origin(Enum):
@@ -30,7 +30,7 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
 
     The name is no link. The bytes and the answer are of one file and one directory, also if either is replaced.
     """
-    directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    directory = open_path(os.fspath(folder), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         # A pipe without a writer would make the open itself wait.
         handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
