@@ -36,12 +36,14 @@ from ddpkit.node.owned import (
 __all__ = [
     "LIMIT",
     "MARKER",
+    "USER",
     "TrustProblem",
     "adopt_directory",
     "append",
     "check_replaceable",
     "create",
     "create_whole",
+    "group_name",
     "is_owned",
     "make_directories",
     "make_directory",
@@ -62,6 +64,7 @@ __all__ = [
     "remove_if_same",
     "remove_socket",
     "replace_file",
+    "user_name",
     "write_atomically",
 ]
 
@@ -147,6 +150,7 @@ def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> in
 # Debian and Red Hat make it for each user (umask 002 is the default there, and Debian's ssh accepts it).
 
 LIMIT = 1 << 20  # bytes; a file of settings or hosts is far smaller
+USER = "user "  # before the name of one
 _LINKS = 40  # as the kernel
 _ACL = "system.posix_acl_access"
 
@@ -190,7 +194,7 @@ def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
     group = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
     if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
         return problem
-    who = "every user" if others else f"group {_group_name(facts.st_gid)}"
+    who = "every user" if others else group_name(facts.st_gid)
     name = shlex.quote(str(path))
     own = facts.st_uid == os.geteuid()
     fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")
@@ -200,7 +204,7 @@ def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
 def _check_owner(path: Path, facts: os.stat_result) -> TrustProblem | None:
     if facts.st_uid in _owners():
         return None
-    what = f"{path} is not obeyed: it belongs to {_user_name(facts.st_uid)}, neither to you nor to root"
+    what = f"{path} is not obeyed: it belongs to {user_name(facts.st_uid)}, neither to you nor to root"
     return TrustProblem(what, f"ls -l {shlex.quote(str(path))}")
 
 
@@ -249,19 +253,21 @@ def is_private_group(facts: os.stat_result, file: int | Path) -> bool:
         return True  # a file system without them
 
 
-def _user_name(number: int) -> str:
+def user_name(number: int) -> str:
+    """Return `user NAME`, or with its number where it has no name here."""
     import pwd
 
     try:
-        return f"user {pwd.getpwuid(number).pw_name}"
+        return f"{USER}{pwd.getpwuid(number).pw_name}"
     except KeyError:
-        return f"user {number}"
+        return f"{USER}{number}"
 
 
-def _group_name(number: int) -> str:
+def group_name(number: int) -> str:
+    """Return `group NAME`, or with its number where it has no name here."""
     import grp
 
     try:
-        return grp.getgrgid(number).gr_name
+        return f"group {grp.getgrgid(number).gr_name}"
     except KeyError:
-        return str(number)
+        return f"group {number}"
