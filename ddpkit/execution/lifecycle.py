@@ -111,6 +111,11 @@ class LiveRun:
         """Delete the run's directory, if that is possible."""
         with suppress(OSError):
             owned.remove_directory(str(self.folder), run_files.KIND)
+        self.release()
+
+    def release(self) -> None:
+        """Hold the run's directory no longer: this process writes nothing more there."""
+        owned.release_directory(str(self.folder))
 
     @property
     def job_began(self) -> float | None:
@@ -427,7 +432,7 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
             self._git.join(GIT_PATIENCE)
-        of_job = record.load_attempts(self.folder)
+        of_job = self._attempts_of_job(relay)
         times = timeline.read(self.folder)
         try:
             self._amend(
@@ -449,6 +454,16 @@ class RecordedRun(LiveRun):
         self._run_hook(self.plan.on_end, relay, on_end.LOG)
         self._close_marker()
         return outcome
+
+    def _attempts_of_job(self, relay: Relay) -> record.AttemptsFile | None:
+        """Read the attempts that the script of a submitted job made. A file that is damaged does not change the end."""
+        if self.plan.batch is None:
+            return None
+        try:
+            return record.load_attempts(self.folder)
+        except record.RecordError as error:
+            relay.note(f"ddpkit: {error.message}")
+            return None
 
     def _close_marker(self) -> None:
         """Take no more signals of other shells: the run has ended."""

@@ -24,6 +24,7 @@ from typing import Any
 from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
 from ddpkit.execution.node_calls import ANY_PYTHON, NodeCalls
+from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job, ProjectCopy
 from ddpkit.launchers.shell import count, quote
@@ -356,4 +357,4 @@ def names_file(names: Sequence[str]) -> Iterator[str]:
 def listed(names: Sequence[str]) -> str:
     """Name the first of some files."""
     more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {count(more, 'more file')}" if more > 0 else "")
+    return ", ".join(map(words_of_node, names[:NAMED])) + (f" and {count(more, 'more file')}" if more > 0 else "")
