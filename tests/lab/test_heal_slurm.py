@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sites
 from cluster import Lab
-from launching import BACKENDS, DDPKIT, Launch, torch, wait_until, wait_until_gone
+from launching import BACKENDS, DDPKIT, PATIENCE, Launch, torch, wait_until, wait_until_gone
 from test_heal import JOB
 
 SALLOC = ["salloc", "-Q", "-N3", "--no-kill", "--ntasks-per-node=1"]
@@ -262,7 +262,8 @@ def test_a_job_whose_first_node_dies_is_requeued_without_it(
         run.end()
     try:
         idle_lab.kill("node1")
-        wait_until(lambda: "ready 2 " in output.read_text(), output.read_text)
+        # SLURM takes most of a minute to see that the node is lost, and as long before it starts the job again.
+        wait_until(lambda: "ready 2 " in output.read_text(), output.read_text, 2 * PATIENCE)
         (folder / "go.2").touch()
         status = wait_for_end(idle_lab, path)
         assert not followed or run.end() == 0, run.text
