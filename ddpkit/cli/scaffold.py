@@ -39,7 +39,7 @@ class NewFile:
 
     @property
     def mode(self) -> int:
-        """Programs can be started as they are; config and what others read cannot. Nobody else may write to them."""
+        """Programs can be started as they are; config and what others read cannot. No other user may write to them."""
         return 0o755 if self.text.startswith(b"#!") else 0o644
 
 
