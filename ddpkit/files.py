@@ -170,7 +170,11 @@ def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, TrustProblem 
     """
     piped = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
     problem = None if piped else _check_links(path)
-    wait = pipes and path.is_fifo()  # for its writer
+    wait = pipes and path.is_fifo()  # for its writer, which may never come to a pipe of another user
+    if wait and not piped:
+        problem = problem or _check_owner(path, path.stat())
+        if problem:
+            return "", problem
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)), "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) and not pipes:

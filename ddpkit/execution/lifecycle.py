@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ddpkit.console.relay import Relay
 from ddpkit.console.style import Panel
@@ -448,6 +448,9 @@ class RecordedRun(LiveRun):
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
+            if state != "left":
+                end = run_index.KnownEnd(state=state, exit_code=outcome.exit_code, verdict=words, failure=failure)
+                run_index.keep_end(self.record, end)
         if relay.problem:
             relay.note(f"ddpkit: {relay.problem}")
         self._remember_node(relay, outcome)
@@ -493,7 +496,7 @@ class RecordedRun(LiveRun):
         on_end.run_hook(command, run, relay.err.write, relay.note, self.inbox, log_name)
         relay.flush()
 
-    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
+    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> Literal["left", "stopped", "failed", "done"]:
         if outcome.stopped_by is not None:
             return "left" if self.plan.batch and outcome.failure is None and not cancelled else "stopped"
         return "failed" if outcome.failure else "done"

@@ -150,3 +150,26 @@ def test_files_of_the_script_do_not_change_the_end_of_a_run(
     done = ddpkit("launch", "-n", "1", "--", "job.py")
     assert done.returncode == 0, done.stderr
     assert json.loads(next(tmp_path.glob("logs/*/run.json")).read_text())["state"] == "done"
+
+
+FULL = """
+mount -t tmpfs -o size=300k tmpfs full || exit 77
+cd full && cp ../job.py .
+"$@" launch -n 1 -- job.py > /dev/null; code=$?
+[ "$code" = 0 ] && "$@" ps --json
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_the_end_of_a_run_is_known_although_its_disk_is_full(
+    script: Callable[..., str], tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    script("import sys\nfor _ in range(40):\n    print('x' * 20000)\n")
+    (tmp_path / "full").mkdir()
+    argv = ["unshare", "--mount", "sh", "-c", FULL, "sh", sys.executable, "-m", "ddpkit"]
+    done = subprocess.run(argv, cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=False)
+    if done.returncode == 77 or "unshare failed" in done.stderr:
+        pytest.skip("cannot mount here")
+    assert "cannot write the record of this run" in done.stderr
+    run = json.loads(done.stdout)["runs"][0]
+    assert (run["state"], run["exit_code"]) == ("done", 0)
