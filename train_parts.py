@@ -363,7 +363,7 @@ class Log:
             ahead.append(self.path)
         if ahead:
             target = next(p for n in itertools.count(1) if not (p := folder / f"earlier_{n}").exists())
-            target.mkdir()
+            target.mkdir(parents=True)
             for path in ahead:
                 shutil.move(path, target)
             self.print(f"moved what an earlier run left to {target}: {', '.join(path.name for path in ahead)}")
@@ -396,8 +396,13 @@ def check_metrics(path: Path) -> None:
         lines = path.read_text().splitlines() if path.is_file() else ["not a file"] * 2
     except UnicodeDecodeError:
         lines = ["not text"] * 2
-    if any(step_of(line) == math.inf for line in lines[:-1]):  # a killed run leaves half a line at the end
+    torn = lines[-1:] if len(lines) > 1 else [line for line in lines if line[: len(LINE_START)] in LINE_START]
+    lines = lines[: len(lines) - len(torn)]  # a killed run leaves half a line at the end
+    if any(step_of(line) == math.inf for line in lines):
         raise UsageError(f"--metrics: {path} is there, and has no metrics in it", "--metrics FILE, a new file")
+
+
+LINE_START = '{"step": '  # of a line that `record` writes
 
 
 def step_of(line: str) -> float:

@@ -460,7 +460,7 @@ def test_metrics_after_the_restored_step_are_kept_elsewhere(script: Any, tmp_pat
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("text", ["my notes\nof a year\n", '{"loss": 1}\n{"loss": 2}\n', "\xff\n\xfe\n"])
+@pytest.mark.parametrize("text", ["my notes\nof a year\n", '{"loss": 1}\n{"loss": 2}\n', "\xff\n\xfe\n", "my thesis"])
 @pytest.mark.parametrize("step", [0, 2])
 def test_a_file_without_metrics_stays(script: Any, tmp_path: Path, text: str, step: int) -> None:
     file = tmp_path / "notes.txt"

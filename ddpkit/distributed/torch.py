@@ -225,8 +225,8 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
     """Save `obj` with torch.save. `path` always holds a whole file, the old or the new one, also after a crash.
 
     Call it on one rank. The temporary file lies in the same folder, because a rename is atomic only within a file
-    system; it is removed where saving fails, and by the next call where a call was killed. The file and then the folder
-    are flushed to the disk.
+    system; it is removed where saving fails, and by a later call in that folder where a call was killed. The file and
+    then the folder are flushed to the disk.
     """
     import errno
     import fcntl
@@ -236,7 +236,7 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
     import torch
 
     target = Path(path)
-    front = f".{target.name[:160]}."
+    front = f".{target.name[:160]}.save_atomic-"
     _remove_left(target.parent, front)
     # Not tempfile: its files have mode 0600, and a checkpoint follows the umask.
     temporary = target.with_name(f"{front}{_machine()}{os.urandom(8).hex()}.tmp")
@@ -277,23 +277,25 @@ def _machine() -> str:
 
 
 def _remove_left(folder: Path, front: str) -> None:
-    """Remove what calls of `save_atomic` for the same file left that were killed.
+    """Remove what calls of `save_atomic` left in a folder that were killed. `front`: of the names for this file.
 
-    A living call holds a lock on its file. Of another machine that lock may not be seen: then the file must be old.
+    A living call holds a lock on its file. Of another machine that lock may not be seen, and a rank that saves another
+    file here may not have it yet: then the file must be old.
     """
     import fcntl
     import re
     import time
     from contextlib import suppress
 
-    ours = re.compile(re.escape(front) + r"([0-9a-f]{8})[0-9a-f]{16}\.tmp")
+    ours = re.compile(r"(\..+\.save_atomic-)([0-9a-f]{8})[0-9a-f]{16}\.tmp")
     for path in folder.iterdir():
         match = ours.fullmatch(path.name)
         if match is None:
             continue
         with suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if match[1] == _machine() or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
+            known = match[1] == front and match[2] == _machine()
+            if known or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
                 path.unlink()
 
 

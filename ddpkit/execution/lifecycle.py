@@ -239,9 +239,11 @@ class RecordedRun(LiveRun):
             return None
         step, reply = plan.steps[0], machine.run(plan.batch.state_of(self.job_id), job_status.IN_UTC)
         scheduler = registry.scheduler_of(plan.backend)
+        cluster = job_status.cluster_of(scheduler, machine)
         return record.RecordedJob(
             **vars(job_status.identity_in(scheduler, reply.output)),
-            cluster=job_status.cluster_of(scheduler, machine),
+            cluster=cluster.name,
+            controller=cluster.controller,
             log=plan.batch.log,
             many=not plan.batch.follow,
             torchrun=step.rank_starter.labels_ranks,

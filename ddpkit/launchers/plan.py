@@ -199,6 +199,8 @@ class Scheduler:
     identity_pattern: str = ""
     cluster: tuple[str, ...] = ()  # prints the name of the cluster; empty: a job's id contains it
     cluster_pattern: str = ""  # a regular expression with one group, for that output
+    # The same; its matches tell this cluster from another one with the name, as sites leave the default.
+    controller_pattern: str = ""
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
     ending: tuple[str, ...]

@@ -185,6 +185,7 @@ SLURM = Scheduler(
     identity_pattern=r"\bJobName=(?P<name>.*?) UserId=(?P<user>[^\s(]+).*?\bSubmitTime=(?P<submitted>\S+)",
     cluster=("scontrol", "show", "config"),
     cluster_pattern=r"(?m)^ClusterName\s*=\s*(\S+)",
+    controller_pattern=r"(?m)^(?:SlurmctldHost\S*|StateSaveLocation)\s*=\s*(\S+)",
     waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
     running=("RUNNING", "SIGNALING"),
     ending=("COMPLETING", "STAGE_OUT"),

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import DdpkitError, UsageError
@@ -114,12 +115,18 @@ def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
     if not jobs and not re.search(scheduler.forgotten_pattern, reply.error):
         words = f"{name}: no valid answer from the scheduler: {reply.error or 'unknown output'}"
         return JobStatus(state="unknown", words=words, hint=shlex.join(scheduler.state_of(run.job_id)))
-    other = _other_cluster(run, job, scheduler, machine, forgotten=not jobs)
+    here = cluster_of(scheduler, machine)
+    other = _other_cluster(run, job, here)
     if other is not None:
         return other
-    if not jobs:
-        return JobStatus(state="over", words=f"{name} has ended, and the scheduler no longer knows its exit code")
-    return _other_job(run, job, scheduler, reply, jobs[0]) or _status(run, job, scheduler, jobs)
+    if jobs:
+        now = _other_job(run, job, scheduler, reply, jobs[0]) or _status(run, job, scheduler, jobs)
+    else:
+        now = JobStatus(state="over", words=f"{name} has ended, and the scheduler no longer knows its exit code")
+    if now.state == "over" and scheduler.cluster and not _is_known_cluster(run, job, here):
+        words = f"{name}: not known to the scheduler here, which may be another cluster's"
+        return JobStatus(state="unknown", words=words, hint=_there(run, job))
+    return now
 
 
 def _status(run: Run, job: RecordedJob, scheduler: Scheduler, jobs: Sequence[Mapping[str, str]]) -> JobStatus:
@@ -158,17 +165,25 @@ def identity_in(scheduler: Scheduler, output: str) -> Identity:
     return Identity(**match.groupdict("")) if match else Identity()
 
 
-_clusters: dict[tuple[Scheduler, Machine], str] = {}  # one answer serves all runs of a process
+class Cluster(NamedTuple):
+    """Facts by which a cluster is told from another one with the same home. Empty: not known."""
+
+    name: str = ""
+    controller: str = ""
 
 
-def cluster_of(scheduler: Scheduler, machine: Machine) -> str:
-    """Return the name of the cluster whose scheduler a machine asks; empty: it gives none."""
+_clusters: dict[tuple[Scheduler, Machine], Cluster] = {}  # one answer serves all runs of a process
+
+
+def cluster_of(scheduler: Scheduler, machine: Machine) -> Cluster:
+    """Return the cluster whose scheduler a machine asks."""
     key = (scheduler, machine)
-    if scheduler.cluster and not _clusters.get(key):
-        reply = machine.run(scheduler.cluster, timeout=TIMEOUT)
-        match = re.search(scheduler.cluster_pattern, reply.output)
-        _clusters[key] = match[1] if match else ""
-    return _clusters.get(key, "")
+    if scheduler.cluster and not _clusters.get(key, Cluster()).name:
+        output = machine.run(scheduler.cluster, timeout=TIMEOUT).output
+        match = re.search(scheduler.cluster_pattern, output)
+        facts = re.findall(scheduler.controller_pattern, output) if scheduler.controller_pattern else []
+        _clusters[key] = Cluster(match[1] if match else "", ", ".join(facts))
+    return _clusters.get(key, Cluster())
 
 
 def _user() -> str:
@@ -178,22 +193,26 @@ def _user() -> str:
         return ""
 
 
-def _other_cluster(
-    run: Run, job: RecordedJob, scheduler: Scheduler, machine: Machine, *, forgotten: bool
-) -> JobStatus | None:
-    """Return the status of a job on another cluster than the one that is asked here; None: it is this one's."""
-    if not scheduler.cluster:
+def _other_cluster(run: Run, job: RecordedJob, here: Cluster) -> JobStatus | None:
+    """Return the status of a job on another cluster than the one that is asked here; None: it can be this one's."""
+    if job.cluster and here.name and here.name != job.cluster:
+        where = f"on cluster {job.cluster}, and not visible from here: this is cluster {here.name}"
+    elif job.controller and here.controller and here.controller != job.controller:
+        where = f"not visible from here: this is another cluster with the name {here.name}"
+    else:
         return None
-    here = cluster_of(scheduler, machine)
-    host = job.via.host if job.via else run.launcher_host
-    if job.cluster and here and here != job.cluster:
-        words = f"on cluster {job.cluster}, and not visible from here: this is cluster {here}"
-        return JobStatus(state="elsewhere", words=words, hint=f"on {host}: ddpkit status {run.run_id}")
-    known = bool(job.cluster and here) or (not job.cluster and (job.via is not None or host == os.uname().nodename))
-    if forgotten and not known:
-        words = f"job {run.job_id}: not known to the scheduler here, which may be another cluster's"
-        return JobStatus(state="unknown", words=words, hint=f"on {host}: ddpkit status {run.run_id}")
-    return None
+    return JobStatus(state="elsewhere", words=where, hint=_there(run, job))
+
+
+def _is_known_cluster(run: Run, job: RecordedJob, here: Cluster) -> bool:
+    """Tell whether the scheduler that is asked here is surely the job's: only then a number that is gone has ended."""
+    if job.cluster:
+        return bool(here.name)
+    return job.via is not None or run.launcher_host == os.uname().nodename
+
+
+def _there(run: Run, job: RecordedJob) -> str:
+    return f"on {job.via.host if job.via else run.launcher_host}: ddpkit status {run.run_id}"
 
 
 def _other_job(

@@ -71,6 +71,7 @@ class RecordedJob:
     """
 
     cluster: str = ""
+    controller: str = ""  # of the cluster, which may have the name of another one
     name: str = ""
     user: str = ""
     submitted: Clock = ""  # as the scheduler prints it, in UTC

@@ -39,11 +39,11 @@ _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`
 _DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "test": r"\d{8}-\d{6}-.+"}
 
 
-def _programs(*names: str) -> _Content:
-    """Programs of ddpkit, with what Python makes of them; and other files."""
+def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
+    """Programs of ddpkit, with what Python makes of them; and other files. `also`: forms of more names."""
     modules = "|".join(name.removesuffix(".py") for name in names if name.endswith(".py"))
     cache = _Content(rf"({modules})\.cpython-\d+(\.opt-\d)?\.pyc(\.\d+)?")
-    return _Content(*(name.replace(".", r"\.") for name in names), __pycache__=cache)
+    return _Content(*(name.replace(".", r"\.") for name in names), *also, __pycache__=cache)
 
 
 _OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "daemons.py")
@@ -64,12 +64,8 @@ _ATTEMPT = _Content(
     marks=_Content("job", r"\d+(_\d+)?"),
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_task.py", *_OF_RANKS, "spec.json"),
-    stage=_Content(
-        *_OF_STAGE,
-        r"[a-z]+-[0-9a-f]+\.tar",
-        r"(contents|[A-Za-z0-9][A-Za-z0-9.-]*)\.json",  # what is copied, and what each node did
-        __pycache__=_programs(*_OF_STAGE).directories["__pycache__"],
-    ),
+    # Each node writes its own `node1.json`.
+    stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar")),
 )
 _RUN = _Content(
     *_FILES, r"\.ddpkit", r"run\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",

@@ -26,7 +26,7 @@ from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
-from ddpkit.run.trust import Origin, is_own, is_private, is_replaceable, owner_of, read_private
+from ddpkit.run.trust import Origin, is_own, is_planted, is_private, is_replaceable, owner_of, read_private
 from ddpkit.text import one_line
 
 KIND = "index"  # of the folder, for `ddpkit/node/owned.py`
@@ -240,7 +240,7 @@ def _above(directory: Path) -> Iterator[Path]:
 
 
 def _is_marked(directory: Path) -> bool:
-    return any(os.access(directory / name, os.F_OK) for name in ("ddpkit.toml", ".git"))
+    return not all(is_planted(directory / name) for name in ("ddpkit.toml", ".git"))
 
 
 def project_of(run: Run) -> Path:

@@ -121,6 +121,14 @@ def _administrators() -> tuple[int, ...]:
     return (0,) if mapped else (0, overflow)
 
 
+def is_planted(path: Path) -> bool:
+    """Tell whether somebody put this into a directory that is not theirs, as in /tmp; also true where nothing is."""
+    try:
+        return path.lstat().st_uid not in (os.geteuid(), path.parent.stat().st_uid, *_administrators())
+    except OSError:
+        return True
+
+
 def is_own(folder: Path) -> bool:
     """Tell whether a directory belongs to this user."""
     try:

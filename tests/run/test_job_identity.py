@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,11 @@ from ddpkit.run.trust import Origin
 ME = pwd.getpwuid(os.geteuid()).pw_name
 DAY = "2026-01-31T10:00:00"
 LATER, EARLIER = "2026-02-28T10:00:00", "2025-01-31T10:00:00"
-OURS = RecordedJob(cluster="alpha", name="train", user=ME, submitted=DAY, log="", many=False, torchrun=False)
+OURS = RecordedJob(
+    cluster="alpha", controller="ctl(10.0.0.1), /state", name="train", user=ME, submitted=DAY, log="", many=False,
+    torchrun=False,
+)  # fmt: skip
+EARLY = replace(OURS, controller="")  # of a record without
 OLD = RecordedJob(log="", many=False, torchrun=False)  # of version 0.2
 ENDED = "job 7 has ended, and the scheduler no longer knows its exit code"
 OTHER = "job 7 has ended, and its number is that of another job now"
@@ -47,10 +53,11 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Controller:
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr(job_status, "_clusters", {})
 
-    def answers(output: str = "", *, error: str = "", cluster: str = "alpha") -> None:
+    def answers(output: str = "", *, error: str = "", cluster: str = "alpha", state: str = "/state") -> None:
         (tmp_path / "output").write_text(output)
         (tmp_path / "error").write_text(error)
-        config = f'echo "ClusterName = {cluster}"' if cluster else "exit 1"
+        facts = f"ClusterName = {cluster}", "SlurmctldHost[0] = ctl(10.0.0.1)", f"StateSaveLocation = {state}"
+        config = f"printf '%s\\n' {shlex.join(facts)}" if cluster else "exit 1"
         show = f"cat {tmp_path}/output; cat {tmp_path}/error >&2; [ ! -s {tmp_path}/error ]"
         text = f'#!/bin/sh\ncase "$*" in *config) {config} ;; *) {show} ;; esac\n'
         for name, program in {"scontrol": text, "scancel": f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n'}.items():
@@ -99,6 +106,7 @@ def test_the_status_of_a_job(
 
 
 OTHER_CLUSTER = "on cluster alpha, and not visible from here: this is cluster beta"
+NOT_KNOWN = "job 7: not known to the scheduler here, which may be another cluster's"
 DOUBT = "the scheduler's job 7 may be another one: it "
 
 
@@ -109,10 +117,11 @@ DOUBT = "the scheduler's job 7 may be another one: it "
         (OURS, shown(submitted=LATER), "beta", "elsewhere", OTHER_CLUSTER),
         (OURS, shown(), "beta", "elsewhere", OTHER_CLUSTER),
         (OURS, "", "beta", "elsewhere", OTHER_CLUSTER),
-        (OURS, "", "", "unknown", "job 7: not known to the scheduler here, which may be another cluster's"),
+        (OURS, "", "", "unknown", NOT_KNOWN),
         # Numbers that began again.
         (OURS, shown(submitted=LATER), "alpha", "over", OTHER),
-        (OURS, shown(submitted=LATER), "", "over", OTHER),
+        (OURS, shown(submitted=LATER), "", "unknown", NOT_KNOWN),
+        (EARLY, shown(submitted=LATER), "alpha", "over", OTHER),
         (OURS, shown(user="nobody-else"), "alpha", "over", OTHER),
         (OURS, shown(submitted=EARLIER), "alpha", "unknown", f"{DOUBT}was submitted at {EARLIER}"),
         (OURS, shown(name="eval"), "alpha", "unknown", f"{DOUBT}has the name 'eval', and not 'train'"),
@@ -141,6 +150,19 @@ def test_a_job_is_told_from_another_one_with_its_number(
     except (UsageError, LaunchError):
         assert state in ("elsewhere", "unknown")
     assert not (tmp_path / "cancelled").exists(), "an unrelated job was cancelled"
+
+
+@pytest.mark.parametrize("output", ["", shown(), shown(submitted=LATER), shown("COMPLETED"), shown(user="nobody-else")])
+def test_another_cluster_with_the_same_name_decides_nothing(
+    controller: Controller, tmp_path: Path, output: str
+) -> None:
+    """The name is often the default one: the controller is another."""
+    controller(output, error="" if output else "Invalid job id specified", state="/other")
+    now = asked(OURS, tmp_path)
+    assert (now.state, now.words) == ("elsewhere", "not visible from here: this is another cluster with the name alpha")
+    with pytest.raises(UsageError):
+        control.stop(run_of(OURS, tmp_path))
+    assert not (tmp_path / "cancelled").exists()
 
 
 def test_another_clusters_login_host_decides_nothing(controller: Controller, tmp_path: Path) -> None:

@@ -94,10 +94,11 @@ def test_names_of_a_script(name: str, tmp_path: Path) -> None:
     "name",
     ["run.json", "rank_12.log", "torchrun_node1.cluster.log", "slurm-17.out", "slurm-17_3.out",
      "dump-20260131-235959-2/rank_0.json", ".run.json.0123456789abcdef", "attempt-3/all.log", "marks/job", "marks/17_3",
-     owned.MARKER, "metrics_kept.jsonl", "__pycache__/daemons.cpython-38.pyc", "stage/.owned.py.0123456789abcdef"],
+     owned.MARKER, "metrics_kept.jsonl", "__pycache__/daemons.cpython-38.pyc", "stage/.owned.py.0123456789abcdef",
+     "stage/node1.cluster.json", "stage/__pycache__/stage_lock.cpython-311.pyc", "stage/contents.json"],
 )  # fmt: skip
 def test_names_of_ddpkit(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).touch()
     assert run_files.others(tmp_path) == []
 
