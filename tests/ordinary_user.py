@@ -63,7 +63,10 @@ def set_up(place: Path) -> None:
     for folder, folders, files in os.walk(place):
         for name in (".", *folders, *files):
             os.lchown(f"{folder}/{name}", NUMBER, NUMBER)
-    for name, line in (("passwd", f"{NAME}:x:{NUMBER}:{NUMBER}::{home}:/bin/bash\n"), ("group", f"{NAME}:x:{NUMBER}:\n")):
+    for name, line in (
+        ("passwd", f"{NAME}:x:{NUMBER}:{NUMBER}::{home}:/bin/bash\n"),
+        ("group", f"{NAME}:x:{NUMBER}:\n"),
+    ):
         (place / name).write_text(Path("/etc", name).read_text() + line)
         mount("--bind", str(place / name), f"/etc/{name}")
     python, venv = Path(sys.base_prefix), Path(sys.prefix)
