@@ -131,9 +131,8 @@ worker() {
 # shellcheck disable=SC2329 # it runs in the tasks
 run_torchrun() {
     local codes code=0 words
-    scratch=
-    trap 'rm -rf -- "$scratch"' EXIT # first: a signal may come at once
     scratch=$(mktemp -d)
+    trap 'rm -rf -- "$scratch"' EXIT
     codes=$scratch/codes
     words=(bash -c "$(declare -f worker); worker \"\$@\"" worker "$codes" "$@")
     # Never --standalone, which ignores the other nodes.
@@ -150,9 +149,8 @@ run_torchrun() {
 
 run_command() {
     local watcher failure functions code=0
-    scratch=
-    trap 'rm -rf -- "$scratch"' EXIT # first: a signal may come at once
     scratch=$(mktemp -d)
+    trap 'rm -rf -- "$scratch"' EXIT
     mkfifo "$scratch/errors"
     tr '\r' '\n' <"$scratch/errors" |
         LC_ALL=C sed -n 's/.*srun: error: \([^ ]*: tasks\{0,1\} [0-9,-]*: .*\)/\1/p' >"$scratch/failures" &
