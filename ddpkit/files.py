@@ -20,7 +20,10 @@ from ddpkit.node.owned import (
     create_whole,
     is_owned,
     make_directory,
+    make_plain_directory,
     open_for_append,
+    open_path,
+    release_directory,
     remove_directory,
     remove_empty,
     remove_file,
@@ -33,22 +36,27 @@ from ddpkit.node.owned import (
 __all__ = [
     "LIMIT",
     "MARKER",
+    "USER",
     "TrustProblem",
     "adopt_directory",
     "append",
     "check_replaceable",
     "create",
     "create_whole",
+    "group_name",
     "is_owned",
     "make_directories",
     "make_directory",
+    "make_plain_directory",
     "open_for_append",
+    "open_path",
     "open_to_read",
     "read_bounded",
     "read_head",
     "read_part",
     "read_tail",
     "read_trusted",
+    "release_directory",
     "remove_directory",
     "remove_empty",
     "remove_file",
@@ -56,6 +64,7 @@ __all__ = [
     "remove_if_same",
     "remove_socket",
     "replace_file",
+    "user_name",
     "write_atomically",
 ]
 
@@ -125,7 +134,7 @@ def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> by
 def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> int:
     """Return a descriptor of a regular file, or also of a pipe. Raises OSError for another kind; never waits."""
     # A pipe without a writer would make the open itself wait.
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    file = open_path(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     kind = os.fstat(file).st_mode
     if not (stat.S_ISREG(kind) or (pipes and stat.S_ISFIFO(kind))):
         os.close(file)
@@ -141,6 +150,7 @@ def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> in
 # Debian and Red Hat make it for each user (umask 002 is the default there, and Debian's ssh accepts it).
 
 LIMIT = 1 << 20  # bytes; a file of settings or hosts is far smaller
+USER = "user "  # before the name of one
 _LINKS = 40  # as the kernel
 _ACL = "system.posix_acl_access"
 
@@ -160,7 +170,11 @@ def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, TrustProblem 
     """
     piped = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
     problem = None if piped else _check_links(path)
-    wait = pipes and path.is_fifo()  # for its writer
+    wait = pipes and path.is_fifo()  # for its writer, which may never come to a pipe of another user
+    if wait and not piped:
+        problem = problem or _check_owner(path, path.stat())
+        if problem:
+            return "", problem
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)), "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) and not pipes:
@@ -184,7 +198,7 @@ def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
     group = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
     if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
         return problem
-    who = "every user" if others else f"group {_group_name(facts.st_gid)}"
+    who = "every user" if others else group_name(facts.st_gid)
     name = shlex.quote(str(path))
     own = facts.st_uid == os.geteuid()
     fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")
@@ -194,7 +208,7 @@ def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
 def _check_owner(path: Path, facts: os.stat_result) -> TrustProblem | None:
     if facts.st_uid in _owners():
         return None
-    what = f"{path} is not obeyed: it belongs to {_user_name(facts.st_uid)}, neither to you nor to root"
+    what = f"{path} is not obeyed: it belongs to {user_name(facts.st_uid)}, neither to you nor to root"
     return TrustProblem(what, f"ls -l {shlex.quote(str(path))}")
 
 
@@ -243,19 +257,21 @@ def is_private_group(facts: os.stat_result, file: int | Path) -> bool:
         return True  # a file system without them
 
 
-def _user_name(number: int) -> str:
+def user_name(number: int) -> str:
+    """Return `user NAME`, or with its number where it has no name here."""
     import pwd
 
     try:
-        return f"user {pwd.getpwuid(number).pw_name}"
+        return f"{USER}{pwd.getpwuid(number).pw_name}"
     except KeyError:
-        return f"user {number}"
+        return f"{USER}{number}"
 
 
-def _group_name(number: int) -> str:
+def group_name(number: int) -> str:
+    """Return `group NAME`, or with its number where it has no name here."""
     import grp
 
     try:
-        return grp.getgrgid(number).gr_name
+        return f"group {grp.getgrgid(number).gr_name}"
     except KeyError:
-        return str(number)
+        return f"group {number}"

@@ -28,7 +28,7 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_draft(
     path = tmp_path / "run.json"
     write_atomically(path, "one")
 
-    def full(source: str, target: str) -> None:
+    def full(source: str, target: str, **_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)

@@ -175,6 +175,16 @@ def test_a_host_file_can_be_a_pipe(tmp_path: Path, given: str) -> None:
     assert done.stdout == "('node1\\n', None)\n"
 
 
+@needs_root
+def test_a_pipe_of_another_user_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    os.mkfifo(path)
+    os.chown(path, OTHER, OTHER)
+    problem = read_trusted(path, pipes=True)[1]
+    assert problem is not None
+    assert "it belongs to user 12345" in problem.why
+
+
 # ---- fuzzed
 
 _KEYS = st.sampled_from([*config.SETTINGS, "profiles", "groups", "host", "profile", "x", "env", "options"])

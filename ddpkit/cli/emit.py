@@ -59,7 +59,7 @@ def emit(
         return
     text = script.encode("utf-8", "surrogateescape")
     try:
-        create(Path(output), text, 0o777)
+        create(Path(output), text, 0o755)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", "--output FILE") from None
     starter = "sbatch" if b"#SBATCH" in text else "bash"

@@ -39,8 +39,8 @@ class NewFile:
 
     @property
     def mode(self) -> int:
-        """Programs can be started as they are; config and what others read cannot."""
-        return 0o777 if self.text.startswith(b"#!") else 0o666
+        """Programs can be started as they are; config and what others read cannot. No other user may write to them."""
+        return 0o755 if self.text.startswith(b"#!") else 0o644
 
 
 def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewFile]:
@@ -123,5 +123,5 @@ def write(project: Path, new_files: list[NewFile]) -> None:
 def _make_folder(folder: Path, made: list[Path]) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
-        each.mkdir()
+        each.mkdir(0o755)
         made.append(each)

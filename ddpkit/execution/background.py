@@ -130,6 +130,7 @@ class BackgroundRun:
     def _end(self) -> None:
         with suppress(OSError):
             self._relay.close()
+        self._run.release()
         with _lock:
             _living.discard(self)
         self._ended.set()

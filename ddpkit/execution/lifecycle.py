@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ddpkit.console.relay import Relay
 from ddpkit.console.style import Panel
@@ -111,6 +111,11 @@ class LiveRun:
         """Delete the run's directory, if that is possible."""
         with suppress(OSError):
             owned.remove_directory(str(self.folder), run_files.KIND)
+        self.release()
+
+    def release(self) -> None:
+        """Hold the run's directory no longer: this process writes nothing more there."""
+        owned.release_directory(str(self.folder))
 
     @property
     def job_began(self) -> float | None:
@@ -427,7 +432,7 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
             self._git.join(GIT_PATIENCE)
-        of_job = record.load_attempts(self.folder)
+        of_job = self._attempts_of_job(relay)
         times = timeline.read(self.folder)
         try:
             self._amend(
@@ -443,12 +448,25 @@ class RecordedRun(LiveRun):
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
+            if state != "left":
+                end = run_index.KnownEnd(state=state, exit_code=outcome.exit_code, verdict=words, failure=failure)
+                run_index.keep_end(self.record, end)
         if relay.problem:
             relay.note(f"ddpkit: {relay.problem}")
         self._remember_node(relay, outcome)
         self._run_hook(self.plan.on_end, relay, on_end.LOG)
         self._close_marker()
         return outcome
+
+    def _attempts_of_job(self, relay: Relay) -> record.AttemptsFile | None:
+        """Read the attempts that the script of a submitted job made. A file that is damaged does not change the end."""
+        if self.plan.batch is None:
+            return None
+        try:
+            return record.load_attempts(self.folder)
+        except record.RecordError as error:
+            relay.note(f"ddpkit: {error.message}")
+            return None
 
     def _close_marker(self) -> None:
         """Take no more signals of other shells: the run has ended."""
@@ -478,7 +496,7 @@ class RecordedRun(LiveRun):
         on_end.run_hook(command, run, relay.err.write, relay.note, self.inbox, log_name)
         relay.flush()
 
-    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
+    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> Literal["left", "stopped", "failed", "done"]:
         if outcome.stopped_by is not None:
             return "left" if self.plan.batch and outcome.failure is None and not cancelled else "stopped"
         return "failed" if outcome.failure else "done"

@@ -22,6 +22,7 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
 from ddpkit.run.timeline import NodeCopy
+from ddpkit.run.trust import check_run_folder
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
@@ -173,6 +174,8 @@ def prepare_offline(
     width = number_of_nodes(settings, backend, environ), ranks_per_node(settings)
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
+    if chosen.scheduled and job.folder:
+        check_run_folder(Path(job.folder), Path(job.workdir), job.command)
     if stage:
         from ddpkit.execution import stage as staging
 

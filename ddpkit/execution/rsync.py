@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ddpkit.errors import UsageError, install
 from ddpkit.launchers.events import Event
@@ -64,6 +65,20 @@ def list_files(workdir: str, chosen: Sequence[str]) -> list[str]:
     return [name for name in names if name != "."]
 
 
+class Folder(NamedTuple):
+    """A directory of a node. Others may be able to give its name to another one: its number tells them apart."""
+
+    path: str
+    inode: str
+
+
+# rsync gets its own words after these. It then writes in the directory in which it stands, whatever has the name.
+_ENTER = (
+    'cd "$1" && [ "$(ls -di .)" = "$2" ] || { echo "another directory took the place of $1" >&2; exit 1; }; '
+    'shift 2; exec rsync "$@"'
+)
+
+
 def command(
     spec: HostSpec,
     source: str,
@@ -74,12 +89,17 @@ def command(
     silence: float,
     accept_new: bool,
     login: Sequence[str],
+    folder: Folder | None = None,
 ) -> tuple[str, ...]:
     """Return the command line that sends a file or a directory to a node, as its user there, who owns it then.
 
     `words`: more options of rsync. `timeout`: seconds for the connection. `silence`: seconds after which a node counts
-    as lost; 0: never. `login`: options of ssh (`Connector.login`). No name of a host, a user or a file is an option.
+    as lost; 0: never. `login`: options of ssh (`Connector.login`). `folder`: the directory there in which `target` is.
+    No name of a host, a user or a file is an option.
     """
+    if folder is not None:
+        program = join(["sh", "-c", _ENTER, "sh", folder.path, f"{folder.inode} ."])
+        words = [*words, f"--rsync-path={program}"]
     # rsync itself waits for a dead node as long as TCP does. A disk that stands still for a moment is not a dead node.
     limit = [f"--timeout={max(1, round(STILL * silence))}"] if silence else []
     ssh = ["ssh", *login, *ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]

@@ -24,6 +24,7 @@ from typing import Any
 from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
 from ddpkit.execution.node_calls import ANY_PYTHON, NodeCalls
+from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job, ProjectCopy
 from ddpkit.launchers.shell import count, quote
@@ -69,7 +70,7 @@ class Syncer:
     progress: Callable[[str, int], None]
     note: Callable[[str], None]
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # of `sync.check`, by label
-    drafts: dict[str, str] = field(default_factory=dict)  # by label
+    drafts: dict[str, rsync.Folder] = field(default_factory=dict)  # by label
 
     def run(self, specs: Sequence[HostSpec]) -> None:
         """Copy to all nodes, or change nothing. Raises the refusal, UsageError."""
@@ -141,14 +142,14 @@ class Syncer:
 
         def make(spec: HostSpec) -> Problem | None:
             answer = self.calls.call(spec, "sync.receive", {})
-            self.drafts[spec.label] = str(answer["draft"])
+            self.drafts[spec.label] = rsync.Folder(str(answer["draft"]), str(answer["inode"]))
             fix = f"ssh {spec.target} df -h"
             return Problem(host=spec.label, what=answer["problem"], fix=fix) if answer["problem"] else None
 
         problems = self.calls.each(specs, make)
         if problems:
             return problems
-        names = {Path(self.drafts[spec.label]).name: spec.label for spec in specs}
+        names = {Path(self.drafts[spec.label].path).name: spec.label for spec in specs}
         order = [spec.label for spec in specs]
 
         def find(spec: HostSpec) -> Problem | None:
@@ -184,12 +185,13 @@ class Syncer:
                 argv = rsync.command(
                     spec,
                     f"{self.source}/",
-                    f"{self.drafts[spec.label]}/files/",
+                    "files/",
                     words,
                     timeout=self.way.timeout,
                     silence=self.silence,
                     accept_new=self.accept_new,
                     login=logins[spec.label],
+                    folder=self.drafts[spec.label],
                 )
                 argv = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", path, *argv)
                 problem, _ = rsync.send(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "sync"))
@@ -356,4 +358,4 @@ def names_file(names: Sequence[str]) -> Iterator[str]:
 def listed(names: Sequence[str]) -> str:
     """Name the first of some files."""
     more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {count(more, 'more file')}" if more > 0 else "")
+    return ", ".join(map(words_of_node, names[:NAMED])) + (f" and {count(more, 'more file')}" if more > 0 else "")

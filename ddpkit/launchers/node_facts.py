@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from ddpkit.launchers import host_names
 from ddpkit.launchers.typed_json import Between, Form, matches
+from ddpkit.text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # in `typing` from Python 3.11
@@ -243,3 +244,8 @@ def is_answer(function: str, value: object) -> bool:
     """Return whether a node can have answered this to a function."""
     hint = _ANSWERS.get(function)
     return hint is None or matches(hint, value)
+
+
+def words_of_node(text: str) -> str:
+    """Return text in which a node may have its words as one line, which a person can be shown."""
+    return one_line(text)

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import create, read_bounded, write_atomically
+from ddpkit.files import create, make_plain_directory, read_bounded, write_atomically
 from ddpkit.monitor import hang, rank_state
 
 LARGEST = 64 << 20  # bytes of a summary that is read
@@ -120,7 +120,7 @@ def write(dump: Dump, folder: Path) -> Path:
     path = stem
     for number in range(2, 100):
         try:
-            path.mkdir(0o755)
+            make_plain_directory(str(path))
             break
         except FileExistsError:
             path = stem.with_name(f"{stem.name}-{number}")

@@ -4,6 +4,9 @@ A directory is ddpkit's if `make_directory` made it: it belongs to this user, it
 its kind. What is done in it is done through an open descriptor, so that a link that takes its place meanwhile leads
 nowhere. A file is replaced only where a regular file of this user, or nothing, has its name.
 
+A directory can be held for as long as its run lasts: then every path in it means that directory, whatever has its name
+by now. In the `logs/` of a team another user can rename it, and put a link or another directory in its place.
+
 Standard library only, Python 3.8 and later.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
 MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
 
 
+_held: dict[str, int] = {}  # descriptors of directories, by their absolute paths
+_holding = threading.Lock()
+
+
 class NotOwnedError(OSError):
     """Something that ddpkit did not make: it stays as it is."""
 
@@ -28,19 +36,80 @@ class NotOwnedError(OSError):
         super().__init__(errno.EPERM, why, path)
 
 
-def make_directory(path: str, kind: str, mode: int = 0o700) -> None:
-    """Make a directory that may be deleted later as one of this kind. Raises OSError, also if the path exists."""
-    os.mkdir(path, mode)
-    folder = os.open(path, _DIRECTORY)
+def make_directory(path: str, kind: str, mode: int = 0o700, *, hold: bool = False) -> None:
+    """Make a directory that may be deleted later as one of this kind. Raises OSError, also if the path exists.
+
+    hold: from now on, paths in it mean this directory, until `release_directory`.
+    """
+    with _place(path) as (above, name):
+        os.mkdir(name, mode, dir_fd=above)
+        folder = os.open(name, _DIRECTORY, dir_fd=above)
+        try:
+            if os.fstat(folder).st_uid != os.geteuid():
+                raise NotOwnedError("a directory of another user", path)
+            os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
+            if hold:
+                with _holding:
+                    _held[os.path.abspath(path)] = os.dup(folder)
+        except BaseException:
+            os.rmdir(name, dir_fd=above)  # only an empty one
+            raise
+        finally:
+            os.close(folder)
+
+
+def release_directory(path: str) -> None:
+    """Hold a directory no longer. Without effect on one that is not held."""
+    with _holding:
+        folder = _held.pop(os.path.abspath(path), None)
+        if folder is not None:
+            os.close(folder)
+
+
+@contextmanager
+def _place(path: str) -> Iterator[tuple[int | None, str]]:
+    """Yield where a path is looked up, and the name there: in a held directory, or by the path itself.
+
+    No directory below a held one is a link. Raises OSError.
+    """
+    held = _held_above(path) if _held else None
+    if held is None:
+        yield None, path
+        return
+    folder, names = held
     try:
-        if os.fstat(folder).st_uid != os.geteuid():
-            raise NotOwnedError("a directory of another user", path)
-        os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
-    except BaseException:
-        os.rmdir(path)  # only an empty one
-        raise
+        for name in names[:-1]:
+            inner = os.open(name, _DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder, names[-1]
     finally:
         os.close(folder)
+
+
+def _held_above(path: str) -> tuple[int, list[str]] | None:
+    """Return a descriptor of the held directory that a path leads to or through, and the names below it."""
+    above, name = os.path.abspath(path), "."
+    names: list[str] = []
+    while name:
+        with _holding:
+            if above in _held:
+                return os.dup(_held[above]), names or ["."]
+        above, name = os.path.split(above)
+        names.insert(0, name)
+    return None
+
+
+def make_plain_directory(path: str, mode: int = 0o755) -> None:
+    """Make a directory without a marker, in one of ddpkit's. Raises OSError, also if the path exists."""
+    with _place(path) as (folder, name):
+        os.mkdir(name, mode, dir_fd=folder)
+
+
+def open_path(path: str, flags: int) -> int:
+    """Return a descriptor of what is there, for a reader. Raises OSError."""
+    with _place(path) as (folder, name):
+        return os.open(name, flags, dir_fd=folder)
 
 
 def adopt_directory(path: str, kind: str) -> None:
@@ -67,7 +136,7 @@ def scratch_directory(path: str) -> Iterator[str]:
 def open_directory(path: str, kind: str) -> int:
     """Return a descriptor of a directory that `make_directory` made. Raises NotOwnedError for any other, or OSError."""
     try:
-        folder = os.open(path, _DIRECTORY)
+        folder = open_path(path, _DIRECTORY)
     except NotADirectoryError:
         raise NotOwnedError("not a directory of ddpkit's", path) from None
     except OSError as error:
@@ -107,9 +176,14 @@ def remove_directory(path: str, kind: str) -> None:
     try:
         _empty(folder, _mount(folder), path)
         _remove(os.unlink, MARKER, folder)
+        emptied = os.fstat(folder)
     finally:
         os.close(folder)
-    _remove(os.rmdir, path, None)
+    try:
+        if os.path.samestat(os.lstat(path), emptied):
+            os.rmdir(path)
+    except FileNotFoundError:
+        pass  # another process was faster
 
 
 def remove_empty(path: str) -> bool:
@@ -227,10 +301,10 @@ def remove_file(path: str) -> None:
 
     The name must be one that only ddpkit gives. Raises NotOwnedError for any other file, or OSError.
     """
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = open_path(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        held = os.fstat(folder)
-        if held.st_uid != os.geteuid() or held.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        above = os.fstat(folder)
+        if above.st_uid != os.geteuid() or above.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise NotOwnedError("in a directory to which others can write", path)
         there = os.lstat(os.path.basename(path), dir_fd=folder)
         if not stat.S_ISREG(there.st_mode) or there.st_uid not in (os.geteuid(), 0):
@@ -242,14 +316,15 @@ def remove_file(path: str) -> None:
 
 def create_file(path: str, content: bytes, mode: int = 0o600) -> None:
     """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
-    os.close(_create(path, mode, None, content))
+    with _place(path) as (folder, name):
+        os.close(_create(name, mode, folder, content))
 
 
 def create_whole(path: str, content: bytes, mode: int = 0o600) -> None:
     """Write a new file that is never seen half written. Raises FileExistsError for any name that exists, or OSError."""
     draft = _draft(path)
-    with own_file(draft, content, mode):
-        os.link(draft, path)
+    with _place(path) as (folder, name), own_file(draft, content, mode):
+        os.link(draft if folder is None else os.path.basename(draft), name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool = False) -> None:
@@ -261,20 +336,21 @@ def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool =
     shared: the caller has read in the file itself that it is ddpkit's: it may be another user's. It keeps its mode and
     group; a new one gets `mode` whatever the umask.
     """
-    there = check_replaceable(path, shared=shared)
-    draft = _draft(path)
-    file = _create(draft, mode, None, content)
-    try:
-        if shared:
-            os.fchmod(file, mode)
-            if there is not None:
-                _take_group(file, there)
-        os.replace(draft, path)
-    except OSError:
-        os.unlink(draft)
-        raise
-    finally:
-        os.close(file)
+    with _place(path) as (folder, name):
+        there = _check_replaceable(name, folder, path, shared)
+        draft = _draft(name)
+        file = _create(draft, mode, folder, content)
+        try:
+            if shared:
+                os.fchmod(file, mode)
+                if there is not None:
+                    _take_group(file, there)
+            os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            os.unlink(draft, dir_fd=folder)
+            raise
+        finally:
+            os.close(file)
 
 
 def _take_group(file: int, before: os.stat_result) -> None:
@@ -294,7 +370,8 @@ def _draft(path: str) -> str:
 @contextmanager
 def own_file(path: str, content: bytes = b"", mode: int = 0o600) -> Iterator[int]:
     """Make a new file, and delete it at the end, if the name then still is this file's. Yields its descriptor."""
-    file = _create(path, mode, None, content)
+    with _place(path) as (folder, name):
+        file = _create(name, mode, folder, content)
     try:
         yield file
     finally:
@@ -305,9 +382,10 @@ def own_file(path: str, content: bytes = b"", mode: int = 0o600) -> Iterator[int
 def remove_if_same(path: str, made: os.stat_result) -> bool:
     """Delete a file that this process made. Tell whether the name still was that file's."""
     try:
-        if not os.path.samestat(os.lstat(path), made):
-            return False
-        os.unlink(path)
+        with _place(path) as (folder, name):
+            if not os.path.samestat(os.lstat(name, dir_fd=folder), made):
+                return False
+            os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return False
     return True
@@ -315,8 +393,13 @@ def remove_if_same(path: str, made: os.stat_result) -> bool:
 
 def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | None:
     """Raise NotOwnedError where something has this name that is no regular file of this user. None: nothing has it."""
+    with _place(path) as (folder, name):
+        return _check_replaceable(name, folder, path, shared)
+
+
+def _check_replaceable(name: str, folder: int | None, path: str, shared: bool) -> os.stat_result | None:
     try:
-        there = os.lstat(path)
+        there = os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(there.st_mode):
@@ -329,7 +412,8 @@ def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | No
 def open_for_append(path: str, mode: int = 0o600) -> int:
     """Return a descriptor that appends to a regular file, made if needed. Raises NotOwnedError for another kind."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | _CAREFUL, mode)
+        with _place(path) as (folder, name):
+            file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | _CAREFUL, mode, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise NotOwnedError("not a regular file", path) from None

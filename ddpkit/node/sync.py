@@ -225,7 +225,7 @@ def _room(path: str, needed: int) -> dict[str, str]:
 
 
 def receive() -> dict[str, Any]:
-    """Make the directory and a draft in it. Returns `draft`, its path, and `problem`."""
+    """Make the directory and a draft in it. Returns `draft`, its path, its `inode`, and `problem`."""
     path = _state["path"]
     try:
         os.makedirs(path, exist_ok=True)
@@ -235,8 +235,8 @@ def receive() -> dict[str, Any]:
             make_directory(draft, KIND)
             _state.update(draft=draft, lock=_hold(draft))
     except OSError as error:
-        return {"draft": "", "problem": "cannot write to %s: %s" % (path, str(error.strerror).lower())}
-    return {"draft": _state["draft"], "problem": ""}
+        return {"draft": "", "inode": 0, "problem": "cannot write to %s: %s" % (path, str(error.strerror).lower())}
+    return {"draft": _state["draft"], "inode": os.fstat(_state["lock"]).st_ino, "problem": ""}
 
 
 def _hold(draft: str) -> int:

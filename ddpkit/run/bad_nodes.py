@@ -264,7 +264,13 @@ def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
     mode = real.parent.stat().st_mode & 0o666
     lock = os.open(real.with_name(f".{real.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        if os.fstat(lock).st_uid == os.geteuid():
+        status = os.fstat(lock)
+        # Whoever can write to the directory can give this name to another file of this user, which has content.
+        if (
+            status.st_uid == os.geteuid()
+            and (status.st_size, status.st_nlink) == (0, 1)
+            and stat.S_ISREG(status.st_mode)
+        ):
             os.fchmod(lock, mode)
         _take(lock, time.monotonic() + PATIENCE * 0.9)
         before = _read(real)

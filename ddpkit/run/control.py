@@ -133,7 +133,7 @@ def _wait_for_job(run: Run, limit: float) -> RunStatus:
         time.sleep(0.1)
     if (
         launcher_process.is_local(run)
-        and launcher_process.wait_for_end(run, 10.0)
+        and launcher_process.wait_for_end(run, JOB_MARGIN)
         and (last := reload(run)).state == "failed"
     ):
         # To the launcher that followed it, somebody cancelled a job.

@@ -27,6 +27,7 @@ from ddpkit.run.site import job_log, machine_of
 
 T = TypeVar("T")
 MOST_TIMES = 1 << 26  # bytes of all.times
+LONGEST = 1 << 23  # bytes of a line; what is longer is more than one
 PAUSE = 0.1  # seconds between two looks at a file
 LATE = 1.0  # seconds that the last lines may take to be seen in a file of another host
 _LABEL = re.compile(rb"\[(\S+) (\S+?)\] (.*)", re.DOTALL)
@@ -144,6 +145,8 @@ class _AllLog:
         """Return new whole lines; None where there are none."""
         data = self._tail.read()
         *whole, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LONGEST:  # the writer divides its lines: this is no log of ddpkit's
+            whole, self._rest = [*whole, self._rest], b""
         return [_line(each) for each in whole] if data else None
 
     def rest(self) -> list[Line]:

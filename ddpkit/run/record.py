@@ -301,11 +301,11 @@ def usable_name(text: str) -> str:
 
 
 def make_folder(log_dir: Path, run_id: str) -> Path:
-    """Make the run's own folder under `log_dir`; a folder that cannot be written to is an error before the start."""
+    """Make the run's own folder under `log_dir`, and hold it until `release_directory`. Raises UsageError."""
     folder = log_dir / run_id
     try:
         make_directories(log_dir)
-        make_directory(str(folder), run_files.KIND, run_files.MODE)
+        make_directory(str(folder), run_files.KIND, run_files.MODE, hold=True)
         create(folder / "all.log", "")
     except OSError as error:
         raise UsageError(

@@ -47,6 +47,7 @@ def _programs(*names: str) -> _Content:
 
 
 _OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "daemons.py")
+_OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "rsync_server.py")
 _FILES = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
     "metrics_kept.jsonl", "all.log", "all.times", r"rank_\d+\.log",
@@ -64,7 +65,10 @@ _ATTEMPT = _Content(
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_task.py", *_OF_RANKS, "spec.json"),
     stage=_Content(
-        r"(stage_task|stage|stage_lock|owned|rsync_server)\.py", r"contents\.json", r"[a-z]+-[0-9a-f]+\.tar"
+        *_OF_STAGE,
+        r"[a-z]+-[0-9a-f]+\.tar",
+        r"(contents|[A-Za-z0-9][A-Za-z0-9.-]*)\.json",  # what is copied, and what each node did
+        __pycache__=_programs(*_OF_STAGE).directories["__pycache__"],
     ),
 )
 _RUN = _Content(

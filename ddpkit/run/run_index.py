@@ -46,8 +46,8 @@ def index_folder() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobEnd:
-    """The end of a job that nobody followed: its scheduler soon forgets it."""
+class KnownEnd:
+    """An end that the record lacks: of a job that nobody followed, or of a run whose disk was full."""
 
     state: Literal["done", "failed", "stopped", "over"]
     exit_code: ExitCode | None
@@ -62,7 +62,7 @@ class IndexFile:
     folder: FilePath
     host: HostWord
     run: Run | None = None
-    end: JobEnd | None = None
+    end: KnownEnd | None = None
 
     def save(self, run_id: str) -> None:
         """Replace the file. Raises OSError."""
@@ -101,8 +101,8 @@ def forget(run_id: str) -> None:
         remove_files(os.fspath(index_folder()), KIND, lambda name: name == run_id)
 
 
-def keep_end(run: Run, end: JobEnd) -> None:
-    """Keep how the job of a run of the index ended. Errors are ignored: then it is asked for again."""
+def keep_end(run: Run, end: KnownEnd) -> None:
+    """Keep how a run of the index ended. Errors are ignored: a scheduler can be asked again."""
     with suppress(OSError, RuntimeError, RecordError):
         replace(_read_file(index_folder() / run.run_id)[0], end=end).save(run.run_id)
 
@@ -185,7 +185,7 @@ def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
     return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run, problem=problem, removed=removed)
 
 
-def _with_identity(run: Run, kept: Run | None, end: JobEnd | None = None) -> Run:
+def _with_identity(run: Run, kept: Run | None, end: KnownEnd | None = None) -> Run:
     """Return a record of a folder, with the identity that the index has. Raises RecordError for another run."""
     if kept is None:
         return run

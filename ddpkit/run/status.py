@@ -14,7 +14,7 @@ from ddpkit.errors import UsageError
 from ddpkit.run import job_status, launcher_process, record, run_index
 from ddpkit.run.job_status import JobStatus
 from ddpkit.run.record import RecordedJob, RecordError, Run
-from ddpkit.run.run_index import IndexEntry, JobEnd
+from ddpkit.run.run_index import IndexEntry, KnownEnd
 from ddpkit.run.trust import Origin
 from ddpkit.text import one_line
 
@@ -137,7 +137,7 @@ def _keep_end(run: Run, job: JobStatus) -> Run:
         return fresh
     end = {"state": job.state, "exit_code": job.exit_code, "verdict": job.words or None, "failure": job.failure}
     if not following and run.origin is Origin.INDEX:
-        run_index.keep_end(run, JobEnd(**end))  # type: ignore[arg-type]
+        run_index.keep_end(run, KnownEnd(**end))  # type: ignore[arg-type]
     return replace(fresh, **end, ended=None)  # type: ignore[arg-type]
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
+from collections.abc import Sequence
 from enum import Enum
 from functools import cache
 from pathlib import Path
 
-from ddpkit.files import is_private_group
+from ddpkit.errors import UsageError
+from ddpkit.files import USER, group_name, is_private_group, open_path, user_name
+
+EVERYONE = "every user"
 
 
 class Origin(Enum):
@@ -30,7 +35,7 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
 
     The name is no link. The bytes and the answer are of one file and one directory, also if either is replaced.
     """
-    directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    directory = open_path(os.fspath(folder), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         # A pipe without a writer would make the open itself wait.
         handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
@@ -47,24 +52,61 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
     return content, private and not is_replaceable(folder)
 
 
-def is_replaceable(folder: Path) -> bool:
-    """Tell whether others can put another directory in the place of this one, as in the `logs/` of a team.
+def is_replaceable(path: Path) -> bool:
+    """Tell whether others can put another file or directory in the place of this one, as in the `logs/` of a team."""
+    return bool(who_can_replace(path))
 
-    One above it is theirs, or they can write to it, and it is not sticky. Those above the home directory do not count:
-    whoever can change these, can change all that is this user's.
+
+def who_can_replace(path: Path) -> set[str]:
+    """Name the users and groups, besides this user and root, that can put something else in the place of a path.
+
+    A directory above it is theirs, or they can write to it, and it is not sticky. Those above the home directory do not
+    count: whoever can change these, can change all that is this user's. Nor do those that are not there yet.
     """
-    home = os.path.realpath(os.environ.get("HOME") or "/")
-    for parent in Path(os.path.realpath(folder)).parents:
-        status = parent.stat()
+    home, who = os.path.realpath(os.environ.get("HOME") or "/"), set[str]()
+    for parent in Path(os.path.realpath(path)).parents:
+        try:
+            status = parent.stat()
+        except FileNotFoundError:
+            continue
         mode = status.st_mode
         if status.st_uid not in (os.geteuid(), *_administrators()):
-            return True
-        others = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not is_private_group(status, parent))
-        if others and not mode & stat.S_ISVTX:
-            return True
+            who.add(user_name(status.st_uid))
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            who.add(EVERYONE)
+        if mode & stat.S_IWGRP and not mode & stat.S_ISVTX and not is_private_group(status, parent):
+            who.add(group_name(status.st_gid))
         if str(parent) == home:
-            return False
-    return False
+            break
+    return who
+
+
+def check_run_folder(folder: Path, workdir: Path, command: Sequence[str]) -> None:
+    """Raise UsageError where others can replace the directory from which a job loads programs, maybe hours later.
+
+    In the project of a team its members can replace the script as well: whom the user trusts with it is no other.
+    """
+    trusted = who_can_replace(workdir / "script") | who_can_replace(workdir / command[0])
+    if EVERYONE in trusted:
+        return
+    others = sorted(each for each in who_can_replace(folder) - trusted if trusted.isdisjoint(_groups(each)))
+    if others:
+        who = ", ".join(others)
+        raise UsageError(
+            f"{who} can put another directory in the place of {folder.parent}, from which the job would load programs",
+            f"ls -ld {shlex.quote(str(folder.parent))}, or --log-dir DIR in a directory that only you can change",
+        )
+
+
+def _groups(user: str) -> set[str]:
+    """Name the groups of a user that `user_name` named; none for another name."""
+    import pwd
+
+    name = user.removeprefix(USER)
+    try:
+        return {group_name(each) for each in os.getgrouplist(name, pwd.getpwnam(name).pw_gid)}
+    except (KeyError, OSError):
+        return set()
 
 
 @cache

@@ -408,7 +408,9 @@ class JobLink:
         yield {"e": "end"}
 
     def _starts(self) -> Iterator[Event]:
-        """The output says that the job runs, which is newer than what the scheduler last said."""
+        """The output says that the job runs, which is newer than what the scheduler last said of a job that waited."""
+        if self._runs or self._poller.phase is not Phase.QUEUED:
+            return
         self._runs = True
         if not self._reader.nodes:
             self._poller.count()
@@ -444,7 +446,7 @@ class JobLink:
             yield {"e": "note", "text": f"connected to {self._machine.place} again"}
         self._offset += len(data)
         yield from self._take(self._reader.feed(1, data))
-        if self._reader.nodes and not self._runs:
+        if self._reader.nodes:
             yield from self._starts()
 
     def _take(self, events: Iterator[Event]) -> Iterator[Event]:
@@ -453,6 +455,6 @@ class JobLink:
             if event["e"] == "failed":
                 self._held = (self._reader.attempt, event)
             else:
-                if event["e"] == "start" and not self._runs:
+                if event["e"] == "start":
                     yield from self._starts()  # before the first lines of its ranks
                 yield event

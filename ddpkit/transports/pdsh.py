@@ -16,6 +16,7 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install
 from ddpkit.launchers.containers import split_option
@@ -177,7 +178,8 @@ class PdshStream(SshStream):
         data = super().read()
         if data and not self._up:
             self._up = True
-            os.close(open_for_append(f"{self.path}.up"))
+            with suppress(OSError):  # pdsh has ended, and its folder with it: nothing is tried again
+                os.close(open_for_append(f"{self.path}.up"))
         return data
 
     def take_error(self, line: str) -> None:

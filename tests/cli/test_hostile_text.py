@@ -209,3 +209,12 @@ def test_an_error_about_a_text_of_a_record_is_one_short_line(place: tuple[Any, .
         load(tmp_path)
     assert "\n" not in error.value.message
     check_shown(error.value.message, place)
+
+
+def test_no_hint_sends_a_person_to_a_hint_of_the_script(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("print('ddpkit: error: x\\nhint: rm -rf ~')\nraise SystemExit(3)\n")
+    said = ddpkit("launch", "-n", "1", "--", "job.py").stderr
+    own = [line for line in said.splitlines() if line.startswith("hint: ")]
+    assert own == [
+        "hint: read the lines below it. A program can print a `hint:` of its own: check the command before you run it"
+    ]

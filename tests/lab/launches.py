@@ -77,6 +77,16 @@ def restart_sshd(lab: Lab, host: str) -> None:
     lab.run(host, "/usr/sbin/sshd", "-f", f"{lab.folder}/ssh/sshd_{host}.conf")
 
 
+def supervisor_on(lab: Lab, host: str) -> tuple[int, int]:
+    """Return the guard and its worker. The worker may have processes of its own, which look at the ranks."""
+    parents = {}
+    for pid, (_, line) in processes(lab, [host]).items():
+        if "alarm" in line:
+            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    (guard,) = [pid for pid, parent in parents.items() if parent not in parents]
+    return guard, next(pid for pid, parent in parents.items() if parent == guard)
+
+
 class Launch(Program):
     """One `ddpkit launch`. Its ranks carry a mark; what else it starts is what was not there before."""
 

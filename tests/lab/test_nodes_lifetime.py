@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import rounds
 from cluster import Lab
-from launches import Launch, processes, restart_sshd
+from launches import Launch, processes, restart_sshd, supervisor_on
 from launching import wait_until
 
 torch = pytest.mark.torch
@@ -351,16 +351,6 @@ def test_a_frozen_rank_is_no_failure(backend: str, run: Callable[..., Launch], t
 
 
 # ---- what is between them fails
-
-
-def supervisor_on(lab: Lab, host: str) -> tuple[int, int]:
-    """Return the guard and its worker. The worker may have processes of its own, which look at the ranks."""
-    parents = {}
-    for pid, (_, line) in processes(lab, [host]).items():
-        if "alarm" in line:
-            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    (guard,) = [pid for pid, parent in parents.items() if parent not in parents]
-    return guard, next(pid for pid, parent in parents.items() if parent == guard)
 
 
 @BOTH

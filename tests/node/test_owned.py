@@ -145,6 +145,75 @@ def test_lines_are_appended(tmp_path: Path) -> None:
     assert path.read_bytes() == b"15\n3\n"
 
 
+def linked_elsewhere(path: Path) -> None:
+    path.symlink_to(path.parent / "other")
+
+
+def another_run(path: Path) -> None:
+    (path.parent / "other").rename(path)
+
+
+def nothing(_: Path) -> None:
+    pass
+
+
+HELD: dict[str, tuple[Callable[[str], object], list[str]]] = {
+    "replace_file": (lambda path: owned.replace_file(f"{path}/run.json", b"new"), []),
+    "create_file": (lambda path: owned.create_file(f"{path}/new", b""), ["new"]),
+    "create_whole": (lambda path: owned.create_whole(f"{path}/new", b""), ["new"]),
+    "open_for_append": (lambda path: os.close(owned.open_for_append(f"{path}/new")), ["new"]),
+    "open_path": (lambda path: os.close(owned.open_path(f"{path}/run.json", os.O_RDONLY)), []),
+    "below": (lambda path: owned.create_file(f"{path}/sub/new", b""), ["sub/new"]),
+    "make_plain_directory": (lambda path: owned.make_plain_directory(f"{path}/new"), ["new"]),
+    "make_directory": (lambda path: owned.make_directory(f"{path}/new", "run"), ["new", "new/.ddpkit"]),
+    "remove_files": (lambda path: owned.remove_files(path, "run", lambda name: name == "run.json"), ["-run.json"]),
+    "remove_file": (lambda path: owned.remove_file(f"{path}/run.json"), ["-run.json"]),
+    "move_entries": (
+        lambda path: owned.move_entries(path, "run", lambda name: name == "run.json", "attempt-1"),
+        ["-run.json", "attempt-1", "attempt-1/run.json"],
+    ),
+    "remove_directory": (lambda path: owned.remove_directory(path, "run"), ["-.ddpkit", "-run.json", "-sub"]),
+}
+
+
+@pytest.mark.parametrize("took_its_place", [linked_elsewhere, another_run, nothing])
+@pytest.mark.parametrize("name", HELD)
+def test_a_held_directory_is_meant_whatever_has_its_name(
+    name: str, took_its_place: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """In the directory of a team another user renames it, and puts a link or another directory in its place."""
+    path, other, moved = tmp_path / "run", tmp_path / "other", tmp_path / "moved"
+    owned.make_directory(str(path), "run", hold=True)
+    owned.make_directory(str(other), "run")
+    for each in (path, other):
+        (each / "run.json").write_text(each.name)
+        (each / "sub").mkdir()
+    before = set(contents(other))
+    path.rename(moved)
+    took_its_place(path)
+    action, change = HELD[name]
+    try:
+        action(str(path))
+    finally:
+        owned.release_directory(str(path))
+    removed = {each[1:] for each in change if each.startswith("-")}
+    assert set(contents(moved)) == before - removed | {each for each in change if not each.startswith("-")}
+    if took_its_place is not nothing:
+        assert set(contents(path)) == before
+        assert (path / "run.json").read_text() == "other"
+
+
+def test_a_link_below_a_held_directory_is_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    owned.make_directory(str(path), "run", hold=True)
+    (tmp_path / "data").mkdir()
+    (path / "sub").symlink_to(tmp_path / "data")
+    with pytest.raises(OSError, match="sub"):
+        owned.create_file(str(path / "sub/new"), b"")
+    owned.release_directory(str(path))
+    assert contents(tmp_path / "data") == []
+
+
 BIND = """
 import os, subprocess, sys
 from ddpkit.node import owned

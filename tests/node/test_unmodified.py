@@ -1,6 +1,7 @@
 """A rank under ddpkit is the same Python process as without ddpkit, but for what `docs/concepts.md` lists.
 
-`make test-unmodified PYTHONS="/venv-a/bin/python /venv-b/bin/python"` compares with other versions of torch as well.
+`DDPKIT_TORCH_PYTHONS="/venv-a/bin/python /venv-b/bin/python" pytest tests/node/test_unmodified.py` compares with other
+versions of torch as well.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -235,6 +236,17 @@ def test_no_regular_file_holds_a_launch_up(tmp_path: Path) -> None:
         assert bad_nodes.remember(path, node("node2"), NOW) == ""
     assert "Not a directory" in bad_nodes.known("/dev/null/bad.json", NOW).problem
     assert "cannot use the list of bad nodes /proc/bad.json" in bad_nodes.remember("/proc/bad.json", node("n"), NOW)
+
+
+def test_a_private_file_that_got_the_name_of_the_lock_stays_private(tmp_path: Path) -> None:
+    """Whoever can write to the directory of a team can rename the files of others in it."""
+    tmp_path.chmod(0o2777)
+    mine = tmp_path / ".bad.json.lock"
+    mine.write_text("months of work")
+    mine.chmod(0o600)
+    assert bad_nodes.remember(str(tmp_path / "bad.json"), node("node1"), NOW) == ""
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o600
+    assert mine.read_text() == "months of work"
 
 
 def test_a_lock_that_is_held_is_not_waited_for(tmp_path: Path) -> None:

@@ -624,3 +624,38 @@ def test_a_directory_of_others_in_the_place_of_a_run_says_nothing_of_it(
     (team / "away").rename(folder)
     assert ddpkit("stop", folder.name).returncode == 0
     assert command.end() != 0
+
+
+# Modes and groups of the directories `team` and `team/logs`, and of `home`, where the script is; and who is refused.
+# The group 60000 has no name and no members, and neither has the user 60001.
+FOLDERS = {
+    "private": ((0o755, 0, 0), (0o755, 0, 0), (0o755, 0, 0), ""),
+    "a group writes to it": ((0o755, 0, 0), (0o2775, 0, 60000), (0o755, 0, 0), "group 60000 can put another"),
+    "a group writes above it": ((0o2775, 0, 60000), (0o755, 0, 0), (0o755, 0, 0), "group 60000 can put another"),
+    "everyone writes to it": ((0o755, 0, 0), (0o777, 0, 0), (0o755, 0, 0), "every user can put another"),
+    "everyone writes to it, sticky": ((0o755, 0, 0), (0o1777, 0, 0), (0o755, 0, 0), ""),
+    "of another user": ((0o755, 0, 0), (0o755, 60001, 0), (0o755, 0, 0), "user 60001 can put another"),
+    "of another user, sticky": ((0o755, 0, 0), (0o1777, 60001, 0), (0o755, 0, 0), "user 60001 can put another"),
+    "the script is the group's too": ((0o2775, 0, 60000), (0o755, 0, 0), (0o2775, 0, 60000), ""),
+    "the script is another group's": ((0o755, 0, 0), (0o2775, 0, 60000), (0o2775, 0, 60002), "group 60000 can put"),
+    "everyone writes to the script": ((0o755, 0, 0), (0o2775, 0, 60000), (0o777, 0, 0), ""),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("backend", ["slurm-srun", "slurm-torchrun"])
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_job_loads_no_program_that_others_can_put_in_place(
+    name: str, backend: str, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """A job may wait for hours: who can rename the directory of its run can put programs there."""
+    *facts, refused = FOLDERS[name]
+    for folder, (mode, user, group) in zip(("team", "team/logs", "home"), facts, strict=True):
+        (tmp_path / folder).mkdir()
+        os.chown(tmp_path / folder, user, group)
+        (tmp_path / folder).chmod(mode)
+    (tmp_path / "home/job.py").write_text("")
+    where = ("--workdir", str(tmp_path / "home"), "--log-dir", str(tmp_path / "team/logs"))
+    done = ddpkit("launch", "-b", backend, "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
+    assert done.returncode == (121 if refused else 0), done.stderr
+    assert refused in done.stderr

@@ -293,6 +293,11 @@ def test_a_refusal_is_one_block_with_every_host() -> None:
         "  n4: is odd",
         "    hint: even n4",
     ]
+    forged = Problem(host="n1", what="x\x1b[2J\nhint: rm -rf ~", fix="ls 'a\nhint: b'")
+    assert problem.refusal([forged], 1).message.splitlines()[1:] == [
+        "  n1: x hint: rm -rf ~",
+        "    hint: ls 'a hint: b'",
+    ]
     away = Problem(host="n1", what="is off", fix="ping", unreachable=True)
     assert isinstance(problem.refusal([*problems, away], 4), LaunchError)
 

@@ -801,7 +801,7 @@ ENTRIES = (
         patterns=(r"ddpkit: error: (?P<reason>.*)",),
         cause="{reason}",
         probe="the lines below it",
-        fix="follow the line `hint:` below it",
+        fix="read the lines below it. A program can print a `hint:` of its own: check the command before you run it",
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(
