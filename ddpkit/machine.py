@@ -12,6 +12,7 @@ import errno
 import glob
 import os
 import select
+import shutil
 import stat
 import subprocess
 import threading
@@ -56,10 +57,13 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
             timeout=timeout,
             check=False,
         )
-    except FileNotFoundError:
-        error = f"{argv[0]} not found on {os.uname().nodename}"
-        return Reply(exit_code=NOT_RUN, error=error, missing=True)
     except OSError as problem:
+        path = (os.environ if env is None else env).get("PATH")
+        # As in `ddpkit/node/search_path.py`: the error may be that of a directory in PATH which is closed to this user.
+        hidden = isinstance(problem, PermissionError) and "/" not in argv[0]
+        if isinstance(problem, FileNotFoundError) or (hidden and shutil.which(argv[0], os.F_OK, path) is None):
+            error = f"{argv[0]} not found on {os.uname().nodename}"
+            return Reply(exit_code=NOT_RUN, error=error, missing=True)
         return Reply(exit_code=NOT_RUN, error=f"{argv[0]}: {problem.strerror}")
     except subprocess.TimeoutExpired as problem:
         written = " ".join(decode(problem.stderr).split())

@@ -31,6 +31,13 @@ def test_a_command_that_is_not_there_is_named_with_its_host() -> None:
     assert reply.error == f"no-such-scheduler not found on {os.uname().nodename}"
 
 
+def test_a_closed_directory_in_the_path_is_not_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To an ordinary user, each name alone is in it, and may not run."""
+    (tmp_path / "closed").mkdir(0)
+    monkeypatch.setenv("PATH", f"{tmp_path}/closed:{os.environ['PATH']}")
+    assert run_command(["no-such-scheduler"]).missing
+
+
 def test_a_command_that_may_not_run_says_so(tmp_path: Path) -> None:
     (tmp_path / "squeue").write_text("")
     reply = run_command([str(tmp_path / "squeue")])

@@ -47,6 +47,7 @@ MOST_NAMED = 6  # variables in a line
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
     check_request(settings)
+    typed = settings.script
     settings = without_python(settings)
     workdir = Path(settings.workdir).absolute()
     if not workdir.is_dir():
@@ -64,7 +65,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
     unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
     kind = _kind_by_form(command) if unknown else _look_up(command, workdir, settings.source("script"))
-    python = _container_python(settings) if image else _local_python(settings)
+    python = _container_python(settings) if image else _local_python(settings, in_script=settings.script != typed)
     return _job(settings, kind, str(workdir), python, settings.env)
 
 
@@ -178,13 +179,13 @@ def _container_python(settings: LaunchSettings) -> str:
     return "python3" if settings.source("python") in AUTOMATIC else settings.python
 
 
-def _local_python(settings: LaunchSettings) -> str:
+def _local_python(settings: LaunchSettings, *, in_script: bool) -> str:
+    """Return the path of the Python. `in_script`: it is a word before the script, as in `python train.py`."""
     python = shutil.which(settings.python)
     if python is None:
-        raise UsageError(
-            f"Python {settings.python} not found",
-            f"add --python {shutil.which('python3') or sys.executable}",
-        )
+        other = f"add --python {shlex.quote(shutil.which('python3') or sys.executable)}"
+        hint = f"ddpkit launch -- {join(settings.script)}" if in_script else other
+        raise UsageError(f"Python {settings.python} not found", hint)
     # Absolute, but not resolved: the path of its link makes an interpreter that of a virtual environment.
     return os.path.abspath(str(python))  # noqa: PTH100
 

@@ -6,6 +6,7 @@ launcher is gone. Each function returns its value, the number of an OSError (0: 
 
 from __future__ import annotations
 
+import errno
 import functools
 import glob
 import os
@@ -17,6 +18,7 @@ import subprocess
 
 from ddpkit.node.env_names import env_matcher
 from ddpkit.node.owned import replace_file
+from ddpkit.node.search_path import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,11 +80,20 @@ def _env(changes: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
 
 
+def _start(argv: list[str], changes: dict[str, str | None], stdin: int) -> subprocess.Popen[bytes]:
+    env, pipe = _env(changes), subprocess.PIPE
+    try:
+        return subprocess.Popen(argv, env=env, stdin=stdin, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        if is_absent(error, argv[0], env.get("PATH")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0]) from None
+        raise
+
+
 @_tried
 def run(argv: list[str], changes: dict[str, str | None], timeout: float) -> list[Any]:
     """Run a command to its end. Returns exit code, output and error output; the code is None after the timeout."""
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(argv, env=_env(changes), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    process = _start(argv, changes, subprocess.DEVNULL)
     try:
         output, errors = process.communicate(timeout=timeout)
         code: int | None = process.returncode
@@ -137,8 +148,7 @@ def read(path: str, offset: int, size: int) -> str:
 @_tried
 def start(argv: list[str], changes: dict[str, str | None]) -> int:
     """Start a program. Returns its process id."""
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(argv, env=_env(changes), stdin=pipe, stdout=pipe, stderr=pipe)
+    process = _start(argv, changes, subprocess.PIPE)
     _programs[process.pid] = process
     return process.pid
 

@@ -292,8 +292,14 @@ def start(argv: list[str], mask: set[int]) -> None:
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
-        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if error.errno == errno.ENOENT else 126)
+        import shutil
+
+        # As in `search_path.py`: a directory in PATH that this user may not enter.
+        hidden = error.errno == errno.EACCES and "/" not in argv[0] and shutil.which(argv[0], os.F_OK) is None
+        absent = hidden or error.errno == errno.ENOENT
+        why = os.strerror(errno.ENOENT) if absent else error.strerror
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if absent else 126)
 
 
 def readable_after_an_end() -> int:

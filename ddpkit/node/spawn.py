@@ -23,6 +23,7 @@ from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.rank_table import RankTable
 from ddpkit.node.scratch_dir import FOLDER, make_folder
+from ddpkit.node.search_path import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,8 +205,10 @@ def _exec(argv: list[str], env: dict[str, str]) -> None:
     try:
         os.execvpe(argv[0], argv, env)
     except OSError as error:
-        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if error.errno == errno.ENOENT else 126)
+        absent = is_absent(error, argv[0], env.get("PATH"))
+        why = os.strerror(errno.ENOENT) if absent else error.strerror
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if absent else 126)
 
 
 def _merge(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:

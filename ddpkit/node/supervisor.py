@@ -5,7 +5,7 @@ nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, fro
 
     seal                              tags of the lines to and from the launcher
     daemons, process_tree             processes that are not the run's; processes below this one
-    scratch_dir, oom                  the private folder; the kernel's out-of-memory kills
+    scratch_dir, search_path, oom     the private folder; a program that is not there; kills for want of memory
     event_loop, launcher_io           descriptors that are ready; standard input and output, to the launcher
     rank_output, children             output of the ranks; ends of child processes
     rank_table, rank_pipes            ranks and the first failure; what wrappers and hooks in ranks report

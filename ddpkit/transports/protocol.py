@@ -48,8 +48,9 @@ STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step
 NODE = Path(__file__).parents[1] / "node"
 # Modules that the supervisor imports, each after those that it imports itself.
 PARTS = (
-    "seal", "owned", "stage_lock", "scratch_dir", "oom", "rpc", "daemons", "process_tree", "event_loop", "launcher_io",
-    "first_failure", "rank_output", "children", "rank_table", "rank_pipes", "spawn", "shutdown", "rank_calls",
+    "seal", "owned", "stage_lock", "scratch_dir", "search_path", "oom", "rpc", "daemons", "process_tree", "event_loop",
+    "launcher_io", "first_failure", "rank_output", "children", "rank_table", "rank_pipes", "spawn", "shutdown",
+    "rank_calls",
 )  # fmt: skip
 # Modules that each other program of the node imports, and that no supervisor has.
 COMPANIONS = {

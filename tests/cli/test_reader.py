@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -486,14 +486,25 @@ def test_emit_writes_to_the_file_after_o(typed: TYPED, tmp_path: Path) -> None:
     assert again.err == "ddpkit: error: run.sh exists already\nhint: --output FILE, a new file\n"
 
 
-def test_python_before_the_script_is_the_ranks_python(typed: TYPED, tmp_path: Path) -> None:
+def test_python_before_the_script_is_the_ranks_python(
+    typed: TYPED, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "bin"  # Debian has no `python`
+    own.mkdir()
+    (own / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
     done = typed("launch -n 1 --dry-run --json -- python -u train.py --x 1")
     assert done.code == 0, done.err
     ((proc,),) = [step["procs"] for step in json.loads(done.out)["steps"]]
-    assert proc["argv"] == [shutil.which("python"), "train.py", "--x", "1"]
+    assert proc["argv"] == [str(own / "python"), "train.py", "--x", "1"]
     both = typed("launch --python python3 -- python train.py")
     assert both.code == UsageError.exit_code
     assert both.err.splitlines()[1] == "hint: ddpkit launch --python python3 -- train.py"
+    absent = typed("launch -n 1 --dry-run -- python9 train.py --x 1")
+    assert (absent.code, absent.err) == (
+        UsageError.exit_code,
+        "ddpkit: error: Python python9 not found\nhint: ddpkit launch -n 1 --dry-run -- train.py --x 1\n",
+    )
 
 
 def test_a_python_without_torch_is_named(typed: TYPED, tmp_path: Path) -> None:
