@@ -46,11 +46,14 @@ class Command(Program):
 
     def supervisors(self) -> tuple[int, int]:
         """The process ids of the guard and of the supervisor proper, on this machine."""
-        pids = {pid for pid, words in self.survivors().items() if "import supervisor" in words}
-        # Numbers do not tell: after the largest process id comes a small one.
-        parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in pids}
-        # A call about the ranks is a child of the supervisor proper.
-        (worker,) = (pid for pid, parent in parents.items() if parent in pids and parents[parent] not in pids)
+        parents = {}
+        for pid, words in self.survivors().items():
+            if "import supervisor" in words:
+                with suppress(OSError):  # a call that is over
+                    parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        # Numbers do not tell: after the largest process id comes a small one. A call about the ranks is a child of the
+        # supervisor proper.
+        (worker,) = (pid for pid, parent in parents.items() if parent in parents and parents[parent] not in parents)
         guard = parents[worker]
         return guard, worker
 

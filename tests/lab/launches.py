@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cluster import HOSTS, Lab
@@ -82,7 +82,8 @@ def supervisor_on(lab: Lab, host: str) -> tuple[int, int]:
     parents = {}
     for pid, (_, line) in processes(lab, [host]).items():
         if "alarm" in line:
-            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            with suppress(OSError):  # a call that is over
+                parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     (guard,) = [pid for pid, parent in parents.items() if parent not in parents]
     return guard, next(pid for pid, parent in parents.items() if parent == guard)
 
