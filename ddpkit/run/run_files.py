@@ -64,7 +64,7 @@ _ATTEMPT = _Content(
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_task.py", *_OF_RANKS, "spec.json"),
     stage=_Content(
-        r"(stage_task|stage|stage_lock|owned|rsync_server)\.py", r"contents\.json", r"[a-z]+-[0-9a-f]+\.tar"
+        r"(stage_task|stage|stage_lock|owned|owners|rsync_server)\.py", r"contents\.json", r"[a-z]+-[0-9a-f]+\.tar"
     ),
 )
 _RUN = _Content(

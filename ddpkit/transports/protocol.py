@@ -57,7 +57,7 @@ COMPANIONS = {
     "inventory": ("env_names", "cpu_topology", "amd_gpus", "gpu_inventory"),
     "resource_sample": ("cpu_topology", "amd_gpus"),
     "login_host": ("env_names",),
-    "stage": ("rsync_server",),
+    "stage": ("owners", "rsync_server"),
     "sync": ("rsync_server",),
 }
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
