@@ -32,10 +32,9 @@ from ddpkit.node.owned import (
     remove_socket,
     replace_file,
 )
-from ddpkit.node.owners import EVERYONE, group_name, groups_of, is_private_group, user_name, who_can_replace
+from ddpkit.node.owners import group_name, is_private_group, strangers, user_name, who_can_replace
 
 __all__ = [
-    "EVERYONE",
     "LIMIT",
     "MARKER",
     "TrustProblem",
@@ -44,7 +43,6 @@ __all__ = [
     "check_replaceable",
     "create",
     "create_whole",
-    "groups_of",
     "is_owned",
     "make_directories",
     "make_directory",
@@ -65,6 +63,7 @@ __all__ = [
     "remove_if_same",
     "remove_socket",
     "replace_file",
+    "strangers",
     "who_can_replace",
     "write_atomically",
 ]

@@ -43,6 +43,17 @@ def who_can_replace(path: str) -> set[str]:
     return who
 
 
+def strangers(path: str, trusted: list[str]) -> list[str]:
+    """Name those who can put something else in the place of a path, and can replace none of the trusted paths.
+
+    In the project of a team its members can replace the script as well: whom the user trusts with it is no stranger.
+    """
+    known = {who for each in trusted for who in who_can_replace(each)}
+    if EVERYONE in known:
+        return []
+    return sorted(each for each in who_can_replace(path) - known if known.isdisjoint(groups_of(each)))
+
+
 def is_private_group(facts: os.stat_result, file: int | str | Path) -> bool:
     """Tell whether a file's group is its owner's own: of the same name, without members, and no ACL adds others."""
     try:

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from ddpkit.errors import UsageError
-from ddpkit.files import EVERYONE, groups_of, open_path, who_can_replace
+from ddpkit.files import open_path, strangers, who_can_replace
 
 
 class Origin(Enum):
@@ -55,14 +55,8 @@ def is_replaceable(path: Path) -> bool:
 
 
 def check_run_folder(folder: Path, workdir: Path, command: Sequence[str]) -> None:
-    """Raise UsageError where others can replace the directory from which a job loads programs, maybe hours later.
-
-    In the project of a team its members can replace the script as well: whom the user trusts with it is no other.
-    """
-    trusted = who_can_replace(str(workdir / "script")) | who_can_replace(str(workdir / command[0]))
-    if EVERYONE in trusted:
-        return
-    others = sorted(each for each in who_can_replace(str(folder)) - trusted if trusted.isdisjoint(groups_of(each)))
+    """Raise UsageError where strangers can replace the directory from which a job loads programs, hours later maybe."""
+    others = strangers(str(folder), [str(workdir / "script"), str(workdir / command[0])])
     if others:
         who = ", ".join(others)
         raise UsageError(

@@ -56,7 +56,7 @@ COMPANIONS = {
     "probe": ("env_names", "cpu_topology"),
     "inventory": ("env_names", "cpu_topology", "amd_gpus", "gpu_inventory"),
     "resource_sample": ("cpu_topology", "amd_gpus"),
-    "login_host": ("env_names",),
+    "login_host": ("env_names", "owners"),
     "stage": ("owners", "rsync_server"),
     "sync": ("rsync_server",),
 }
