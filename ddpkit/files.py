@@ -32,18 +32,18 @@ from ddpkit.node.owned import (
     remove_socket,
     replace_file,
 )
+from ddpkit.node.owners import administrators, group_name, is_private_group, strangers, user_name, who_can_replace
 
 __all__ = [
     "LIMIT",
     "MARKER",
-    "USER",
     "TrustProblem",
+    "administrators",
     "adopt_directory",
     "append",
     "check_replaceable",
     "create",
     "create_whole",
-    "group_name",
     "is_owned",
     "make_directories",
     "make_directory",
@@ -64,7 +64,8 @@ __all__ = [
     "remove_if_same",
     "remove_socket",
     "replace_file",
-    "user_name",
+    "strangers",
+    "who_can_replace",
     "write_atomically",
 ]
 
@@ -150,9 +151,7 @@ def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> in
 # Debian and Red Hat make it for each user (umask 002 is the default there, and Debian's ssh accepts it).
 
 LIMIT = 1 << 20  # bytes; a file of settings or hosts is far smaller
-USER = "user "  # before the name of one
 _LINKS = 40  # as the kernel
-_ACL = "system.posix_acl_access"
 
 
 class TrustProblem(NamedTuple):
@@ -238,40 +237,3 @@ def _check_links(path: Path) -> TrustProblem | None:
         at = "/" if target.is_absolute() else at
         todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
     return None
-
-
-def is_private_group(facts: os.stat_result, file: int | Path) -> bool:
-    """Tell whether a file's group is its owner's own: of the same name, without members, and no ACL adds others."""
-    import grp
-    import pwd
-
-    try:
-        user, group = pwd.getpwuid(facts.st_uid), grp.getgrgid(facts.st_gid)
-    except KeyError:
-        return False
-    if user.pw_gid != group.gr_gid or user.pw_name != group.gr_name or set(group.gr_mem) - {user.pw_name}:
-        return False
-    try:
-        return _ACL not in os.listxattr(file) if hasattr(os, "listxattr") else True
-    except OSError:
-        return True  # a file system without them
-
-
-def user_name(number: int) -> str:
-    """Return `user NAME`, or with its number where it has no name here."""
-    import pwd
-
-    try:
-        return f"{USER}{pwd.getpwuid(number).pw_name}"
-    except KeyError:
-        return f"{USER}{number}"
-
-
-def group_name(number: int) -> str:
-    """Return `group NAME`, or with its number where it has no name here."""
-    import grp
-
-    try:
-        return f"group {grp.getgrgid(number).gr_name}"
-    except KeyError:
-        return f"group {number}"

@@ -284,7 +284,7 @@ class Slurm(Contained):
         if modules:
             files.append(self._fork_spec(job, modules, layout))
         if job.stage:
-            names = ("stage_task", "stage", "stage_lock", "owned", "rsync_server")
+            names = ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server")
             files += [File(path=f"{job.folder}/stage/{name}.py", copy_of=name) for name in names]
             files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
             files += [File(path=path, archive=archive) for path, archive in job.stage.archives.items() if archive]

@@ -18,6 +18,7 @@ import subprocess
 
 from ddpkit.node.env_names import env_matcher
 from ddpkit.node.owned import replace_file
+from ddpkit.node.owners import strangers
 from ddpkit.node.search_path import is_absent
 
 TYPE_CHECKING = False
@@ -53,13 +54,16 @@ def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: boo
     # A name is searched in PATH. A relative path is below the directory.
     words = [os.path.join(folder, os.path.expanduser(each)) if "/" in each else each for each in pythons]
     paths = list(map(shutil.which, words))
+    logs = os.path.join(folder, os.path.expanduser(log_dir))
     return {
         "host": socket.gethostname(),
         "stale": list(filter(_is_stale, os.environ)),
         "scheduler": bool(shutil.which("sbatch")),
         "workdir": folder,
         "no_workdir": "" if os.access(folder, os.X_OK) else os.strerror(13 if os.path.exists(folder) else 2),
-        "log_dir": os.path.join(folder, os.path.expanduser(log_dir)),
+        "log_dir": logs,
+        # A job loads programs from there, maybe hours later.
+        "strangers": strangers(os.path.join(logs, "run"), [os.path.join(folder, script or "script")]),
         "has_script": not script or os.path.exists(os.path.join(folder, script)),
         "python": next((os.path.abspath(each) for each in paths if each), ""),
     }

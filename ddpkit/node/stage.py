@@ -32,6 +32,7 @@ from ddpkit.node.owned import (
     remove_files,
     replace_file,
 )
+from ddpkit.node.owners import who_can_replace
 from ddpkit.node.rsync_server import end_receivers
 from ddpkit.node.stage_lock import COMPLETE, COPY, NO_LOCK, hold, is_complete, lock, share
 
@@ -106,9 +107,9 @@ def _make_root(root: str) -> None:
         raise OSError(errno.EINVAL, "not a directory for copies", root)
     above = os.path.dirname(root)
     os.makedirs(above, 0o700, exist_ok=True)
-    status = os.stat(above)
-    if status.st_mode & 0o002 and not status.st_mode & stat.S_ISVTX:
-        raise OSError(errno.EPERM, "every user can rename what is in it", above)
+    others = sorted(who_can_replace(os.path.join(above, "copies")))
+    if others:
+        raise OSError(errno.EPERM, "%s can rename what is in it, or above it" % ", ".join(others), above)
     try:
         make_directory(root, ROOT)
         return

@@ -8,13 +8,10 @@ import shlex
 import stat
 from collections.abc import Sequence
 from enum import Enum
-from functools import cache
 from pathlib import Path
 
 from ddpkit.errors import UsageError
-from ddpkit.files import USER, group_name, is_private_group, open_path, user_name
-
-EVERYONE = "every user"
+from ddpkit.files import administrators, open_path, strangers, who_can_replace
 
 
 class Origin(Enum):
@@ -54,42 +51,12 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
 
 def is_replaceable(path: Path) -> bool:
     """Tell whether others can put another file or directory in the place of this one, as in the `logs/` of a team."""
-    return bool(who_can_replace(path))
-
-
-def who_can_replace(path: Path) -> set[str]:
-    """Name the users and groups, besides this user and root, that can put something else in the place of a path.
-
-    A directory above it is theirs, or they can write to it, and it is not sticky. Those above the home directory do not
-    count: whoever can change these, can change all that is this user's. Nor do those that are not there yet.
-    """
-    home, who = os.path.realpath(os.environ.get("HOME") or "/"), set[str]()
-    for parent in Path(os.path.realpath(path)).parents:
-        try:
-            status = parent.stat()
-        except FileNotFoundError:
-            continue
-        mode = status.st_mode
-        if status.st_uid not in (os.geteuid(), *_administrators()):
-            who.add(user_name(status.st_uid))
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            who.add(EVERYONE)
-        if mode & stat.S_IWGRP and not mode & stat.S_ISVTX and not is_private_group(status, parent):
-            who.add(group_name(status.st_gid))
-        if str(parent) == home:
-            break
-    return who
+    return bool(who_can_replace(str(path)))
 
 
 def check_run_folder(folder: Path, workdir: Path, command: Sequence[str]) -> None:
-    """Raise UsageError where others can replace the directory from which a job loads programs, maybe hours later.
-
-    In the project of a team its members can replace the script as well: whom the user trusts with it is no other.
-    """
-    trusted = who_can_replace(workdir / "script") | who_can_replace(workdir / command[0])
-    if EVERYONE in trusted:
-        return
-    others = sorted(each for each in who_can_replace(folder) - trusted if trusted.isdisjoint(_groups(each)))
+    """Raise UsageError where strangers can replace the directory from which a job loads programs, hours later maybe."""
+    others = strangers(str(folder), [str(workdir / "script"), str(workdir / command[0])])
     if others:
         who = ", ".join(others)
         raise UsageError(
@@ -98,33 +65,10 @@ def check_run_folder(folder: Path, workdir: Path, command: Sequence[str]) -> Non
         )
 
 
-def _groups(user: str) -> set[str]:
-    """Name the groups of a user that `user_name` named; none for another name."""
-    import pwd
-
-    name = user.removeprefix(USER)
-    try:
-        return {group_name(each) for each in os.getgrouplist(name, pwd.getpwnam(name).pw_gid)}
-    except (KeyError, OSError):
-        return set()
-
-
-@cache
-def _administrators() -> tuple[int, ...]:
-    """User ids of root here. A container that maps this user alone shows root's files with the kernel's overflow id."""
-    try:
-        ranges = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
-        overflow = int(Path("/proc/sys/kernel/overflowuid").read_text())
-    except (OSError, ValueError):
-        return (0,)
-    mapped = any(int(first) <= overflow < int(first) + int(count) for first, _, count in ranges)
-    return (0,) if mapped else (0, overflow)
-
-
 def is_planted(path: Path) -> bool:
     """Tell whether somebody put this into a directory that is not theirs, as in /tmp; also true where nothing is."""
     try:
-        return path.lstat().st_uid not in (os.geteuid(), path.parent.stat().st_uid, *_administrators())
+        return path.lstat().st_uid not in (os.geteuid(), path.parent.stat().st_uid, *administrators())
     except OSError:
         return True
 

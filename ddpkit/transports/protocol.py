@@ -57,8 +57,8 @@ COMPANIONS = {
     "probe": ("env_names", "cpu_topology"),
     "inventory": ("env_names", "cpu_topology", "amd_gpus", "gpu_inventory"),
     "resource_sample": ("cpu_topology", "amd_gpus"),
-    "login_host": ("env_names",),
-    "stage": ("rsync_server",),
+    "login_host": ("env_names", "owners"),
+    "stage": ("owners", "rsync_server"),
     "sync": ("rsync_server",),
 }
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,

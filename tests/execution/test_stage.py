@@ -304,7 +304,7 @@ def submit(folder: Path, source: Path, root: Path) -> Job:
     moved = by_nodes(asked, NodeOptions(stage="project", stage_dir=str(root)), "logs")
     assert moved.stage is not None
     (folder / "stage").mkdir(parents=True)
-    for name in ("stage_task", "stage", "stage_lock", "owned", "rsync_server"):
+    for name in ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server"):
         text = Path(stage.__file__).with_name(f"{name}.py").read_text()
         (folder / f"stage/{name}.py").write_text(text.replace('"bcachefs ', '"9p bcachefs '))  # of some sandboxes
     (folder / "stage/contents.json").write_text(moved.stage.contents)

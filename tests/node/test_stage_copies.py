@@ -217,6 +217,8 @@ def test_what_ddpkit_did_not_make_stays(node: Node) -> None:
         (lambda root: (root.mkdir(0o700), shutil.chown(root, 1234, 1234)), "it belongs to user 1234"),
         (lambda root: root.write_text(""), "not a directory"),
         (lambda root: root.parent.chmod(0o777), "every user can rename what is in it"),
+        (lambda root: (shutil.chown(root.parent, 0, 60000), root.parent.chmod(0o770)), "group 60000 can rename what"),
+        (lambda root: shutil.chown(root.parent, 60001, 0), "user 60001 can rename what is in it"),
     ],
 )
 def test_a_directory_that_is_refused(make: Callable[[Path], object], said: str, node: Node) -> None:
