@@ -294,7 +294,7 @@ def test_a_folder_that_cannot_be_written_to_is_not_named_twice() -> None:
     assert odd(node_checks.check_nodes(three(space=full, no_tmp="No space left on device"))) == []
 
 
-FILES = {
+FILES: dict[int, list[tuple[str, ...]]] = {
     1: [
         ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
         ("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
