@@ -129,7 +129,12 @@ def list_runs() -> list[IndexEntry]:
 def _read_entries() -> Iterator[IndexEntry]:
     try:
         names = [path.name for path in index_folder().iterdir()]
-    except (OSError, RuntimeError):
+    except (FileNotFoundError, RuntimeError):
+        return
+    except OSError as error:  # a home that is not mounted well: no run is gone
+        folder = str(index_folder())
+        problem = f"cannot read the runs in {folder}: {error.strerror}"
+        yield IndexEntry(run_id="", folder=folder, host="", run=None, problem=problem)
         return
     for name in names:
         if typed_json.matches(record.RunId, name):
@@ -299,7 +304,15 @@ def _no_such_run(word: str, known: Sequence[IndexEntry], command: str, *, whole:
     if similar and word:
         what = f"run {word!r} not found; similar runs"
         return several(what, [entries[each] for each in similar], known, command, whole=whole)
-    return UsageError(f"run {word!r} not found", "ddpkit ps")
+    return not_found(f"run {word!r} not found", known, "ddpkit ps")
+
+
+def not_found(what: str, known: Sequence[IndexEntry], hint: str) -> UsageError:
+    """Return an error about a run that no entry is; where the index cannot be read, it says so."""
+    unread = next((entry for entry in known if not entry.run_id), None)
+    if unread is None:
+        return UsageError(what, hint)
+    return UsageError(f"{what}; {unread.problem}", f"ls -ld {shlex.quote(unread.folder)}")
 
 
 def find_target(
