@@ -41,6 +41,7 @@ SET_BY_DDPKIT = {
 }
 _is_tuning = env_matcher("tuning")
 _is_private = env_matcher("private")
+_is_reported = env_matcher("reported")
 MOST_NAMED = 6  # variables in a line
 
 
@@ -104,6 +105,11 @@ def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str
         if (_is_private(name) or is_secret(name, value)) and not name.startswith("BASH_FUNC_")
     )
     return tuple(sorted(name for name in private if name not in settings.env))
+
+
+def is_public(name: str) -> bool:
+    """Tell whether a variable of this name tunes a library, so that its value may be on a page for others."""
+    return (_is_tuning(name) or _is_reported(name)) and not _is_private(name)
 
 
 def describe_left(names: Sequence[str]) -> str:

@@ -25,9 +25,10 @@ from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
+from ddpkit.execution.job import is_public
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
-from ddpkit.launchers.shell import count
+from ddpkit.launchers.shell import count, hide_values
 from ddpkit.node import owned
 from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.transports import batch
@@ -300,7 +301,8 @@ class RecordedRun(LiveRun):
             notes=notes,
             nodes=transport.facts,
             copies=self._ready.staged,
-            plan=render_plan(self.plan),  # without `on_end`, which may hold the address of a webhook
+            # Reports show it. Without `on_end`, which may hold the address of a webhook.
+            plan=hide_values(render_plan(self.plan), self._ready.job.env, is_public),
         )
 
     def _save_first(self) -> None:

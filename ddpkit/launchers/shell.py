@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -87,6 +87,18 @@ def assign(name: str, value: Value) -> str:
         # The text can still be pasted into a shell in which the name is set.
         return f'{name}="${{{name}:?its value is not shown}}"'
     return f"{name}={quote(value or '')}"
+
+
+def hide_values(text: str, env: Mapping[str, Value], is_public: Callable[[str], bool]) -> str:
+    """Return shell text without the values of variables, for a page that is shown to others.
+
+    What was typed can be a secret that neither its name nor its form gives away. `is_public`: whether values of a
+    variable of this name can be shown.
+    """
+    for name, value in env.items():
+        if isinstance(value, str) and value and not is_public(name):
+            text = text.replace(f"{name}={quote(value)}", assign(name, Secret(value)))
+    return text
 
 
 def exports(env: Mapping[str, Value]) -> list[str]:

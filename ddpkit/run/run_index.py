@@ -129,7 +129,12 @@ def list_runs() -> list[IndexEntry]:
 def _read_entries() -> Iterator[IndexEntry]:
     try:
         names = [path.name for path in index_folder().iterdir()]
-    except (OSError, RuntimeError):
+    except (FileNotFoundError, RuntimeError):
+        return
+    except OSError as error:  # a home that is not mounted well: no run is gone
+        folder = str(index_folder())
+        problem = f"cannot read the runs in {folder}: {error.strerror}"
+        yield IndexEntry(run_id="", folder=folder, host="", run=None, problem=problem)
         return
     for name in names:
         if typed_json.matches(record.RunId, name):
@@ -293,12 +298,21 @@ def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit stat
     raise _no_such_run(word, known, command)
 
 
-def _no_such_run(word: str, known: Sequence[IndexEntry], command: str) -> UsageError:
+def _no_such_run(word: str, known: Sequence[IndexEntry], command: str, *, whole: bool = False) -> UsageError:
     entries = {entry.run_id: entry for entry in known}
     similar = [run_id for run_id in entries if word in run_id] or difflib.get_close_matches(word, entries, 3, 0.5)
     if similar and word:
-        return several(f"run {word!r} not found; similar runs", [entries[each] for each in similar], known, command)
-    return UsageError(f"run {word!r} not found", "ddpkit ps")
+        what = f"run {word!r} not found; similar runs"
+        return several(what, [entries[each] for each in similar], known, command, whole=whole)
+    return not_found(f"run {word!r} not found", known, "ddpkit ps")
+
+
+def not_found(what: str, known: Sequence[IndexEntry], hint: str) -> UsageError:
+    """Return an error about a run that no entry is; where the index cannot be read, it says so."""
+    unread = next((entry for entry in known if not entry.run_id), None)
+    if unread is None:
+        return UsageError(what, hint)
+    return UsageError(f"{what}; {unread.problem}", f"ls -ld {shlex.quote(unread.folder)}")
 
 
 def find_target(
@@ -326,8 +340,8 @@ def find_target(
     if others:
         short = len(word) < LEAST and not by_name
         why = f"fewer than {LEAST} characters of an id" if short else "no run of this project; type the whole id"
-        raise _whole_ids(f"{word!r} is {why}", others, command)
-    raise _no_such_run(word, known, command)
+        raise several(f"{word!r} is {why}", others, known, command, whole=True)
+    raise _no_such_run(word, known, command, whole=True)
 
 
 def _is_meant(word: str, entry: IndexEntry, *, by_name: bool) -> bool:
@@ -369,20 +383,17 @@ def _of_other_hosts(known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
             yield IndexEntry(run_id=run.run_id, folder=run.folder, host=run.launcher_host, run=run)
 
 
-def several(what: str, entries: Sequence[IndexEntry], known: Sequence[IndexEntry], command: str) -> UsageError:
-    """Return an error that lists each of these runs with the command for it."""
-    short = short_ids([entry.run_id for entry in known])
-    return _listing(what, entries, [command.format(short[entry.run_id]) for entry in entries])
+def several(
+    what: str, entries: Sequence[IndexEntry], known: Sequence[IndexEntry], command: str, *, whole: bool = False
+) -> UsageError:
+    """Return an error that lists each of these runs with the command for it.
 
-
-def _whole_ids(what: str, entries: Sequence[IndexEntry], command: str) -> UsageError:
-    return _listing(what, entries, [command.format(entry.run_id) for entry in entries])
-
-
-def _listing(what: str, entries: Sequence[IndexEntry], commands: Sequence[str]) -> UsageError:
+    `whole`: with its whole id, without which a command does not act on a run of another project.
+    """
+    short = {} if whole else short_ids([entry.run_id for entry in known])
     lines = []
-    for entry, words in list(zip(entries, commands, strict=True))[:FEW]:
-        run = entry.run
+    for entry in entries[:FEW]:
+        run, words = entry.run, command.format(short.get(entry.run_id, entry.run_id))
         about = f"{shlex.join(run.command)[:40]}, {run.state}, {project_of(run)}" if run else f"on {entry.host}"
         lines.append(f"\n  {words}  # {one_line(about)}")
     more = f"\n  and {len(entries) - FEW} more" if len(entries) > FEW else ""

@@ -42,9 +42,11 @@ def command(verb: str, run: Run) -> str:
 
 
 def remote_command(verb: str, run: Run, *, terminal: bool = False) -> str:
-    """Return that command for the launcher's host, to be typed here."""
+    """Return that command for the launcher's host, to be typed here; empty where others may have named the host."""
+    if run.origin is Origin.OTHERS:
+        return ""
     remote = command(verb, run)
-    if run.launcher_python and run.origin is not Origin.OTHERS:  # who wrote it may name any program
+    if run.launcher_python:
         remote = f"{shlex.quote(run.launcher_python)} -m {remote}"
     return f"ssh {'-t ' if terminal else ''}{shlex.quote(run.launcher_host)} {shlex.quote(remote)}"
 
@@ -172,13 +174,13 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
             return entry.run
     others = [entry for entry in known if entry.run is not None]
     if not others:
-        raise UsageError("no run found", "ddpkit launch -- train.py")
+        raise run_index.not_found("no run found", known, "ddpkit launch -- train.py")
     running = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED])
     if acts and not running:
         raise UsageError("no run is running, in this project or in another", "ddpkit ps")
     others = running or others
     where = f"this project ({project})" if project else "the current directory, which was deleted,"
-    raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command)
+    raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command, whole=acts)
 
 
 def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[IndexEntry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import subprocess
 import sys
@@ -91,6 +92,19 @@ def test_no_secret_is_printed_or_kept(backend: str, tmp_path: Path) -> None:
         if path.is_file() and path.name != "ddpkit.toml":
             shown += path.read_text(errors="replace")
     assert "value-" not in shown.replace("os.environ['PLAIN'] == 'value-1'", "")
+
+
+@pytest.mark.parametrize("value", ["nvapi-0123456789", 'it\'s "$HOME"\nand two lines', "sig=0%2F=="])
+def test_a_report_shows_no_value_that_was_typed(value: str, tmp_path: Path) -> None:
+    """Others get to see it, and no form of a value says for sure that it is no secret."""
+    launch = ["launch", "-n", "1", "--env", f"NGC={value}", "--env", "NCCL_DEBUG=INFO", "--", "true"]
+    for words in (launch, ["report"]):
+        argv = [sys.executable, "-m", "ddpkit", *words]
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    page = (tmp_path / done.stdout.strip()).read_text()
+    assert "NCCL_DEBUG=INFO" in page
+    assert "NGC=" in page
+    assert html.escape(value.splitlines()[-1]) not in page
 
 
 ENVIRON = {

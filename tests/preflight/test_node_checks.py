@@ -294,13 +294,18 @@ def test_a_folder_that_cannot_be_written_to_is_not_named_twice() -> None:
     assert odd(node_checks.check_nodes(three(space=full, no_tmp="No space left on device"))) == []
 
 
-FILES: dict[int, dict[str, tuple[str, ...]]] = {
-    1: {
-        "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-        "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
-        "pids": ("pids.max", "pids.current"),
-    },
-    2: {"memory": ("memory.max", "memory.current"), "cpu": ("cpu.max",), "pids": ("pids.max", "pids.current")},
+FILES: dict[int, list[tuple[str, ...]]] = {
+    1: [
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+        ("pids", "pids.max", "pids.current"),
+    ],
+    2: [("memory", "memory.max", "memory.current"), ("cpu", "cpu.max"), ("pids", "pids.max", "pids.current")],
+}
+LIMITS = {
+    "slice": ("800 700", "50000 100000", "100 90"),
+    "slice/user": ("600 100", "150000 100000", "1000 10"),
+    "slice/user/shell": ("max 1", "max 100000", "max 1"),
 }
 
 
@@ -317,28 +322,20 @@ def test_memory_that_a_cgroup_bounds(left: int, status: str) -> None:
 def test_the_tightest_cgroup_above_counts(version: int, tmp_path: Path) -> None:
     """SLURM and systemd bound a slice, and the cgroup of a shell in it has no bound of its own."""
     top = tmp_path / "sys/fs/cgroup"
-    limits = {
-        "slice": {"memory": (8 * GIB, 7 * GIB), "cpu": "50000 100000", "pids": (100, 90)},
-        "slice/user": {"memory": (6 * GIB, GIB), "cpu": "150000 100000", "pids": (1000, 10)},
-        "slice/user/shell": {},
-    }
-    for place, each in limits.items():
-        for kind, files in FILES[version].items():
+    for place, values in LIMITS.items():
+        for (kind, *files), numbers in zip(FILES[version], values, strict=True):
             folder = top / (kind if version == 1 else "") / place
             folder.mkdir(parents=True, exist_ok=True)
-            values = each.get(kind, ("max", 0))
-            values = values.split() if version == 1 and isinstance(values, str) else values
-            values = (values,) if isinstance(values, str) else values
-            for name, value in zip(files, values, strict=False):
-                (folder / name).write_text(f"{value}\n")
-    (tmp_path / "proc/self").mkdir(parents=True)
-    lines = [f"{number}:{kind}:/slice/user/shell" for number, kind in enumerate(FILES[1], 1)]
+            for name, number in zip(files, numbers.split() if len(files) > 1 else [numbers], strict=True):
+                (folder / name).write_text(f"{number}\n")
+    lines = [f"{number}:{each[0]}:/slice/user/shell" for number, each in enumerate(FILES[1], 1)]
     if version == 2:
         (top / "cgroup.controllers").touch()
         lines = ["0::/slice/user/shell"]
+    (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("\n".join(lines) + "\n")
     seen = inventory.memory(str(tmp_path))
-    assert (seen["bound"], seen["used"]) == (8 * GIB, 7 * GIB)
+    assert (seen["bound"], seen["used"]) == (800, 700)
     assert inventory.processors(str(tmp_path))["quota"] == 0.5
     assert inventory.threads_left(str(tmp_path)) == 10
 

@@ -56,7 +56,7 @@ def test_never_a_run_of_another_project(
     verb = command.split()[0]
     assert done.stderr.splitlines() == [
         f"ddpkit: error: no run of this project ({other}) found; runs of other projects:",
-        f"  ddpkit {verb} {folder.name[-4:]}  # job.py, running, {tmp_path}",
+        f"  ddpkit {verb} {folder.name if verb == 'stop' else folder.name[-4:]}  # job.py, running, {tmp_path}",
         "hint: ddpkit ps",
     ]
     assert running.process.poll() is None

@@ -176,6 +176,15 @@ def test_an_index_that_cannot_be_written_stops_no_run(ddpkit: DDPKIT, tmp_path: 
     assert state(ddpkit, f"logs/{record(tmp_path)['run_id']}")[0] == "done"
 
 
+@pytest.mark.parametrize("words", ["ps", "status", "stop", "stop x", "rm x", "logs x"])
+def test_an_index_that_cannot_be_read_is_said(words: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "state/ddpkit").mkdir(parents=True)
+    (tmp_path / "state/ddpkit/runs").touch()
+    done = ddpkit(*words.split(), env={"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert "Traceback" not in done.stderr
+    assert f"cannot read the runs in {tmp_path}/state/ddpkit/runs: Not a directory" in done.stderr
+
+
 def test_a_relative_state_folder_is_ignored(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """As its specification says; else every folder had an index of its own."""
     env = {"XDG_STATE_HOME": "state", "HOME": str(tmp_path / "home")}

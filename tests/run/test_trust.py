@@ -539,6 +539,19 @@ def test_a_report_of_somebody_elses_record_shows_no_file_of_this_users(ddpkit: D
     assert "424242" not in ddpkit("logs", str(folder)).stdout
 
 
+@pytest.mark.parametrize("words", [("status",), ("attach",), ("dump",), ("top", "--once"), ("stop",)])
+def test_no_hint_names_a_host_that_others_wrote_down(ddpkit: DDPKIT, tmp_path: Path, words: tuple[str, ...]) -> None:
+    folder = tmp_path / ID
+    session = {"token": "0123456789abcdef"}
+    planted(folder, backend="local", state="running", launcher_host="evil.example.org", session=session)
+    shown = ddpkit(*words, str(folder))
+    assert f"evil.example.org 'ddpkit {words[0]} {folder}" in shown.stdout + shown.stderr
+    folder.chmod(0o777)
+    shown = ddpkit(*words, str(folder))
+    assert "not visible from here" in shown.stdout + shown.stderr
+    assert "ssh " not in shown.stdout + shown.stderr
+
+
 # ---- the directory of a team, to which its group can write
 
 
