@@ -28,10 +28,11 @@ test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/pytest --collect-only --quiet > /dev/null & $(BIN)/python tests/lab/cluster.py install && wait
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough"
 
-# The command line, runs, files and nodes as an ordinary user of a plain Debian has them: what is committed.
+# The command line and files as an ordinary user of a plain Debian has them: what is committed.
 test-user: $(VENV)/.dev
 	$(BIN)/python tests/ordinary_user.py $(BIN)/pytest -n 2 --dist loadfile -m "not torch and not lab and not thorough" \
-		tests/cli tests/run tests/node tests/test_config.py tests/test_files.py tests/test_machine.py tests/test_trusted_files.py
+		tests/cli tests/node/test_owned.py tests/node/test_search_path.py tests/test_config.py tests/test_files.py \
+		tests/test_machine.py tests/test_trusted_files.py
 
 # What failed last, once more, and nothing else beside it.
 test-again: $(VENV)/.dev $(VENV)/.torch
