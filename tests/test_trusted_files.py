@@ -210,7 +210,7 @@ _LINES = st.one_of(
     st.tuples(_KEYS, _KEYS).map("[{0[0]}.{0[1]}]".format),
     st.text(max_size=20),
 )
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("DDPKIT_FUZZ", "200"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 

@@ -24,8 +24,8 @@ from ddpkit.launchers.plan import Plan, Proc, Step
 from ddpkit.node.seal import Seal
 from ddpkit.transports.channel import Channel
 
-# `FUZZ=10000` tries as many.
-TRIES = int(os.environ.get("FUZZ", "60"))
+# `DDPKIT_FUZZ=10000` tries as many.
+TRIES = int(os.environ.get("DDPKIT_FUZZ", "60"))
 KINDS = (
     *("hello", "source", "answer", "beat", "start", "mark", "versions", "steps", "out", "exit", "timeout", "failed"),
     *("left", "stuck", "refused", "end", "lost", "note", "later"),
