@@ -46,6 +46,7 @@ def _programs(*names: str) -> _Content:
     return _Content(*(name.replace(".", r"\.") for name in names), __pycache__=cache)
 
 
+_OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "owners.py", "rsync_server.py")
 _OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "owned.py", "oom.py", "daemons.py")
 _FILES = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
@@ -64,7 +65,10 @@ _ATTEMPT = _Content(
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_task.py", *_OF_RANKS, "spec.json"),
     stage=_Content(
-        r"(stage_task|stage|stage_lock|owned|owners|rsync_server)\.py", r"contents\.json", r"[a-z]+-[0-9a-f]+\.tar"
+        *map(re.escape, _OF_STAGE),
+        r"[A-Za-z0-9.:-]+\.json",
+        r"[a-z]+-[0-9a-f]+\.tar",
+        **_programs(*_OF_STAGE).directories,
     ),
 )
 _RUN = _Content(
