@@ -304,10 +304,10 @@ def _no_such_run(word: str, known: Sequence[IndexEntry], command: str, *, whole:
     if similar and word:
         what = f"run {word!r} not found; similar runs"
         return several(what, [entries[each] for each in similar], known, command, whole=whole)
-    return not_found(f"run {word!r} not found", known, "ddpkit ps")
+    return explain_missing(f"run {word!r} not found", known, "ddpkit ps")
 
 
-def not_found(what: str, known: Sequence[IndexEntry], hint: str) -> UsageError:
+def explain_missing(what: str, known: Sequence[IndexEntry], hint: str) -> UsageError:
     """Return an error about a run that no entry is; where the index cannot be read, it says so."""
     unread = next((entry for entry in known if not entry.run_id), None)
     if unread is None:

@@ -141,7 +141,8 @@ def test_names_that_fit_none_or_many(ddpkit: DDPKIT, tmp_path: Path) -> None:
         assert unknown.returncode == 121
         first, *rest = unknown.stderr.splitlines()
         assert re.match("ddpkit: error: run '.*-zzzz' not found; similar runs:", first)
-        assert f"  ddpkit {command} {ids[0][-4:]}  # true, done, {tmp_path}" in rest
+        shown = ids[0] if command == "stop" else ids[0][-4:]
+        assert f"  ddpkit {command} {shown}  # true, done, {tmp_path}" in rest
 
 
 def test_a_run_whose_folder_is_gone_is_not_shown_and_not_forgotten(
