@@ -14,7 +14,7 @@ export LAB_SLURM = $(SLURM)
 # Thousands of Python processes start in the tests. Each would compile the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-again test-thorough test-fast test-light test-slurm test-interop test-cuda gpu lab rounds heal healthy check golden schema pictures docs bench diagnosis dist release-check clean
+.PHONY: demo test test-user test-again test-thorough test-fast test-light test-slurm test-interop test-cuda gpu lab rounds heal healthy check golden schema pictures docs bench diagnosis dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -27,6 +27,12 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/pytest --collect-only --quiet > /dev/null & $(BIN)/python tests/lab/cluster.py install && wait
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough"
+
+# The command line and files as an ordinary user of a plain Debian has them: what is committed.
+test-user: $(VENV)/.dev
+	$(BIN)/python tests/ordinary_user.py $(BIN)/pytest -n 2 --dist loadfile -m "not torch and not lab and not thorough" \
+		tests/cli tests/node/test_owned.py tests/node/test_search_path.py tests/test_config.py tests/test_files.py \
+		tests/test_machine.py tests/test_trusted_files.py
 
 # What failed last, once more, and nothing else beside it.
 test-again: $(VENV)/.dev $(VENV)/.torch

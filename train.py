@@ -295,6 +295,7 @@ def run(config: Config, env: ddp.DistEnv) -> int:
         except ValueError as error:
             raise UsageError(f"--global-batch-size: {error}") from None
     data = train_parts.load_data(config.dataset, config.data_dir, config.synthetic_size)
+    train_parts.check_metrics(Path(config.checkpoint_dir, config.metrics))
     ddp.init(config.distributed_backend, env=env)
     stop = Stop(ddp.device(env))  # before init() there is nothing to save: a signal simply ends the process
     log = Log(config, ddp.is_main(env))

@@ -330,14 +330,14 @@ class Log:
         """Open everything, to continue after `epoch` epochs and `step` of `total` optimizer steps."""
         if not self.main:
             return
-        self.move_earlier_run(epoch, step)
+        check_metrics(self.path)
+        lines = self.path.read_text().splitlines(keepends=True) if self.path.is_file() else []
+        kept = [line for line in lines if step_of(line) <= step]
+        self.move_earlier_run(epoch, metrics=len(kept) < len(lines) or (step == 0 and self.path.is_file()))
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.is_file():  # drop what will be recorded again
-            replacement = self.path.with_name(self.path.name + ".tmp")
-            lines = self.path.read_text().splitlines(keepends=True)
-            replacement.write_text("".join(line for line in lines if step_of(line) <= step))
-            replacement.replace(self.path)
         self.file = self.path.open("a")
+        if self.path.stat().st_size == 0:  # what will be recorded again is in the file that was moved
+            self.file.write("".join(kept))
         if self.config.wandb:
             import wandb
 
@@ -353,17 +353,17 @@ class Log:
             self.bar.start()
             self.bar.add_task("training", total=total, completed=step)
 
-    def move_earlier_run(self, epoch: int, step: int) -> None:
+    def move_earlier_run(self, epoch: int, *, metrics: bool) -> None:
         """Move what lies ahead of this run out of its way: an earlier run's, --resume auto would prefer it later."""
         folder, resume = Path(self.config.checkpoint_dir), self.config.resume
         ahead = [path for path in epoch_checkpoints(folder) if epoch_of(path) > epoch]
         if resume != "auto" and (interrupted := folder / INTERRUPTED).exists():
             ahead += [interrupted] if resume is None or not interrupted.samefile(resume) else []
-        if step == 0 and self.path.is_file():
+        if metrics:
             ahead.append(self.path)
         if ahead:
             target = next(p for n in itertools.count(1) if not (p := folder / f"earlier_{n}").exists())
-            target.mkdir()
+            target.mkdir(parents=True)
             for path in ahead:
                 shutil.move(path, target)
             self.print(f"moved what an earlier run left to {target}: {', '.join(path.name for path in ahead)}")
@@ -386,6 +386,23 @@ class Log:
         for part, end in ((self.bar, "stop"), (self.board, "close"), (self.wandb, "finish")):
             if part:
                 getattr(part, end)()
+
+
+def check_metrics(path: Path) -> None:
+    """Raise UsageError where --metrics names a file of something else: nothing is written to it, and it stays."""
+    if not path.exists():
+        return
+    try:
+        lines = path.read_text().splitlines() if path.is_file() else ["not a file"] * 2
+    except UnicodeDecodeError:
+        lines = ["not text"] * 2
+    torn = lines[-1:] if len(lines) > 1 else [line for line in lines if line[: len(LINE_START)] in LINE_START]
+    lines = lines[: len(lines) - len(torn)]  # a killed run leaves half a line at the end
+    if any(step_of(line) == math.inf for line in lines):
+        raise UsageError(f"--metrics: {path} is there, and has no metrics in it", "--metrics FILE, a new file")
+
+
+LINE_START = '{"step": '  # of a line that `record` writes
 
 
 def step_of(line: str) -> float:

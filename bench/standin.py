@@ -158,7 +158,7 @@ def main(steps: int) -> None:
             nodes.close()
         seconds = time.perf_counter() - begin
         assert outcome.exit_code == 0, outcome
-        assert relay.problem is None, relay.problem
+        assert not relay.problem, relay.problem
         lines = (Path(name) / f"rank_{RANKS * steps - 1}.log").read_text().count("\n")
         assert lines == 2 * EVENTS, lines
     after = resource.getrusage(resource.RUSAGE_SELF)

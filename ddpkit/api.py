@@ -37,6 +37,7 @@ from ddpkit.errors import DdpkitError, LaunchError, PreflightError, UsageError, 
 from ddpkit.execution import prepare
 from ddpkit.execution.background import BackgroundRun, Notes
 from ddpkit.execution.lifecycle import RecordedRun
+from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight.check import Check, CheckReport
 from ddpkit.run import control, rank_status, record, run_index, site, status
@@ -357,6 +358,8 @@ def launch(
 
         run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True, check=check)
         if not run.followed:
+            if ready.left:
+                notes.add(ready.left)
             return Run(run.record)
         return Run(run.record, BackgroundRun(run, chosen, connections.pop_all(), echo=echo))
 
@@ -367,16 +370,19 @@ def plan(
     *,
     profile: str | None = None,
     echo: bool = False,
+    survey: bool = False,
     **settings: Unpack[config.LaunchKeywords],
 ) -> Plan:
     """Return the plan that `launch` would carry out: `str(plan)` is the script that `--dry-run` prints.
 
-    Connects to named nodes to check them, and starts nothing. Arguments and errors are those of `launch`.
+    Starts nothing. Connects to nodes that the keywords name, to query them with their own python3; with `survey` also
+    to those of a file or a variable. Arguments and errors are those of `launch`.
 
         print(ddpkit.plan("train.py", backend="slurm", nnodes=2, options={"partition": "gpu"}))
     """
     chosen = _settings(script, args, profile, settings)
-    with prepare.prepare(chosen, os.environ, Notes(echo).add) as ready:
+    allowed = Queries.SURVEY if survey else Queries.TYPED
+    with prepare.prepare(chosen, os.environ, Notes(echo).add, queries=allowed) as ready:
         return ready.plan
 
 
@@ -436,12 +442,6 @@ def _settings(
             known = f"settings: {', '.join(config.LaunchKeywords.__annotations__)}"
             raise UsageError(f"unknown setting {name!r}", nearest(name, config.LaunchKeywords.__annotations__) or known)
     keywords: config.Keywords = {**given, "script": _script_words(script, args)}
-    env = given.get("env")
-    if isinstance(env, Mapping):
-        keywords["env"] = {
-            name: config.inherit_variable(name, os.environ) if config.check_env_name(name) and value is None else value
-            for name, value in env.items()
-        }
     keywords["hosts"] = given.get("hosts") or None
     chosen = config.collect_settings(config.current_folder(), os.environ, profile, keywords)
     return config.choose_python(chosen, os.environ)
@@ -519,7 +519,7 @@ def _command_line(
         elif name in ("preflight", "header"):
             words += [f"--no-{name}"] if value is False else []
         elif name in ("sync", "allow_nested"):
-            words += [flag] if value is True else []
+            words += [flag] if value is True else [f"{flag}={value}"] if value else []
         elif isinstance(value, tuple | list):
             words += [flag, (":" if name == "nnodes" else ",").join(map(str, value))]
         elif value is not None:

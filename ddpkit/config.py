@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
+from ddpkit.files import read_trusted
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,11 +49,12 @@ else:
 FILE = "ddpkit.toml"
 MOST_CODE = 255  # exit code of a process
 DAY = 86400.0
+PARTS = ("start", "steps", "stacks")  # of --observe: see `ddpkit/node/rank_observe.py`
 # Variables that ddpkit reads or sets beside those of the settings, and their meaning.
 VARIABLES = {
     "DDPKIT_PROFILE": "the profile of ddpkit.toml, as --profile",
     "DDPKIT_GPUS": "the number of GPUs of this machine, for accelerators that ddpkit does not detect",
-    "DDPKIT_DUMP": "0: ddpkit adds nothing to the ranks' Python; no stack dumps, no steps in the report",
+    "DDPKIT_DUMP": "0: ddpkit adds nothing to the ranks' Python, no faulthandler either; no stack dumps",
     "DDPKIT_DETECT_SLURM": "0: ranks ignore the variables of SLURM",
     "DDPKIT_INIT_TIMEOUT": "seconds for ddpkit.distributed.torch.init() to find all ranks",
     "DDPKIT_RUN": "the id of the run; ddpkit sets it in every rank",
@@ -168,6 +170,21 @@ def _parse_hang_action(value: object, label: Label) -> Literal["warn", "end"]:
     if value == "end":
         return "end"
     raise UsageError(f"{label.prefix}{value}: must be warn or end")
+
+
+def _parse_observe(value: object, label: Label) -> tuple[str, ...]:
+    """Parse parts: ["start", "steps"], or the text start,steps; all is each of them, an empty text none."""
+    words = value if isinstance(value, list | tuple) else str(value).replace(",", " ").split()
+    for word in words:
+        if word not in (*PARTS, "all"):
+            meant = similar(str(word), [*PARTS, "all"])
+            hint = f"add --observe {meant or 'all'}" if label.flag else None
+            raise UsageError(f"{label.prefix}{word}: the parts are {', '.join(PARTS)} and all", hint)
+    return tuple(part for part in PARTS if part in words or "all" in words)
+
+
+def _parse_sync(value: object, label: Label) -> bool | Literal["overwrite"]:
+    return "overwrite" if value == "overwrite" else _parse_bool(value, label)
 
 
 def _parse_hosts(value: object, _label: Label) -> tuple[str, ...]:
@@ -340,12 +357,13 @@ class LaunchSettings:
     preflight: bool = _setting(True, _parse_bool, "true or false")
     hang_timeout: float = _setting(0.0, _parse_seconds, "seconds; 0: off")
     hang_action: Literal["warn", "end"] = _setting("warn", _parse_hang_action, '"warn" or "end"')
+    observe: tuple[str, ...] = _setting((), _parse_observe, 'a list of parts: observe = ["start", "steps", "stacks"]')
     retries: int = _setting(0, _parse_number, "an integer; 0: the first failure ends the run")
     spares: int = _setting(0, _parse_number, "an integer: the last hosts that are spare")
     progress: str = _setting("", _parse_text, 'a file or a pattern: progress = "checkpoints/*.pt"')
     retry_codes: tuple[int, ...] = _setting((75,), _parse_codes, "a list of exit codes: retry_codes = [75]")
     stop_codes: tuple[int, ...] = _setting((93,), _parse_codes, "a list of exit codes: stop_codes = [93]")
-    sync: bool = _setting(False, _parse_bool, "true or false")
+    sync: bool | Literal["overwrite"] = _setting(False, _parse_sync, 'true, false or "overwrite"')
     header: bool = _setting(True, _parse_bool, "true or false")
     fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
@@ -359,6 +377,7 @@ class LaunchSettings:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
     host: Mapping[str, HostSettings] = field(default_factory=dict)  # by name
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
+    inherited: frozenset[str] = frozenset()  # variables with a value of this environment: they are secret
     file: str = ""  # the absolute path of the file that was read; empty: none
 
     def source(self, name: SourcedName) -> str:
@@ -368,6 +387,10 @@ class LaunchSettings:
     def is_given(self, name: SourcedName) -> bool:
         """Tell whether the caller gave this setting, as a flag or as a keyword."""
         return self.source(name) in get_args(Caller)
+
+    def is_option_given(self, name: str) -> bool:
+        """Tell whether the caller gave this option of the backend."""
+        return self.sources.get(f"options.{name}") in get_args(Caller)
 
     def directory_of(self, name: SourcedName) -> str:
         """The directory to which relative paths in a setting are relative: that of its file, else the current one."""
@@ -410,12 +433,13 @@ class LaunchKeywords(TypedDict, total=False):
     preflight: bool | None
     hang_timeout: float | str | None
     hang_action: str | None
+    observe: Sequence[str] | str | None
     retries: int | str | None
     spares: int | str | None
     progress: str | os.PathLike[str] | None
     retry_codes: Sequence[int] | str | None
     stop_codes: Sequence[int] | str | None
-    sync: bool | None
+    sync: bool | str | None
     header: bool | None
     fold: float | str | None
     metrics: str | os.PathLike[str] | None
@@ -451,7 +475,13 @@ def collect_settings(
     folder: Path, environ: Mapping[str, str], profile: str | None, keywords: Keywords, *, source: Caller = "flag"
 ) -> LaunchSettings:
     """Combine all sources. `keywords` win; errors about them name flags where `source` is `flag`. Raises UsageError."""
-    words = cast("Mapping[str, object]", keywords)
+    words = dict(cast("Mapping[str, object]", keywords))
+    typed, inherited = words.get("env"), frozenset[str]()
+    if isinstance(typed, Mapping):
+        inherited = frozenset(name for name, value in typed.items() if check_env_name(name) and value is None)
+        words["env"] = {
+            name: inherit_variable(name, environ) if value is None else value for name, value in typed.items()
+        }
     given = {
         name: _parse(name, words[name], "", flags=source == "flag") for name in SETTINGS if words.get(name) is not None
     }
@@ -480,7 +510,7 @@ def collect_settings(
                 values[name] = parsed
                 sources[name] = origin
     path = str(file.path) if file.path else ""
-    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, file=path)
+    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, inherited=inherited, file=path)
 
 
 # Sources of the ranks' Python where nobody chose it.
@@ -628,21 +658,31 @@ def read_file(folder: Path) -> SettingsFile:
     """Read `ddpkit.toml`, or the table of pyproject.toml, here or above (`find_file`). Raises UsageError."""
     for path, keys in find_file(folder):
         try:
-            content = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
+            content, untrusted = read_trusted(path)
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {path}: {error}") from None
+            what = f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
+            raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
+        if untrusted and not keys:
+            raise UsageError(*untrusted)
         text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
         try:
             table: dict[str, object] = tomllib.loads(content)
         except tomllib.TOMLDecodeError as error:
+            if untrusted:
+                continue
             raise _invalid_toml(text, str(error)) from None
+        except (RecursionError, ValueError) as error:  # of tomllib, for a number of 5,000 digits
+            why = "tables or lists are nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise UsageError(f"{text.name}: invalid TOML: {why}") from None
         for key in keys:
             inner = table.get(key, {})
             if not isinstance(inner, dict):
                 raise UsageError(f"{text.name}: {key} = {inner!r} is not a table", "[tool.ddpkit]")
             table = inner
+        if table and untrusted:
+            raise UsageError(*untrusted)
         if table or not keys:
             return _check_file(table, text, path, folder)
     return SettingsFile()

@@ -1,55 +1,239 @@
-"""Files: replaced at once, and read at their end. Links, devices and pipes are refused."""
+"""Files of the launcher: replaced at once, appended to, and read within a bound. Links, devices and pipes are refused.
+
+Deletions and moves are those of `ddpkit/node/owned.py`, which nodes use as well: the launcher gets them from here.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
-from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
+
+from ddpkit.node.owned import (
+    MARKER,
+    adopt_directory,
+    check_replaceable,
+    create_file,
+    create_whole,
+    is_owned,
+    make_directory,
+    make_plain_directory,
+    open_for_append,
+    open_path,
+    release_directory,
+    remove_directory,
+    remove_empty,
+    remove_file,
+    remove_files,
+    remove_if_same,
+    remove_socket,
+    replace_file,
+)
+from ddpkit.node.owners import administrators, group_name, is_private_group, strangers, user_name, who_can_replace
+
+__all__ = [
+    "LIMIT",
+    "MARKER",
+    "TrustProblem",
+    "administrators",
+    "adopt_directory",
+    "append",
+    "check_replaceable",
+    "create",
+    "create_whole",
+    "is_owned",
+    "make_directories",
+    "make_directory",
+    "make_plain_directory",
+    "open_for_append",
+    "open_path",
+    "open_to_read",
+    "read_bounded",
+    "read_head",
+    "read_part",
+    "read_tail",
+    "read_trusted",
+    "release_directory",
+    "remove_directory",
+    "remove_empty",
+    "remove_file",
+    "remove_files",
+    "remove_if_same",
+    "remove_socket",
+    "replace_file",
+    "strangers",
+    "who_can_replace",
+    "write_atomically",
+]
 
 
-def write_atomically(path: Path, content: str | bytes, *, shared: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
-    The draft has a random name. shared: the file may be another user's, as a list of a team.
+    mode: of the new file, less the umask. shared: see `owned.replace_file`.
     """
-    _check_replaceable(path, shared)
-    draft = path.with_name(f".{path.name[:200]}.{os.urandom(8).hex()}")
-    # O_EXCL also refuses a link of this name, so that the draft is always this function's own.
-    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        with open(file, "wb") as opened:
-            opened.write(content.encode() if isinstance(content, str) else content)
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
+    replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode, shared=shared)
 
 
-def _check_replaceable(path: Path, shared: bool) -> None:
-    try:
-        entry = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(entry.st_mode):
-        raise OSError(errno.EPERM, "not a regular file", str(path))
-    if not shared and entry.st_uid != os.geteuid():
-        raise OSError(errno.EPERM, "a file of another user", str(path))
+def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
+    create_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode)
 
 
-def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
-    """Return the last `size` bytes of a regular file, or all of it. Raises OSError; never waits.
+def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Append to a regular file, which is made if needed. Raises OSError."""
+    with open(open_for_append(os.fspath(path), mode), "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def make_directories(path: Path, mode: int = 0o755) -> None:
+    """Make a directory and those above it, where they are not there. Whatever the umask, others may not write to them.
+
+    Raises OSError.
+    """
+    path = path.absolute()
+    for each in reversed([path, *path.parents]):
+        if not each.is_dir():
+            each.mkdir(mode, exist_ok=True)
+
+
+def read_bounded(path: Path, limit: int, *, follow: bool = False) -> bytes:
+    """Return a regular file of at most `limit` bytes. Raises OSError for another kind or a larger one; never waits.
 
     follow: whether the name itself may be a link.
     """
-    # A pipe without a writer would make the open itself wait.
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    with open(descriptor, "rb") as file:
+    with open(open_to_read(path, follow=follow), "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(f"{path}: more than {limit} bytes")
+    return content
+
+
+def read_head(path: Path, size: int, *, follow: bool = False) -> bytes:
+    """Return the first `size` bytes of a regular file, or all of it. Raises OSError; never waits."""
+    with open(open_to_read(path, follow=follow), "rb") as file:
+        return file.read(size)
+
+
+def read_tail(path: Path, size: int, *, follow: bool = False) -> bytes:
+    """Return the last `size` bytes of a regular file, or all of it. Raises OSError."""
+    with open(open_to_read(path, follow=follow), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - size))
         return file.read(size)
+
+
+def read_part(path: Path, offset: int, size: int, *, follow: bool = False) -> bytes:
+    """Return at most `size` bytes of a regular file from `offset` on. Raises OSError; never waits."""
+    with open(open_to_read(path, follow=follow), "rb") as file:
+        file.seek(offset)
+        return file.read(size)
+
+
+def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> int:
+    """Return a descriptor of a regular file, or also of a pipe. Raises OSError for another kind; never waits."""
+    # A pipe without a writer would make the open itself wait.
+    file = open_path(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    kind = os.fstat(file).st_mode
+    if not (stat.S_ISREG(kind) or (pipes and stat.S_ISFIFO(kind))):
+        os.close(file)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    os.set_blocking(file, True)
+    return file
+
+
+# ---- files whose content decides what runs, and where: only those that nobody but this user and root can write
+#
+# As ssh reads its configuration, and git its own (`safe.directory`): in /tmp or in a colleague's directory such a file
+# can be another user's. A file that its group can write is accepted where that group is the user's private one, as
+# Debian and Red Hat make it for each user (umask 002 is the default there, and Debian's ssh accepts it).
+
+LIMIT = 1 << 20  # bytes; a file of settings or hosts is far smaller
+_LINKS = 40  # as the kernel
+
+
+class TrustProblem(NamedTuple):
+    """Why the content of a file is not obeyed, and how to look at it."""
+
+    why: str
+    hint: str
+
+
+def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, TrustProblem | None]:
+    """Read a file and the reason not to obey it; None: it may be obeyed. `pipes`: it may be `<(...)` or /dev/stdin.
+
+    The name is opened once, so that the file that was checked is the one that was read. Raises OSError and
+    UnicodeDecodeError.
+    """
+    piped = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+    problem = None if piped else _check_links(path)
+    wait = pipes and path.is_fifo()  # for its writer, which may never come to a pipe of another user
+    if wait and not piped:
+        problem = problem or _check_owner(path, path.stat())
+        if problem:
+            return "", problem
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) and not pipes:
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        os.set_blocking(file.fileno(), True)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        content = file.read(LIMIT + 1)
+        problem = problem or _check(path, facts, file.fileno())
+    if len(content) > LIMIT:
+        raise OSError(errno.EFBIG, f"more than {LIMIT} bytes", str(path))
+    return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n"), problem
+
+
+def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
+    """Check the owner of an open file, and who else can write it."""
+    if stat.S_ISCHR(facts.st_mode):
+        return None  # a terminal
+    problem = _check_owner(path, facts)
+    others = facts.st_mode & stat.S_IWOTH
+    group = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
+    if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
+        return problem
+    who = "every user" if others else group_name(facts.st_gid)
+    name = shlex.quote(str(path))
+    own = facts.st_uid == os.geteuid()
+    fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")
+    return TrustProblem(f"{path} is not obeyed: {who} can change it", fix)
+
+
+def _check_owner(path: Path, facts: os.stat_result) -> TrustProblem | None:
+    if facts.st_uid in _owners():
+        return None
+    what = f"{path} is not obeyed: it belongs to {user_name(facts.st_uid)}, neither to you nor to root"
+    return TrustProblem(what, f"ls -l {shlex.quote(str(path))}")
+
+
+def _owners() -> set[int]:
+    """The users whose files are obeyed; for root under sudo, as in git, also the one who typed it."""
+    user, sudo = os.geteuid(), os.environ.get("SUDO_UID", "")
+    return {0, user, *([int(sudo)] if user == 0 and sudo.isascii() and sudo.isdecimal() else [])}
+
+
+def _check_links(path: Path) -> TrustProblem | None:
+    """Check the owner of each link on the way to a file: whoever owns one chooses the file. Raises OSError."""
+    at, todo, links = "/", list(reversed(path.absolute().parts[1:])), 0
+    while todo:
+        part = todo.pop()
+        here = os.path.dirname(at) if part == ".." else f"{at.rstrip('/')}/{part}"  # noqa: PTH120 - text, not files
+        facts = os.lstat(here)
+        if not stat.S_ISLNK(facts.st_mode):
+            at = here
+            continue
+        links += 1
+        if links > _LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        problem = _check_owner(Path(here), facts)
+        if problem:
+            return problem
+        target = Path(here).readlink()
+        at = "/" if target.is_absolute() else at
+        todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+    return None

@@ -2,6 +2,8 @@
 
 A command runs to its end within a time limit, with nothing on its standard input. `HERE` is this machine; a login host
 is `ddpkit.transports.login_host.LoginHost`.
+
+The controller of a scheduler is shared by all users of a site. `Poller` says when a process may query it.
 """
 
 from __future__ import annotations
@@ -10,13 +12,20 @@ import errno
 import glob
 import os
 import select
+import shutil
+import stat
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
+from math import inf
 from pathlib import Path
 from typing import Protocol
+
+from ddpkit.files import make_directories, write_atomically
 
 COMMAND_TIMEOUT = 30.0  # seconds; a command may wait for its controller
 END_TIME = 10.0  # seconds after SIGTERM, then SIGKILL
@@ -48,10 +57,13 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
             timeout=timeout,
             check=False,
         )
-    except FileNotFoundError:
-        error = f"{argv[0]} not found on {os.uname().nodename}"
-        return Reply(exit_code=NOT_RUN, error=error, missing=True)
     except OSError as problem:
+        path = (os.environ if env is None else env).get("PATH")
+        # As in `ddpkit/node/search_path.py`: the error may be that of a directory in PATH which is closed to this user.
+        hidden = isinstance(problem, PermissionError) and "/" not in argv[0]
+        if isinstance(problem, FileNotFoundError) or (hidden and shutil.which(argv[0], os.F_OK, path) is None):
+            error = f"{argv[0]} not found on {os.uname().nodename}"
+            return Reply(exit_code=NOT_RUN, error=error, missing=True)
         return Reply(exit_code=NOT_RUN, error=f"{argv[0]}: {problem.strerror}")
     except subprocess.TimeoutExpired as problem:
         written = " ".join(decode(problem.stderr).split())
@@ -133,21 +145,23 @@ class ThisMachine:
         return _LocalStream(argv, changed(changes))
 
     def make_folder(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        make_directories(Path(path))
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     def write(self, files: Sequence[tuple[str, str]]) -> None:
         for path, text in files:
-            Path(path).parent.mkdir(mode=0o755, exist_ok=True)
-            Path(path).touch(mode=0o644)  # ranks run some of them, whatever the umask allows
-            Path(path).write_text(text)
+            # Python makes its cache by the umask of a rank: another user could put a program into it.
+            make_directories(Path(path).with_name("__pycache__") if path.endswith(".py") else Path(path).parent)
+            write_atomically(Path(path), text, 0o600)
 
     def find(self, pattern: str) -> list[str]:
         return sorted(glob.glob(pattern))  # noqa: PTH207  # it is one pattern, maybe absolute
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
             file.seek(max(0, file.seek(0, os.SEEK_END) + offset) if offset < 0 else offset)
             return file.read(size)
 
@@ -224,3 +238,90 @@ def changed(changes: Mapping[str, str | None]) -> dict[str, str]:
 def decode(output: str | bytes | None) -> str:
     """Decode the output of a program that was ended. Python gives bytes even where text was asked for."""
     return output.decode("utf-8", "replace") if isinstance(output, bytes) else output or ""
+
+
+# ---- queries to a controller
+
+POLL = 60.0  # seconds between two queries to a controller, by all runs of this process
+SIGN_PAUSE = 1.0  # seconds after a query in which a new sign that the job ends leads to no other one
+LOOKED = 5.0  # seconds after which a poller that did not look again waits for no turn
+
+
+class Phase(Enum):
+    """What is known of a job without its controller: from its output, or from the command that submitted it."""
+
+    QUEUED = "queued"  # there is no output. The reason for the wait is soon known: a few queries, then one per period
+    LIVING = "living"  # its output is written: one query per period
+    ENDING = "ending"  # its output says that it ends: its controller soon knows how
+
+
+# The first pause in seconds, and its growth. Both end at the period.
+_PAUSES = {Phase.QUEUED: (1.0, 3.0), Phase.LIVING: (inf, 1.0), Phase.ENDING: (0.2, 1.5)}
+
+
+class PollClock:
+    """The times of all queries of this process, by machine. Pollers of one machine take turns."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.lock = threading.Lock()
+        self.last: dict[str, float] = {}
+        self.waiting: dict[Poller, float] = {}  # who waits for a turn, and when it last looked
+
+
+CLOCK = PollClock()
+
+
+class Poller:
+    """Says when the controller may be queried about one job. All methods may be called from any thread."""
+
+    def __init__(self, place: str, period: float = POLL, clock: PollClock = CLOCK, *, submitted: bool = False) -> None:
+        """`place`: the machine with the scheduler's commands. `period`: seconds between two queries.
+
+        `submitted`: the job was submitted just now, and the controller knows nothing of it yet.
+        """
+        self._place, self._period, self._clock = place, period, clock
+        self.phase = Phase.QUEUED
+        self._asked = clock.now() if submitted else -inf  # when its last query was
+        self._pause = _PAUSES[Phase.QUEUED][0] if submitted else 0.0
+
+    def enter(self, phase: Phase) -> None:
+        """Change the phase. The first sign of the end makes a query due at once, each later one soon."""
+        if phase is Phase.ENDING:
+            self._pause = min(self._pause, SIGN_PAUSE) if phase is self.phase else 0.0
+        elif phase is not self.phase:
+            self._pause = min(_PAUSES[phase][0], self._period)
+        self.phase = phase
+
+    def count(self) -> None:
+        """Count a query that was made without a turn."""
+        with self._clock.lock:
+            self._clock.last[self._place] = self._asked = self._clock.now()
+
+    def take_turn(self) -> bool:
+        """Tell whether a query is due. If so, it counts as done."""
+        clock, key = self._clock, self._place
+        with clock.lock:
+            now = clock.now()
+            clock.waiting[self] = now
+            if now < self._asked + self._pause or not self._is_free(now):
+                return False
+            clock.last[key] = self._asked = now
+            del clock.waiting[self]
+        first, growth = _PAUSES[self.phase]
+        self._pause = min(max(first, self._pause * growth), self._period)
+        return True
+
+    def _is_free(self, now: float) -> bool:
+        """Tell whether no other run of this process has queried this machine too recently, or waits for longer."""
+        if self.phase is Phase.ENDING:
+            return True
+        clock = self._clock
+        if now < clock.last.get(self._place, -inf) + self._pause:
+            return False
+        others = [each for each, seen in clock.waiting.items() if seen > now - LOOKED and each._place == self._place]
+        return all(each._asked >= self._asked for each in others if now >= each._asked + each._pause)
+
+    def close(self) -> None:
+        with self._clock.lock:
+            self._clock.waiting.pop(self, None)

@@ -1,8 +1,86 @@
-"""Text for people: ranges of numbers, and sizes in bytes."""
+"""Text for people: ranges of numbers, sizes in bytes, and texts from outside without what a reader obeys or cannot see.
+
+A rank, a node, a record or a file may hold a title of a window, the contents of the clipboard (OSC 52), the start of a
+sequence without its end, which takes in what is printed next, or marks that turn the direction of writing. Every text
+from outside goes through `printable`, `one_line` or `coloured` before a terminal, a page or a hint shows it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+# What a terminal obeys. C1 controls are these, too: as characters, and as bytes on terminals of one byte a character.
+_COLOUR = r"(?:\x1b\[|\x9b)[\d;:]*m"
+_SEQUENCES = re.compile(
+    r"(?P<colour>" + _COLOUR + r")"
+    r"|(?:\x1b[PX^_\]]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # strings: DCS, SOS, PM, APC, OSC
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI
+    r"|\x1b[ -/]*[0-~]?"
+)
+# Controls but tab and line end; halves of surrogate pairs (bytes that were no UTF-8); line separators; what turns the
+# direction of writing; what has no width, which between letters of other scripts than ours joins or parts them.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+    "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+    "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
+)
+LONGEST = 4000  # characters of one value from outside
+_RESET = "\x1b[0m"
+
+
+def printable(text: str) -> str:
+    """Return text that shows what it is: without colours, and with a name for each control (`\\x07`, `\\u202e`)."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return _UNSEEN.sub(_name_of, _SEQUENCES.sub("", text.replace("\r\n", "\n")))
+
+
+def one_line(value: object, most: int = LONGEST) -> str:
+    """Return a value from outside as a part of one line of at most so many characters."""
+    text = printable(str(value)[: 4 * most]).replace("\n", " ").replace("\t", " ")
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def coloured(line: bytes) -> bytes:
+    """Return a line of a rank for a terminal: with its colours, which end with it, and without all other controls.
+
+    Backspaces have done what they do. Bytes that are no UTF-8 stay, but those that some terminals take for controls.
+    """
+    if line.isascii() and line.replace(b"\t", b" ").decode("ascii").isprintable():
+        return line
+    text = _SEQUENCES.sub(lambda match: match["colour"] or "", line.decode("utf-8", "surrogateescape"))
+    if "\b" in text:
+        text = _gone_back(re.sub(_COLOUR, "", text))
+    text = _UNSEEN.sub(lambda match: _kept_in_colours(match[0]), text)
+    ended = "\x1b" not in text or text.endswith((_RESET, "\x1b[m"))
+    return (text if ended else text + _RESET).encode("utf-8", "surrogateescape")
+
+
+def _name_of(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    if 0xDC80 <= number <= 0xDCFF:  # a byte, see `surrogateescape`
+        return f"\\x{number - 0xDC00:02x}"
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def _kept_in_colours(char: str) -> str:
+    """An escape here begins a colour; a byte from A0 on is a letter of an older encoding."""
+    return char if char == "\x1b" or "\udca0" <= char <= "\udcff" else ""
+
+
+def _gone_back(text: str) -> str:
+    shown: list[str] = []
+    at = 0
+    for char in text:
+        if char == "\b":
+            at = max(0, at - 1)
+        else:
+            shown[at : at + 1] = [char]
+            at += 1
+    return "".join(shown)
 
 
 def format_ranges(numbers: Iterable[int], most: int | None = None) -> str:

@@ -229,7 +229,7 @@ def wait(process: subprocess.Popen[bytes], there: Callable[[], bool]) -> None:
 
 def hang(desk: Desk) -> Iterator[tuple[str, Typed]]:
     (desk.folder / "train.py").write_text(HANGS)
-    process = desk.start("ddpkit launch -n 4 -- train.py")
+    process = desk.start("ddpkit launch -n 4 --observe stacks -- train.py")
     try:
         wait(process, lambda: any("slow disk" in path.read_text() for path in desk.folder.glob("logs/*/rank_3.log")))
         wait(process, lambda: "not waiting:" in desk.type("ddpkit status"))

@@ -23,6 +23,7 @@ from ddpkit.execution import on_end
 from ddpkit.launchers import registry
 from ddpkit.monitor import dump
 from ddpkit.node import env_names
+from ddpkit.node.owned import MARKER
 from ddpkit.run import metrics, record, timeline
 from ddpkit.transports import login_host
 
@@ -206,7 +207,6 @@ SET = {
     "OMP_NUM_THREADS": "cores of the node divided by its ranks, unless it is set",
     "PYTHONUNBUFFERED": "1: output appears at once",
     "PYTHONFAULTHANDLER": "1: a crash prints the Python stack",
-    "TORCH_FR_BUFFER_SIZE": "2000: collectives that torch's Flight Recorder keeps for `dump`, unless it is set",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1: rank 0 opens a store of its own at `MASTER_PORT` (torchrun)",
     "TORCHELASTIC_RUN_ID": "id of the run; Lightning then uses the ranks that exist",
     "TORCHELASTIC_RESTART_COUNT": "restarts before this start, by torchrun, `--retries` or a requeue; 0 at first",
@@ -214,7 +214,7 @@ SET = {
 }
 _USES = {
     "stale": "Removed from the ranks: another launcher, or the job of this shell, has set them.",
-    "forwarded": "Passed on to the ranks on other machines, without `--env`.",
+    "tuning": "For the ranks, and often set in a shell: a launch prints those that `--env` does not pass on.",
     "container": "Passed into the container of a rank.",
     "reported": "Compared between the nodes by `ddpkit test`.",
     "place": "Read by `ddpkit env` and `ddpkit.distributed.torch.init()`.",
@@ -323,6 +323,7 @@ def _kind(schema: Any, whole: Any) -> str:
 # Files in the directory of a run, each as a pattern.
 FILES = {
     record.FILE: "the record: command, hosts, versions, start, end, verdict (`ddpkit.run/1`)",
+    MARKER: "the mark of a directory that ddpkit made, and may remove",
     "all.log": "output of all ranks, each line with host and rank",
     relay.TIMES: "times of the lines of `all.log`; `ddpkit logs --since` reads them",
     "rank_*.log": "output of one rank",
@@ -331,7 +332,7 @@ FILES = {
     "status.json": "the newest step of each rank; `ddpkit status` reads it",
     timeline.LAUNCH: "times of the launch, before the ranks started",
     timeline.TIMELINE: "steps and collectives of each rank; the report reads it",
-    metrics.NAME: "a copy of the metrics that the script wrote, in JSON lines",
+    metrics.KEPT: "a copy of the metrics that the script wrote, in JSON lines",
     metrics.BEFORE: "size and time of each metrics file that was there at the start",
     "report.html": "the page of `ddpkit report`",
     f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `rank_*.txt` and `rank_*.json` have the stacks",

@@ -11,10 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import keeper
 import pytest
 from cluster import Lab, missing
 from hang_limit import pytest_runtest_protocol  # noqa: F401 - a hook
@@ -45,12 +46,15 @@ class Command(Program):
 
     def supervisors(self) -> tuple[int, int]:
         """The process ids of the guard and of the supervisor proper, on this machine."""
-        pids = {pid for pid, words in self.survivors().items() if "import supervisor" in words}
-        # Numbers do not tell: after the largest process id comes a small one.
-        (worker,) = (
-            pid for pid in pids if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) in pids
-        )
-        (guard,) = pids - {worker}
+        parents = {}
+        for pid, words in self.survivors().items():
+            if "import supervisor" in words:
+                with suppress(OSError):  # a call that is over
+                    parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        # Numbers do not tell: after the largest process id comes a small one. A call about the ranks is a child of the
+        # supervisor proper.
+        (worker,) = (pid for pid, parent in parents.items() if parent in parents and parents[parent] not in parents)
+        guard = parents[worker]
         return guard, worker
 
     def wait_for_no_survivor(self, seconds: float = PATIENCE) -> None:
@@ -67,6 +71,12 @@ class Command(Program):
             except ProcessLookupError:
                 pass
         self.process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _keeper() -> None:
+    """However this process ends, Ctrl-C and the impatience of its controller included, nothing of it goes on."""
+    keeper.start()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -181,26 +191,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: -seconds[item.path])
 
 
-def end_abandoned_labs() -> None:
-    """End labs of test processes that were killed, as Ctrl-C does it to workers: their daemons would run for ever."""
-    for owner in Path(tempfile.gettempdir()).glob("ddpkit-lab-*/owner"):
-        try:
-            if Path("/proc", owner.read_text()).exists():
-                continue
-            owner.rename(owner.with_name("ended"))  # one of several workers does it
-            Lab(owner.parent).down()
-        except (OSError, RuntimeError):
-            continue
-        shutil.rmtree(owner.parent, ignore_errors=True)
-
-
 @contextmanager
 def lab_up(*, cgroups: bool = False) -> Iterator[Lab]:
     """Four nodes and a login host, idle. The folder is shared by all of them."""
     assert REASON is None, REASON
-    end_abandoned_labs()
-    shared = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
-    (shared / "owner").write_text(str(os.getpid()))
+    shared = Path(tempfile.mkdtemp(prefix=keeper.TEMPORARY))
     cluster = Lab(shared, cgroups=cgroups)
     try:
         cluster.up()
@@ -219,6 +214,7 @@ def lab() -> Iterator[Lab]:
 @pytest.fixture
 def idle_lab(lab: Lab) -> Iterator[Lab]:
     """The lab with no job in it, before and after the test."""
+    lab.wait_idle()  # a job of a test before this one may still be completing, and keep its nodes
     yield lab
     lab.run("login", "scancel", "--quiet", "--user", "root", check=False)
     lab.wait_idle()

@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import keeper
+
 # Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
 PATIENCE = 120.0
 MARK = "TEST_MARK_OF_DDPKIT"  # a variable of the environment, which every process below a program inherits
@@ -17,16 +19,7 @@ MARK = "TEST_MARK_OF_DDPKIT"  # a variable of the environment, which every proce
 
 def marked(mark: str) -> dict[int, str]:
     """Every living process of the machine that carries a mark in its environment, wherever it moved to."""
-    needle = f"{MARK}={mark}".encode()
-    lines = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                if needle in (path / "environ").read_bytes().split(b"\0"):
-                    lines[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-    return lines
+    return keeper.marked(MARK, mark)
 
 
 def undo_ignored_signals() -> None:

@@ -70,6 +70,7 @@ def test_keywords_are_the_settings() -> None:
     assert {each.name for each in fields(LaunchSettings)} - config.SETTINGS.keys() == {
         "groups",
         "host",
+        "inherited",
         "sources",
         "file",
     }

@@ -92,6 +92,8 @@ def test_every_console_line_is_a_command_that_is_checked() -> None:
                 assert what.startswith(("/path/to/", "./", "ddpkit")), f"{path.name}: {line}"
                 assert not what.startswith("./") or (ROOT / what / "pyproject.toml").exists()
                 assert set(re.findall(r"\[(\w+)\]", what)) <= extras
+            elif words[0] == "conda-pack":  # as ddpkit's hint writes it: tests/execution/test_stage.py
+                assert words == ["conda-pack", "-p", "ENV", "-o", "env.tar.gz"], f"{path.name}: {line}"
             elif words[0] == "pytest":
                 assert list((ROOT / words[1]).glob("test_*.py")), f"{path.name}: {line}"
             else:

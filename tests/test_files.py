@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.files import read_tail, write_atomically
+from ddpkit.files import append, read_bounded, read_tail, write_atomically
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
@@ -28,10 +28,10 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_draft(
     path = tmp_path / "run.json"
     write_atomically(path, "one")
 
-    def full(self: Path, target: Path) -> None:
+    def full(source: str, target: str, **_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomically(path, "two")
     assert path.read_text() == "one"
@@ -47,6 +47,34 @@ def test_the_end_of_a_file(tmp_path: Path) -> None:
     assert read_tail(path, 99) == b"0123456789"
     with pytest.raises(OSError, match="No such file"):
         read_tail(tmp_path / "none", 1)
+
+
+def test_what_is_read_has_a_bound_and_is_a_regular_file(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(b"12345")
+    assert read_bounded(path, 5) == b"12345"
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        read_bounded(path, 4)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "link").symlink_to(path)
+    for name in ("pipe", "zero", "link"):
+        with pytest.raises(OSError, match=name):
+            read_bounded(tmp_path / name, 5)
+        with pytest.raises(OSError, match=name):
+            read_tail(tmp_path / name, 5)
+    with pytest.raises(OSError, match=r"not a regular file.*zero"):
+        read_bounded(tmp_path / "zero", 5, follow=True)
+    assert read_bounded(tmp_path / "link", 5, follow=True) == b"12345"
+
+
+def test_lines_are_appended_to_a_file_and_to_no_link(tmp_path: Path) -> None:
+    append(tmp_path / "requests", "15\n")
+    append(tmp_path / "requests", b"3\n")
+    assert (tmp_path / "requests").read_text() == "15\n3\n"
+    (tmp_path / "link").symlink_to(tmp_path / "requests")
+    with pytest.raises(OSError, match="link"):
+        append(tmp_path / "link", "1\n")
 
 
 def of_a_link(path: Path) -> None:

@@ -433,19 +433,40 @@ def test_a_fresh_start_moves_an_earlier_run_aside(script: Any, tmp_path: Path) -
         "metrics.jsonl",
         "my.pt",
     ):
-        (tmp_path / name).write_text(name)
+        (tmp_path / name).write_text('{"step": 1}\n')
     log = script.Log(script.Config(checkpoint_dir=str(tmp_path)), main=True)
     log.start(0, 0, 10)
     log.file.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["earlier_1", "metrics.jsonl", "my.pt"]
-    assert (tmp_path / "earlier_1/metrics.jsonl").read_text() == "metrics.jsonl"
+    assert (tmp_path / "earlier_1/metrics.jsonl").read_text() == '{"step": 1}\n'
+    assert (tmp_path / "metrics.jsonl").read_text() == ""
 
 
-def test_metrics_after_the_restored_step_are_dropped(script: Any, tmp_path: Path) -> None:
+def test_metrics_after_the_restored_step_are_kept_elsewhere(script: Any, tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
-    file.write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"step": ')
+    before = '{"step": 1}\n{"step": 2}\n{"step": 3}\n{"step": '
+    file.write_text(before)
+    for _ in range(2):  # the second one cuts nothing
+        log = script.Log(script.Config(checkpoint_dir=str(tmp_path), resume="auto"), main=True)
+        log.start(0, 2, 10)
+        log.file.close()
+        assert file.read_text() == '{"step": 1}\n{"step": 2}\n'
     log = script.Log(script.Config(checkpoint_dir=str(tmp_path), resume="auto"), main=True)
     log.start(0, 2, 10)
     log.record(3, 1, loss=0.5)
     log.file.close()
     assert file.read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3, "epoch": 1, "loss": 0.5}\n'
+    assert (tmp_path / "earlier_1/metrics.jsonl").read_text() == before
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("text", ["my notes\nof a year\n", '{"loss": 1}\n{"loss": 2}\n', "\xff\n\xfe\n", "my thesis"])
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_file_without_metrics_stays(script: Any, tmp_path: Path, text: str, step: int) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_bytes(text.encode("latin-1"))
+    log = script.Log(script.Config(checkpoint_dir=str(tmp_path), metrics=str(file)), main=True)
+    with pytest.raises(script.UsageError, match="has no metrics in it"):
+        log.start(0, step, 10)
+    assert file.read_bytes() == text.encode("latin-1")
+    assert list(tmp_path.iterdir()) == [file]

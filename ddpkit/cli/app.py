@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -19,6 +19,7 @@ import typer
 import typer.core
 
 from ddpkit.cli.version import __version__
+from ddpkit.console.guarded import guarded_output
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thread, similar
 from ddpkit.run import site
 
@@ -191,6 +192,11 @@ def run(argv: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a name of a file need not be text, and LANG=C knows few characters
             stream.reconfigure(errors="backslashreplace")
+    with guarded_output():
+        return _run_to_its_end(argv)
+
+
+def _run_to_its_end(argv: list[str]) -> int:
     site.connect = _login_host
     try:
         code = _run(argv)
@@ -232,17 +238,13 @@ def redirect_to_devnull(*outputs: int) -> None:
         os.dup2(null, output)
 
 
-# A host, a file or a command line may hold them, and a terminal would obey.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
     # The message can list problems, each with its hint.
     message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
     text = f"ddpkit: error: {message}"
     if error.hint:
         text += f"\nhint: {hint_for(error.hint, line)}"
-    print(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text), file=sys.stderr)
+    print(text, file=sys.stderr)
     return error.exit_code
 
 
@@ -324,6 +326,11 @@ def _program(command: str = "") -> Any:
     return typer.main.get_command(part)
 
 
+def _takes_word(option: Any) -> bool:
+    """Tell whether a value of an option is the next word. A value in brackets always follows `=`."""
+    return not option.is_flag and not (option.metavar or "").startswith("[")
+
+
 class _Options(Mapping[str, "Flags"]):
     """The options of each command by its name; those of other commands than this one are read for an error only."""
 
@@ -336,7 +343,7 @@ class _Options(Mapping[str, "Flags"]):
 
     def __getitem__(self, name: str) -> Flags:
         command = self.program.commands.get(name) or self._all[name]
-        flags = {flag: not each.is_flag for each in command.params for flag in each.opts if flag[0] == "-"}
+        flags = {flag: _takes_word(each) for each in command.params for flag in each.opts if flag[0] == "-"}
         return {**flags, "-h": False, "--help": False}
 
     def __iter__(self) -> Iterator[str]:
@@ -377,14 +384,22 @@ def print_json(name: str, document: Mapping[str, object], *, line: bool = False)
     print(text, flush=True)
 
 
-def show_plan(plan: Plan, as_json: bool) -> None:
-    """The dry run of a command."""
+def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = str) -> None:
+    """The dry run of a command. `name_programs`: shows those of ddpkit by their names."""
     from ddpkit.launchers.plan import plan_as_dict
 
     if as_json:
         print_json("plan", plan_as_dict(plan))
         return
-    sys.stdout.buffer.write(str(plan).encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
+    print_exact(name_programs(str(plan)))
+
+
+def print_exact(text: str) -> None:
+    """Print a script or a plan: exact where a program reads it, as its words are bytes that need not be text."""
+    if sys.stdout.isatty():
+        print(text, end="")
+    else:
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
 
 

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, app, print_json, show_plan
-from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, NoPreflight, RanksAndHosts, launch_settings
+from ddpkit.cli.options import (
+    DryRun,
+    LaunchCommand,
+    LogDir,
+    NoPreflight,
+    RanksAndHosts,
+    Survey,
+    launch_settings,
+    queries,
+)
 from ddpkit.errors import PreflightError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.execution.prepare import Ready
+    from ddpkit.execution.requested_nodes import Queries
     from ddpkit.preflight.bench import BenchResults
 
 BAD = PreflightError.exit_code
@@ -78,6 +88,7 @@ def bench(
     min_busbw: _MinBusbw = None,
     plot: _Plot = None,
     dry_run: DryRun = False,
+    survey: Survey = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure collectives between the ranks, over a range of sizes, and check their results."""
@@ -90,12 +101,13 @@ def bench(
     arguments = bench_arguments(options)
     if plot is not None:
         check_plot(plot)
+    allowed = queries(dry_run=dry_run, survey=survey)
     settings = launch_settings(context, words, log_dir=log_dir, preflight=False if no_preflight else None)
-    raise typer.Exit(_bench(settings, arguments, plot, dry_run=dry_run, as_json=as_json))
+    raise typer.Exit(_bench(settings, arguments, plot, allowed, as_json=as_json))
 
 
 def _bench(
-    settings: LaunchSettings, arguments: Sequence[str], plot: str | None, *, dry_run: bool, as_json: bool
+    settings: LaunchSettings, arguments: Sequence[str], plot: str | None, allowed: Queries, *, as_json: bool
 ) -> int:
     from ddpkit.execution import prepare
     from ddpkit.preflight import rank_program
@@ -104,12 +116,14 @@ def _bench(
         raise UsageError("bench requires one number of nodes", "-N MAX")
     command = rank_program.command("collectives", "bench", args=arguments)
     settings = rank_program.settings_for(settings, command, {"DDPKIT_EVENTS": "1"})
-    with prepare.prepare(settings, os.environ, note) as ready:
+    with prepare.prepare(settings, os.environ, note, queries=allowed) as ready:
         if ready.plan.world_size < 2:
             raise UsageError("bench requires at least 2 ranks", "-n 2: two ranks on each node")
-        if dry_run:
-            show_plan(ready.plan, as_json)
+        if allowed.dry:
+            show_plan(ready.plan, as_json, rank_program.name_programs)
             return 0
+        if ready.left:
+            note(ready.left)
         return _run(ready, settings.log_dir, plot, as_json)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,18 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, app, print_json
 from ddpkit.cli.bench import note
-from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, NoPreflight, RanksAndHosts, launch_settings
+from ddpkit.cli.options import (
+    DryRun,
+    LaunchCommand,
+    LogDir,
+    NoPreflight,
+    RanksAndHosts,
+    Survey,
+    launch_settings,
+    queries,
+)
 from ddpkit.errors import UsageError
+from ddpkit.files import remove_empty
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.preflight.bench_start import StartBench, StartOptions
@@ -50,6 +59,7 @@ def bench_start(
         str | None, typer.Option("--timeout", metavar="S", help="End a launch that is silent so long. [default: 300]")
     ] = None,
     dry_run: DryRun = False,
+    survey: Survey = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare ways to start the ranks: the time from the launch to a first all_reduce and the end, as ratios."""
@@ -69,6 +79,7 @@ def bench_start(
         note=note,
         signals=forward_signals,
     )
+    allowed = queries(dry_run=dry_run, survey=survey)
     settings = launch_settings(context, words, log_dir=log_dir, preflight=False if no_preflight else None)
     check_alone(settings, os.environ)
     end_by_signals()
@@ -76,13 +87,12 @@ def bench_start(
     bench = StartBench(settings=settings, environ=os.environ, options=options)
     try:
         if dry_run:
-            bench.plan()
+            bench.plan(allowed)
         else:
             bench.run()
     finally:
         if not existed:
-            with suppress(OSError):  # it has logs of a failed launch
-                logs.rmdir()
+            remove_empty(str(logs))  # not one with logs of a failed launch
     _show(bench, options, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(bench.exit_code)
 

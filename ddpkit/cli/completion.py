@@ -41,7 +41,7 @@ def commands() -> dict[str, Any]:
         name: [
             Parameter(
                 tuple(each.opts) if each.param_type_name == "option" else (),
-                not getattr(each, "is_flag", False),
+                not getattr(each, "is_flag", False) and not (each.metavar or "").startswith("[="),
                 each.metavar or "",
             )
             for each in command.params

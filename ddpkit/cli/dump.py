@@ -61,7 +61,9 @@ def _check(now: RunStatus) -> None:
         )
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
-    if not now.living and now.state != "unknown":
+    if now.state == "unknown":
+        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or status.command("status", run))
+    if not now.living:
         raise UsageError(
             f"run {run.run_id} has ended, and has no running ranks: {now.words}", status.command("logs", run)
         )

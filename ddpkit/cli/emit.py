@@ -5,16 +5,29 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli.app import app
-from ddpkit.cli.options import Grace, HostWords, LaunchCommand, NoPreflight, Sync, flag, launch_settings
+from ddpkit.cli.app import app, print_exact
+from ddpkit.cli.options import (
+    Grace,
+    HostWords,
+    LaunchCommand,
+    NoPreflight,
+    Survey,
+    Sync,
+    flag,
+    launch_settings,
+    queries,
+)
 from ddpkit.errors import UsageError
+from ddpkit.files import create
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
+    from ddpkit.execution.requested_nodes import Queries
 
 
 @app.command(
@@ -29,34 +42,31 @@ def emit(
     hosts: HostWords = None,
     grace: Grace = None,
     no_preflight: NoPreflight = False,
-    sync: Sync = False,
+    sync: Sync = None,
+    survey: Survey = False,
     output: Annotated[
         str | None,
         flag("--output", "Options", "Write the script to FILE, which must not exist; also -o FILE.", "FILE"),
     ] = None,
 ) -> None:
     """Print a launch as one script that runs without ddpkit."""
-    settings = launch_settings(
-        context, hosts, grace=grace, sync=sync or None, preflight=False if no_preflight else None
-    )
+    settings = launch_settings(context, hosts, grace=grace, sync=sync, preflight=False if no_preflight else None)
     if output is not None and os.path.lexists(output):
-        raise UsageError(f"{output} exists already", f"rm {shlex.quote(output)}")
-    text = _script(settings).encode("utf-8", "surrogateescape")
+        raise UsageError(f"{output} exists already", "--output FILE, a new file")
+    script = _script(settings, queries(dry_run=True, survey=survey))
     if output is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
+        print_exact(script)
         return
+    text = script.encode("utf-8", "surrogateescape")
     try:
-        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777)
-        with open(fd, "wb") as file:
-            file.write(text)
+        create(Path(output), text, 0o755)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", "--output FILE") from None
     starter = "sbatch" if b"#SBATCH" in text else "bash"
     print(f"ddpkit: wrote {output}; to run it: {starter} {shlex.quote(output)}", file=sys.stderr)
 
 
-def _script(settings: LaunchSettings) -> str:
+def _script(settings: LaunchSettings, allowed: Queries) -> str:
     from ddpkit import templates
     from ddpkit.execution import prepare
     from ddpkit.launchers import script
@@ -78,9 +88,11 @@ def _script(settings: LaunchSettings) -> str:
         raise UsageError(
             "-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", f"add -N {settings.nnodes[1]}"
         )
+    if settings.sync:
+        raise UsageError("--sync needs ddpkit while it runs: a script copies nothing to the nodes", "remove --sync")
     if getattr(backend, "stage", "off") != "off":
         raise UsageError("--stage needs ddpkit while it runs: a script does not copy to local disks", "remove --stage")
-    with prepare.prepare(settings, os.environ, note) as ready:
+    with prepare.prepare(settings, os.environ, note, queries=allowed) as ready:
         return script.script(
             ready.plan,
             watcher=templates.find("scripts/ssh/watcher.py").read_text(encoding="utf-8"),

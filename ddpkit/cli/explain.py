@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +19,10 @@ import typer
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.console.style import Panel
+from ddpkit.diagnosis import long_log
+from ddpkit.diagnosis.long_log import LogText
 from ddpkit.errors import UsageError
-from ddpkit.files import read_tail
+from ddpkit.files import open_to_read
 from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
@@ -28,7 +33,10 @@ if TYPE_CHECKING:
     from ddpkit.monitor.dump import HangDump
     from ddpkit.run.record import Run
 
-MOST = 64 << 20  # bytes of a log that are read: its end
+MOST = 2 << 30  # bytes of a stream that are read
+HEAD = 4096  # bytes that show what a file is
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_TEXT_BYTES = bytes((7, 8, 9, 10, 12, 13, 27, *range(32, 127), *range(128, 256)))
 LISTED = 8  # consequences, one line each
 
 
@@ -68,9 +76,10 @@ def explain(
         return
     from ddpkit.diagnosis import analyze
 
-    # One file after the other: their texts need not be in memory at once more than twice.
-    texts = list(_texts(files))
-    result = analyze.analyze_log(texts)
+    names: list[str] = []
+    result = analyze.analyze_log(_texts(files, names))
+    if result.unread:
+        print(f"ddpkit: {result.unread} lines were not looked at: to read them all takes too long", file=sys.stderr)
     from ddpkit.run.record import ENDED
 
     run, running = _record(files[0]) if len(files) == 1 else None, ""
@@ -88,9 +97,9 @@ def explain(
     elif as_json:
         print_json("explain", {**_as_dict(result, run, failure), "hang": asdict(hang) if hang else None})
     elif failure is not None:
-        _show_failure(result, failure, many=len(texts) > 1)
+        _show_failure(result, failure, many=len(names) > 1)
     else:
-        _show(result, run, hang, many=len(texts) > 1, running=running)
+        _show(result, run, hang, many=len(names) > 1, running=running)
 
 
 # ---- the catalogue
@@ -136,23 +145,28 @@ def _print_list(as_json: bool) -> None:
 # ---- logs
 
 
-def _texts(names: list[str]) -> Iterator[tuple[str, str]]:
+def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
+    """Yield one log after the other, so that one is in memory at a time. Their names are added to `read`."""
     for name in names:
         if name == "-":
-            yield "-", _decoded(sys.stdin.buffer.read(), "standard input")
+            read.append(name)
+            yield "-", _of_stdin()
             continue
         paths = _paths(name)
+        named = Path(name) == paths[0]  # a link that the user typed is meant; one inside a directory may lead anywhere
         unread = []
         for path in paths:
             try:
-                yield str(path), _read(path)
+                read.append(str(path))
+                yield read[-1], _read(path, follow=named)
             except UsageError as error:  # one file of a directory: the others are logs
                 if len(paths) == 1:
                     raise
+                read.pop()
                 unread.append(error)
                 print(f"ddpkit: {error}, and is left out", file=sys.stderr)
         if unread and len(unread) == len(paths):
-            raise UsageError(f"{name} holds no log that can be read", f"name a file: ls {name}")
+            raise UsageError(f"{name} holds no log that can be read", f"name a file: ls {shlex.quote(name)}")
 
 
 def _newest_run() -> str:
@@ -175,12 +189,12 @@ def _paths(name: str) -> list[Path]:
             merged = path / "all.log"
             logs = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
             if not logs:
-                raise UsageError(f"{name} holds no log", f"name a file: ls {name}")
+                raise UsageError(f"{name} holds no log", f"name a file: ls {shlex.quote(name)}")
             return logs
         if path.exists():
             return [path]
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {name}") from None
+        raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {shlex.quote(name)}") from None
     run = _record(name)
     if run is None:
         raise _unknown_name(name)
@@ -214,30 +228,70 @@ def _record(name: str) -> Run | None:
         return None
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, *, follow: bool) -> LogText:
+    """Read a log. One that the user named can also be a link, or a pipe, `<(ssh node1 cat LOG)`, up to its end."""
     try:
-        data = read_tail(path, MOST, follow=True)  # the user names it
-        skipped = path.stat().st_size > MOST
+        with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(HEAD)
+            _refuse_other(head, str(path))
+            if head[:2] in _UTF_16:
+                return LogText((head + file.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
+            if not size:  # a pipe
+                return _of_blocks(chain([head], long_log.blocks_of(file)), str(path))
+            file.seek(0)
+            if size > long_log.FIRST + long_log.LAST:
+                first, last = long_log.FIRST >> 20, long_log.LAST >> 20
+                print(f"ddpkit: {path}: only its first {first} and last {last} MiB are read", file=sys.stderr)
+            return long_log.read_long(file, size)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", f"ls -l {path}") from None
-    if skipped:
-        print(
-            f"ddpkit: {path}: only its last {MOST >> 20} MiB are read, and lines are counted from there",
-            file=sys.stderr,
-        )
-    return _decoded(data, str(path))
+        why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
+        raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
 
 
-def _decoded(data: bytes, name: str) -> str:
-    if not data.strip():
-        raise UsageError(f"{name} is empty", "a rank's errors are on standard error: COMMAND > LOG 2>&1")
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    if data[:2] == b"\x1f\x8b":
-        raise UsageError(f"{name} is compressed", f"zcat {name} | ddpkit explain -")
-    if b"\0" in data[:4096].rstrip(b"\0"):
+def _of_stdin() -> LogText:
+    stream = sys.stdin.buffer
+    head = stream.read(HEAD)
+    _refuse_other(head, "standard input")
+    if head[:2] in _UTF_16:
+        return LogText((head + stream.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
+    return _of_blocks(chain([head], long_log.blocks_of(stream)), "standard input")
+
+
+def _of_blocks(blocks: Iterable[bytes], name: str) -> LogText:
+    """Read a stream up to a limit: it need not end."""
+    text = long_log.condense(_limited(blocks, name))
+    if not text.text.strip():
+        raise _empty(name)
+    return text
+
+
+def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    left = MOST
+    for block in blocks:
+        yield block
+        left -= len(block)
+        if left <= 0:
+            print(f"ddpkit: {name}: only its first {MOST >> 20} MiB are read", file=sys.stderr)
+            return
+
+
+def _empty(name: str) -> UsageError:
+    return UsageError(f"{name} is empty", "a rank's errors are on standard error: COMMAND > LOG 2>&1")
+
+
+def _refuse_other(head: bytes, name: str) -> None:
+    """Refuse what is no log by its first bytes. NULs alone do not count: a file torn by NFS has them."""
+    if not head.strip():
+        raise _empty(name)
+    if head[:2] == b"\x1f\x8b":
+        raise UsageError(f"{name} is compressed", f"zcat {shlex.quote(name)} | ddpkit explain -")
+    if head[:2] in _UTF_16:
+        return
+    rest = head.replace(b"\0", b"")
+    odd = len(rest.translate(None, _TEXT_BYTES))
+    if odd * 10 > len(rest) or (b"\0" in head.rstrip(b"\0") and not rest.strip()):
         raise UsageError(f"{name} is not text", "name the log of a run")
-    return data.decode("utf-8", "replace")
 
 
 def _hang(run: Run | None) -> HangDump | None:

@@ -50,11 +50,11 @@ def command_line(words: Sequence[str]) -> str:
 
 def _public(word: str, before: str) -> str:
     """The word; of `--env`, `NAME` in place of `NAME=VALUE` where the value is a secret by its name."""
-    from ddpkit.launchers.shell import Secret, guard
+    from ddpkit.launchers.shell import is_secret
 
     option, equals, inside = word.partition("=") if word.startswith("--env=") else ("", "", word)
     name, has_value, value = inside.partition("=")
-    secret = (equals or before == "--env") and has_value and isinstance(guard(name, value), Secret)
+    secret = (equals or before == "--env") and has_value and is_secret(name, value)
     return f"{option}{equals}{name}" if secret else word
 
 

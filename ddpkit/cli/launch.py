@@ -27,9 +27,11 @@ from ddpkit.cli.options import (
     LaunchCommand,
     LogDir,
     NoPreflight,
+    Survey,
     Sync,
     flag,
     launch_settings,
+    queries,
 )
 from ddpkit.errors import DdpkitError, UsageError
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.execution.prepare import Ready
+    from ddpkit.execution.requested_nodes import Queries
     from ddpkit.run.record import Run
 
 
@@ -52,10 +55,11 @@ ddpkit launch --profile big --dry-run""",
 def launch(
     context: typer.Context,
     hosts: HostWords = None,
-    sync: Sync = False,
+    sync: Sync = None,
     grace: Grace = None,
     no_preflight: NoPreflight = False,
     dry_run: DryRun = False,
+    survey: Survey = False,
     allow_nested: Annotated[
         bool, flag("--allow-nested", CHECKS, "Start a script that is a launcher itself, such as torchrun.")
     ] = False,
@@ -73,6 +77,15 @@ def launch(
     hang_action: Annotated[
         str | None,
         flag("--hang-action", OUTPUT, "Warn only, or end the run. [default: warn]", "warn|end"),
+    ] = None,
+    observe: Annotated[
+        str | None,
+        flag(
+            "--observe",
+            OUTPUT,
+            "Change the ranks' Python to see more: start, steps, stacks, all. [default: nothing]",
+            "PART,...",
+        ),
     ] = None,
     retries: Annotated[
         str | None, flag("--retries", HEAL, "Start the ranks again at most N times. [default: 0]", "N")
@@ -127,12 +140,13 @@ def launch(
         grace=grace,
         hang_timeout=hang_timeout,
         hang_action=hang_action,
+        observe=observe,
         retries=retries,
         spares=spares,
         progress=progress,
         retry_codes=retry_codes,
         stop_codes=stop_codes,
-        sync=sync or None,
+        sync=sync,
         preflight=False if no_preflight else None,
         header=False if no_header else None,
         fold=fold,
@@ -143,6 +157,7 @@ def launch(
         bad_nodes=bad_nodes,
         allow_nested=allow_nested or None,
     )
+    allowed = queries(dry_run=dry_run, survey=survey)
     if explain:
         _explain(settings, as_json)
         return
@@ -161,17 +176,19 @@ def launch(
         for setting, value, source in _rows(settings):
             if source != "default":
                 _note(f"{setting} = {_setting_text(value)} ({source})")
-    raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json, quiet=quiet))
+    raise typer.Exit(_launch(settings, allowed, detach=detach, as_json=as_json, quiet=quiet))
 
 
 def _rows(settings: LaunchSettings) -> list[tuple[str, object, str]]:
     """Name, value and source of each setting, without secrets."""
-    from ddpkit.launchers.shell import Secret, guard
+    from ddpkit.launchers.shell import is_secret
 
-    return [
-        (name, "***" if isinstance(guard(name, ""), Secret) else value, source)
-        for name, value, source in settings.rows()
-    ]
+    def shown(name: str, value: object) -> object:
+        variable = name.removeprefix("env.")
+        secret = variable != name and (variable in settings.inherited or is_secret(variable, str(value)))
+        return "***" if secret or is_secret("", str(value)) else value
+
+    return [(name, shown(name, value), source) for name, value, source in settings.rows()]
 
 
 def _explain(settings: LaunchSettings, as_json: bool) -> None:
@@ -194,11 +211,11 @@ def _setting_text(value: object) -> str:
     return "-" if value is None else join(value) if isinstance(value, list) else shown(value)
 
 
-def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: bool, quiet: bool) -> int:
+def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json: bool, quiet: bool) -> int:
     from ddpkit.execution import prepare
     from ddpkit.run import timeline, tmux
 
-    began, notes = timeline.process_began(), list[str]()
+    began, notes, dry_run = timeline.process_began(), list[str](), allowed.dry
 
     line = look.StatusLine()
 
@@ -215,7 +232,7 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
     if leave and not prepare.transport_of(settings).scheduled:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
-    with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None) as ready:
+    with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None, allowed) as ready:
         plan = ready.plan
         if leave and plan.batch is None:
             return _detach(as_json)
@@ -279,7 +296,7 @@ def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: 
         raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
     way = remote_launch.connector(settings, _note)
-    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way)
+    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way, _note)
     answer = remote_launch.launch(spec, command, way, _note)
     if answer.messages:
         print(answer.messages, file=sys.stderr)
@@ -344,13 +361,13 @@ def _carry(
 
         return find_faults(settings, os.environ, hosts, folder)
 
-    session = tmux.expected_session(os.environ, ready.plan.run_id) if waits else None
+    session = tmux.expected_session(os.environ) if waits else None
     run = RecordedRun(
         ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session, check=check
     )
     if waits:
         if session:
-            tmux.name_session(session, os.environ)
+            tmux.name_session(run.record.run_id, os.environ)
         tmux.announce_record(waits, run.record.folder)
 
     def end_on_broken_pipe() -> None:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import IO, TYPE_CHECKING
 
+from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel, is_rich
+from ddpkit.text import one_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -41,6 +43,17 @@ def rich_out() -> bool:
     return is_rich(os.environ, terminal=sys.stdout.isatty())
 
 
+def as_text(value: str, style: str = "") -> Text:
+    """Return a text for Rich, which passes controls on: everything that is drawn begins here."""
+    from rich.text import Text
+
+    return Text(printable(value), style, overflow="fold")
+
+
+def cell_text(value: str) -> Text:
+    return as_text("\n".join(one_line(line) for line in value.split("\n")))
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table that fits the window; in a pipe aligned columns, each row on one line."""
     if rich_out():
@@ -52,7 +65,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table as text: columns side by side, two spaces between them."""
-    every = [[" ".join(cell.split("\n")) for cell in row] for row in (head, *rows)]
+    every = [[one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in every]
 
@@ -61,24 +74,23 @@ def as_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table for a terminal. A column of states has signs and colours."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for number, name in enumerate(head):
         short = all(len(row[number]) <= SHORT for row in rows)
-        drawn.add_column(Text(name), no_wrap=short, overflow="fold")
+        drawn.add_column(as_text(name), no_wrap=short, overflow="fold")
     for row in rows:
         cells = zip(head, row, strict=True)
-        drawn.add_row(*(signed(cell) if name.lower() in ("status", "state") else Text(cell) for name, cell in cells))
+        drawn.add_row(
+            *(signed(cell) if name.lower() in ("status", "state") else cell_text(cell) for name, cell in cells)
+        )
     return drawn
 
 
 def signed(state: str) -> Text:
     """Return a state with its sign and colour."""
-    from rich.text import Text
-
     sign, style = SIGNS.get(state, ("", ""))
-    return Text(f"{sign} {state}" if sign and has_signs(sys.stdout) else state, style)
+    return as_text(f"{sign} {state}" if sign and has_signs(sys.stdout) else state, style)
 
 
 def write(lines: Sequence[str | Text]) -> None:
@@ -88,16 +100,16 @@ def write(lines: Sequence[str | Text]) -> None:
         return
     console = terminal_console()
     for number, line in enumerate(lines):
-        console.print(line, style="bold" if number == 0 else None, no_wrap=True, overflow="ignore", crop=False)
+        text = as_text(line) if isinstance(line, str) else line
+        console.print(text, style="bold" if number == 0 else None, no_wrap=True, overflow="ignore", crop=False)
 
 
 def coloured(line: str, state: str, at: int) -> Text | str:
     """Return a line of a table with the colour of the state in its column."""
     if not rich_out():
         return line
-    from rich.text import Text
-
-    text = Text(line, no_wrap=True)
+    text = as_text(line)
+    text.no_wrap = True
     text.stylize(SIGNS.get(state, ("", ""))[1], at, at + len(state))
     return text
 
@@ -113,21 +125,21 @@ def show(panel: Panel) -> None:
 
 def plain_panel(panel: Panel) -> list[str]:
     """Return the lines of a panel as text."""
-    lines = [f"{panel.state} {panel.headline}".strip()]
+    lines = [one_line(f"{panel.state} {panel.headline}".strip())]
     indent = "    " if panel.state else ""
-    lines += [f"{indent}{label}: {text}" for label, text in panel.facts]
-    return [*lines, *([f"last lines of {panel.lines_of}:"] if panel.lines else []), *(f"    {x}" for x in panel.lines)]
+    lines += [f"{indent}{label}: {one_line(text)}" for label, text in panel.facts]
+    lines += [f"last lines of {panel.lines_of}:"] if panel.lines else []
+    return [*lines, *(f"    {one_line(each)}" for each in panel.lines)]
 
 
 def say(text: str, state: str) -> None:
     """Print a line with the sign and the colour of its state."""
+    text = one_line(text)
     if not rich_out():
         print(text)
         return
-    from rich.text import Text
-
     sign, style = SIGNS[state]
-    _print(Text(f"{sign} {text}" if has_signs(sys.stdout) else text, style))
+    _print(as_text(f"{sign} {text}" if has_signs(sys.stdout) else text, style))
 
 
 class StatusLine:
@@ -151,7 +163,7 @@ class StatusLine:
             except OSError:
                 columns = 80
             with self._lock:
-                sys.stderr.write(f"\r\x1b[J{f'{text} ...'[: columns - 1]}")
+                unguarded(sys.stderr).write(f"\r\x1b[J{f'{one_line(text)} ...'[: columns - 1]}")
                 sys.stderr.flush()
 
     def note(self, text: str) -> None:
@@ -162,7 +174,7 @@ class StatusLine:
     def clear(self) -> None:
         if self._shown:
             with self._lock:
-                sys.stderr.write("\r\x1b[J")
+                unguarded(sys.stderr).write("\r\x1b[J")
                 sys.stderr.flush()
 
 
@@ -187,21 +199,20 @@ def _panel(panel: Panel, signs: bool) -> RenderableType:
     from rich.padding import Padding
     from rich.panel import Panel as Frame
     from rich.table import Table
-    from rich.text import Text
 
     sign, style = SIGNS.get(panel.state, ("", ""))
     facts = Table.grid(padding=(0, 2))
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
     for label, text in panel.facts:
-        facts.add_row(Text(label, _LABELS.get(label, "dim")), Text(text))
-    parts: list[RenderableType] = [Text(panel.headline, "bold", overflow="fold")]
+        facts.add_row(as_text(label, _LABELS.get(label, "dim")), as_text(one_line(text)))
+    parts: list[RenderableType] = [as_text(one_line(panel.headline), "bold")]
     if panel.lines:
-        parts += ["", Text(f"last lines of {panel.lines_of}:", "dim")]
-        parts += [Padding(Text("\n".join(panel.lines), overflow="fold"), (0, 0, 0, 2))]
+        parts += ["", as_text(f"last lines of {panel.lines_of}:", "dim")]
+        parts += [Padding(as_text("\n".join(map(one_line, panel.lines))), (0, 0, 0, 2))]
     if panel.facts:
         parts += ["", facts]
-    title = Text(f"{sign} {panel.state}" if signs and sign else panel.state, style) if panel.state else None
+    title = as_text(f"{sign} {panel.state}" if signs and sign else panel.state, style) if panel.state else None
     shape = box.HORIZONTALS if signs else box.ASCII2
     return Frame(Group(*parts), title=title, title_align="left", border_style=style, box=shape, padding=0)
 
@@ -222,4 +233,4 @@ def terminal_console() -> Console:
     """Return Rich's console for standard output, which is one that a person sees."""
     from rich.console import Console
 
-    return Console(force_terminal=True, highlight=False)
+    return Console(file=unguarded(sys.stdout), force_terminal=True, highlight=False)

@@ -1,13 +1,14 @@
-"""Arguments in the place of a host that are something else: a table of checks, each with the corrected command line."""
+"""Arguments in the wrong place: no host before the script, an option of ddpkit after it; with the corrected line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePath
 
+from ddpkit.cli import slurm_flags
 from ddpkit.cli.hints import command_line
-from ddpkit.cli.typed_line import TypedLine
+from ddpkit.cli.typed_line import TypedLine, split_option
 from ddpkit.errors import UsageError
 
 
@@ -17,6 +18,74 @@ def check_host(line: TypedLine, word: str) -> None:
         error = check(line, word)
         if error:
             raise error
+
+
+def check_script(line: TypedLine, script: str) -> None:
+    """Refuse options of ddpkit after a script that no `--` precedes: `ok.py --dry-run` would run, `ok.py -n 2` once.
+
+    After `--` everything belongs to the script.
+    """
+    line.request.take_backend(_value_of(line.rest, ("-b", "--backend")))
+    own, kept, words = list[str](), list[str](), list(line.rest)
+    while words:
+        word = words.pop(0)
+        option, value = own_option(line, word)
+        if not option:
+            kept.append(word)
+            continue
+        own.append(option + (f"={value}" if option[:2] == "--" else value) if value else option)
+        if not value and line.takes_value(option, *words[:1]) and words and not words[0].startswith("-"):
+            own.append(words.pop(0))
+    if not own:
+        return
+    typed = next(word for word in line.rest if own_option(line, word)[0])
+    before = line.all[: line.at]
+    corrected, as_typed = (
+        command_line([*before, *words]) for words in ([*own, "--", script, *kept], ["--", script, *line.rest])
+    )
+    what = f"{typed} comes after the script, and is an option of ddpkit"
+    raise UsageError(what, f"{corrected}; if it is the script's own: {as_typed}")
+
+
+def own_option(line: TypedLine, word: str) -> tuple[str, str]:
+    """The option of ddpkit, its backend or sbatch that a word spells, and the value in the same word; "": none.
+
+    Also in another spelling: `--dry_run`, `--dryrun`, `–n`, `-N2`. Letters of sbatch count under SLURM alone.
+    """
+    name, _, value = split_option(word.translate(_DASHES))
+    if word.translate(_DASHES).startswith("-np"):
+        value = value.removeprefix("p")
+    value = value.removeprefix("=")
+    if name[:2] != "--":
+        letters = slurm_flags.LETTERS if _slurm(line) else {}
+        return (name, value) if name in line.options or name in letters else ("", "")
+    names = [each for each in line.options if each[:2] == "--"]
+    if line.request.has_backend:
+        names += [f"--{key.replace('_', '-')}" for key in line.request.options]
+        names += [f"--no-{key.replace('_', '-')}" for key, each in line.request.options.items() if each.alone]
+    names += slurm_flags.LONG if _slurm(line) else ()
+    return {_plain(each): each for each in names}.get(_plain(name), ""), value
+
+
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212"), "-")
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "").lower()
+
+
+def _slurm(line: TypedLine) -> bool:
+    return line.request.has_backend and bool(line.request.transport.slurm)
+
+
+def _value_of(words: Sequence[str], names: Collection[str]) -> str:
+    """The value of an option among words, the last one; empty: it is not there."""
+    last = ""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = split_option(word)
+        if name in names:
+            last = value.removeprefix("=") if equals else following
+    return last
 
 
 def _start(line: TypedLine, word: str) -> UsageError | None:

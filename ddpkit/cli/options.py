@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 
     from ddpkit.cli.app import CommandLine
     from ddpkit.config import Keywords, LaunchSettings
+    from ddpkit.execution.requested_nodes import Queries
 
 _META = "ddpkit.shared"
 # Groups of options in the help.
@@ -34,8 +36,14 @@ def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:
 Grace = Annotated[str | None, flag("--grace", RANKS, "Time between SIGTERM and SIGKILL. [default: 15]", "SECONDS")]
 LogDir = Annotated[str | None, flag("--log-dir", OUTPUT, "Directory of the logs. [default: logs]", "DIR")]
 NoPreflight = Annotated[bool, flag("--no-preflight", CHECKS, "Continue although the nodes differ.")]
-Sync = Annotated[bool, flag("--sync", NODES, "First copy the working directory to the nodes with rsync.")]
+Sync = Annotated[
+    str | None,
+    flag("--sync", NODES, "First copy the working directory to the nodes with rsync.", "[=overwrite]"),
+]
 DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
+Survey = Annotated[
+    bool, flag("--survey", CHECKS, "With --dry-run: also query nodes that only a file or a variable names.")
+]
 HostWords = Annotated[
     list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends with named nodes.")
 ]
@@ -135,7 +143,7 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     if command not in SCRIPTED and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
         if flags["nproc_per_node"] is not None:
             what = f"ranks per node were passed twice: {hosts[0]} and -n {flags['nproc_per_node']}"
-            raise UsageError(what, f"ddpkit {command} -n {hosts[0]}")
+            raise UsageError(what, f"ddpkit {command} -n {shlex.quote(hosts[0])}")
         flags["nproc_per_node"] = hosts.pop(0)
     flags["hosts"] = hosts or None
     line: CommandLine = context.obj
@@ -150,6 +158,15 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     return config.choose_python(settings, os.environ)
 
 
+def queries(*, dry_run: bool, survey: bool) -> Queries:
+    """The nodes that a command may query. Raises UsageError."""
+    from ddpkit.execution.requested_nodes import Queries
+
+    if survey and not dry_run:
+        raise UsageError("--survey has no effect without --dry-run", "add --dry-run")
+    return Queries.ALL if not dry_run else Queries.SURVEY if survey else Queries.TYPED
+
+
 def parse_options(words: list[str] | None) -> dict[str, str]:
     """Parse the `KEY=VALUE` words of `-o`. Raises UsageError."""
     options = {}
@@ -161,12 +178,10 @@ def parse_options(words: list[str] | None) -> dict[str, str]:
     return options
 
 
-def parse_variables(words: list[str] | None) -> dict[str, str]:
-    """Parse the `NAME=VALUE` words of `--env`. NAME without a value takes it from this environment."""
-    from ddpkit import config
-
-    variables = {}
+def parse_variables(words: list[str] | None) -> dict[str, str | None]:
+    """Parse the `NAME=VALUE` words of `--env`. None for NAME without a value: that of this environment."""
+    variables: dict[str, str | None] = {}
     for word in words or ():
         name, equals, value = word.partition("=")
-        variables[name] = value if config.check_env_name(name) and equals else config.inherit_variable(name, os.environ)
+        variables[name] = value if equals else None
     return variables

@@ -15,13 +15,15 @@ import typer
 
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
-from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.errors import UsageError
+from ddpkit.text import one_line
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # runs that have ended
+LISTED = 20  # names of files that are not ddpkit's
 PIPED = 200  # columns of a line in a pipe
 HEAD = ("ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "RESULT")
 DIRECTORY = "DIRECTORY"  # one more column where other projects have runs
@@ -66,7 +68,7 @@ def ps(
         print("no runs; to start one: ddpkit launch -- train.py", file=sys.stderr)
     if number is None and len(shown) < len(runs):
         print(f"older runs not shown: {len(runs) - len(shown)}; all: ddpkit ps --all", file=sys.stderr)
-    for line in status.runs_on_other_hosts(known):
+    for line in status.problems(known, everything=everything):
         print(f"not shown: {line}", file=sys.stderr)
 
 
@@ -101,7 +103,7 @@ def table(
         head.insert(-1, DIRECTORY)
         for row, directory in zip(cells, directories, strict=True):
             row.insert(-1, directory)
-    rows = [head, *([" ".join(cell.split()) for cell in row] for row in cells)]  # no line ends within a cell
+    rows = [head, *([" ".join(one_line(cell).split()) for cell in row] for row in cells)]  # no line ends within a cell
     widths = {name: max(len(row[column]) for row in rows) for column, name in enumerate(head)}
     while sum(widths.values()) + 2 * (len(widths) - 1) > width:
         name = max((each for each in _LEAST if each in widths), key=lambda each: widths[each] - _LEAST[each])
@@ -173,59 +175,77 @@ def result(now: RunStatus) -> str:
 def rm(
     run: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", help="Run id, unique prefix or suffix, or directory."),
+        typer.Argument(metavar="RUN...", help="Run id, at least 4 characters of one of this project, or directory."),
     ] = None,
     ended: Annotated[bool, typer.Option("--ended", help="Remove all ended runs of this project.")] = False,
+    yes: Annotated[
+        bool, typer.Option("-y", "--yes", help="Also remove files in these directories that are not ddpkit's.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove the directories of ended runs, with their logs."""
-    from ddpkit.run import run_index, status
+    from ddpkit.run import removal, run_index, status
 
     if bool(run) == ended:
         what = "--ended and RUN exclude each other" if run else "no run given"
         raise UsageError(what, "ddpkit rm --ended --dry-run")
     known = run_index.list_runs()
     if ended:
-        chosen = [entry.run for entry in status.runs_of_project(known) if entry.run is not None]
+        chosen = [entry.run for entry in status.runs_of_project(known, acts=True) if entry.run is not None]
+        gone = []
     else:
-        chosen = [run_index.find_run(word, known, "ddpkit rm {}") for word in run or ()]
-    seen = status.get_statuses(chosen)
-    kept = [now for now in seen if not _is_over(now)]
-    if kept and not ended:
-        first = kept[0]
-        words = f"run {first.run.run_id} has not ended ({first.state}); nothing was removed"
-        raise UsageError(words, status.command("stop" if first.living else "status", first.run))
-    removed = [now.run for now in seen if _is_over(now)]
+        gone = [entry.run_id for entry in known if entry.removed and entry.run is None and entry.run_id in (run or ())]
+        words = [word for word in run or () if word not in gone]
+        chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
+    removed = [now.run for now in _ended(chosen, named=not ended)]
+    _ask_for_others(removed, yes=yes, dry_run=dry_run)
     if not dry_run:
         for each in removed:
-            _remove(each)
+            removal.remove_run(each)
+        for run_id in gone:
+            run_index.forget(run_id)
     if as_json:
         print_json("rm", {"dry_run": dry_run, "removed": [{"run_id": x.run_id, "folder": x.folder} for x in removed]})
         return
     for each in removed:
         print(f"{'would remove' if dry_run else 'removed'} {each.folder}")
-    if not removed:
+    for run_id in gone:
+        print(f"{'would remove' if dry_run else 'removed'} {run_id} from the list of runs: its directory is gone")
+    if not removed and not gone:
         print("no ended runs of this project", file=sys.stderr)
+
+
+def _ended(chosen: Sequence[Run], *, named: bool) -> list[RunStatus]:
+    """Return those that have ended. Raises UsageError for another one that the user `named`."""
+    from ddpkit.run import status
+
+    seen = status.get_statuses(chosen)
+    kept = [now for now in seen if not _is_over(now)]
+    if kept and named:
+        first = kept[0]
+        words = f"run {first.run.run_id} has not ended ({first.state}); nothing was removed"
+        raise UsageError(words, status.command("stop" if first.living else "status", first.run))
+    return [now for now in seen if _is_over(now)]
 
 
 def _is_over(now: RunStatus) -> bool:
     return now.state in ("done", "failed", "stopped", "over", "lost")
 
 
-def _remove(run: Run) -> None:
-    """Remove a run's directory and its file in the index. The record goes last: without it the rest is not found."""
-    from ddpkit.run import run_index
-    from ddpkit.run.record import FILE
+def _ask_for_others(runs: Sequence[Run], *, yes: bool, dry_run: bool) -> None:
+    """Name the files that are not ddpkit's. Raises UsageError unless the user agrees to remove them."""
+    from ddpkit.run import removal
 
-    folder = Path(run.folder)
-    try:
-        for each in sorted(folder.iterdir(), key=lambda path: path.name == FILE):
-            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
-        folder.rmdir()
-    except FileNotFoundError:
-        pass  # somebody removed it already
-    except OSError as error:
-        what = f"cannot remove {error.filename or folder}: {error.strerror}"
-        raise DdpkitError(what, f"ls -ld {shlex.quote(os.fspath(folder))}") from None
-    (run_index.index_folder() / run.run_id).unlink(missing_ok=True)
+    others = {run.folder: names for run in runs if (names := removal.check_removable(run))}
+    for folder, names in others.items():
+        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        print(f"ddpkit: not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}", file=sys.stderr)
+    if not others or yes or dry_run:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm("Remove them as well?", err=True):
+        return
+    folder = next(iter(others))
+    raise UsageError(
+        "files that are not ddpkit's would be removed; nothing was (--yes)", f"ls -la {shlex.quote(folder)}"
+    )

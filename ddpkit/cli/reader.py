@@ -15,11 +15,11 @@ from itertools import pairwise
 
 from ddpkit.cli import slurm_flags, torchrun_flags
 from ddpkit.cli.hints import command_line
-from ddpkit.cli.misplaced import check_host
+from ddpkit.cli.misplaced import check_host, check_script
 from ddpkit.cli.request import Request
 from ddpkit.cli.typed_line import Flags, TypedLine, split_option
 from ddpkit.cli.unknown_options import unknown_option
-from ddpkit.errors import OWN_OPTIONS, UsageError
+from ddpkit.errors import UsageError
 
 
 def translate(words: Sequence[str], script: Sequence[str] | None, commands: Mapping[str, Flags]) -> Request:
@@ -89,10 +89,7 @@ class _Reader(TypedLine):
         if self.request.script is not None:
             words = [*self.request.words, "--", word, *self.rest, *self.tail[1:]]
             raise UsageError(f"{word} is in the place of a host; the script comes after `--`", command_line(words))
-        for late in [each for each in self.rest if each in OWN_OPTIONS]:
-            self.request.note(
-                late, "comes after the script, and is passed to it; put ddpkit's options before the script"
-            )
+        check_script(self, word)
         self.request.script, self.rest = [word, *self.rest], []
 
     def _check_nested(self) -> None:
@@ -133,6 +130,8 @@ class _Reader(TypedLine):
                 )
             words.append(value)
         self.request.given[name] = value
+        if name == "--sync" and not equals:
+            words = ["--sync=true"]
         if name in ("-N", "--nnodes"):
             self._check_nodes(value)
         if name in ("-n", "--nproc-per-node") and value in ("gpu", "cpu", "xpu"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
+from ddpkit.cli.output_file import Force, check_output, write_output
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import DdpkitError, UsageError
 
@@ -31,6 +33,7 @@ def report(
             help="Write to FILE. [default: report.html in the run's directory]",
         ),
     ] = None,
+    force: Force = False,
     metrics: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]"),
@@ -39,11 +42,12 @@ def report(
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
-    from ddpkit.files import write_atomically
     from ddpkit.run import status
     from ddpkit.run.documents import attempt_document, failure_document
     from ddpkit.run.report import load, page, summary
 
+    if output is not None:
+        check_output("--output", Path(output), force=force)
     given = Path(metrics) if metrics is not None else None
     if given is not None and not given.is_file():
         raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
@@ -58,10 +62,8 @@ def report(
         if output is None and not show:
             return
     path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
-    try:
-        write_atomically(path, page.page(contents))
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "--output FILE, with a writable FILE") from None
+    again = output is None and page.is_page(path)  # the page of the same run, as it was before
+    write_output("--output", path, page.page(contents), force=force or again)
     print(path, file=sys.stderr if as_json else sys.stdout)
     if show:
         _open(path)
@@ -73,6 +75,11 @@ def _open(path: Path) -> None:
     if not (os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and (
         sys.platform == "linux"
     ):
-        raise DdpkitError("no browser found: this session has no display", f"scp {os.uname().nodename}:{path} .")
+        raise DdpkitError(
+            "no browser found: this session has no display", f"scp {os.uname().nodename}:{shlex.quote(str(path))} ."
+        )
     if not webbrowser.open(path.absolute().as_uri()):
-        raise DdpkitError(f"no browser could open {path}", f"BROWSER=PROGRAM ddpkit report --open {path.parent}")
+        raise DdpkitError(
+            f"no browser could open {path}",
+            f"BROWSER=PROGRAM ddpkit report --open {shlex.quote(str(path.parent))}",
+        )

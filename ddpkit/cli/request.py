@@ -39,6 +39,13 @@ class Request:
 
         return config.collect_settings(config.current_folder(), os.environ, self.profile, {})
 
+    def take_backend(self, name: str) -> None:
+        """Take the name of a backend that was typed later than expected; empty: none was."""
+        if name and not self.typed_backend:
+            self.typed_backend = name
+            for each in ("backend", "transport", "has_backend", "options"):
+                self.__dict__.pop(each, None)
+
     @cached_property
     def backend(self) -> Any:
         from ddpkit.launchers import registry

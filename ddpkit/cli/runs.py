@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import select
 import shlex
 import sys
@@ -20,9 +21,10 @@ import typer
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
+from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.text import format_ranges, format_size
+from ddpkit.text import coloured, format_ranges, format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.logs import LineFilter
@@ -68,7 +70,7 @@ def show_status(
     now = status.get_status(choose(run, "ddpkit status {}"))
     while watch and (now.living or now.state == "elsewhere"):
         if sys.stdout.isatty() and not as_json:
-            print("\x1b[H\x1b[2J", end="")
+            unguarded(sys.stdout).write("\x1b[H\x1b[2J")
         _show_status(now, as_json=as_json, line=True)
         sys.stdout.flush()
         time.sleep(WATCH)
@@ -94,6 +96,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         ("backend", registry.short_name(now.run.backend)),
         ("ranks", f"{format_ranges(range(now.run.world_size))} on {where}"),
         ("logs", f"{now.run.folder}/"),
+        *([("note", now.run.log_problem)] if now.run.log_problem else []),
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
     if seen is None and now.state == "running" and Path(now.run.folder).exists():
@@ -188,9 +191,11 @@ def logs(
     exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
     if exact and not as_json and number is None and begin is None and chosen.job is None:
         going_on, wrote = _going_on(chosen) if follow else None, False
-        for data in logs.read_rank_output(chosen, min(wanted.ranks or ()), going_on):
-            wrote = bool(sys.stdout.buffer.write(data)) or wrote
-            sys.stdout.buffer.flush()
+        held = b""
+        for new in logs.read_rank_output(chosen, min(wanted.ranks or ()), going_on):
+            data, held = _whole_characters(held + new)
+            wrote = bool(_put_exact(data)) or wrote
+        _put_exact(held)
         if not wrote:
             print(f"ddpkit: rank {min(wanted.ranks or ())} has printed nothing", file=sys.stderr)
     else:
@@ -198,6 +203,27 @@ def logs(
     if follow and (wanted != logs.LineFilter() or chosen.job is not None):
         now = status.get_status(reload(chosen))
         print(f"ddpkit: run {now.run.run_id}: {now.words}", file=sys.stderr)
+
+
+# The begin of a character of UTF-8 at the end of what was read.
+_BEGUN = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+
+
+def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
+    """Return data without the character that is not whole yet, and that."""
+    begun = _BEGUN.search(data)
+    at = begun.start() if begun else len(data)
+    return data[:at], data[at:]
+
+
+def _put_exact(data: bytes) -> int:
+    """Print whole output: exact where a program reads it; on a terminal with its colours, and no other controls."""
+    if sys.stdout.isatty():
+        lines = (b"\r".join(map(coloured, line.split(b"\r"))) for line in data.split(b"\n"))
+        data = b"\n".join(lines)
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+    return len(data)
 
 
 def _age(text: str) -> float:
@@ -215,7 +241,6 @@ def _show(
     run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_json: bool, since: float | None = None
 ) -> Sequence[bytes]:
     """Print lines of a run. Returns the last of them."""
-    from ddpkit.console.controls import harmless
     from ddpkit.run import logs
 
     bare = wanted.ranks is not None and len(wanted.ranks) == 1
@@ -230,7 +255,7 @@ def _show(
             agent = line.source if rank is None and line.source else None
             text = json.dumps({"schema": "ddpkit.logs/1", **words, "agent": agent}).encode()
         elif terminal:
-            text = harmless(text)
+            text = coloured(text)
         sys.stdout.buffer.write(text + b"\n")
         sys.stdout.buffer.flush()
 
@@ -276,8 +301,8 @@ def stop(
     from ddpkit.run.documents import run_document
 
     if everything and run is not None:
-        raise UsageError("--all and RUN exclude each other", f"ddpkit stop {run}")
-    chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", one=True)]
+        raise UsageError("--all and RUN exclude each other", f"ddpkit stop {shlex.quote(run)}")
+    chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     seen = status.get_statuses(chosen)
     if run is None and not any(now.living or now.state in ("unknown", "elsewhere") for now in seen):
         print("ddpkit: no run of this project is running; to list the runs: ddpkit ps", file=sys.stderr)
@@ -325,8 +350,8 @@ def attach(run: RunName = None) -> None:
         hint = status.remote_command("attach", chosen, terminal=True)
         raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
     if now.living or now.state == "elsewhere":
-        if chosen.session and os.isatty(0) and os.isatty(1) and tmux.is_attachable(chosen.session):
-            tmux.attach(chosen.session)
+        if chosen.session and os.isatty(0) and os.isatty(1) and tmux.is_attachable(chosen):
+            tmux.attach(chosen)
             now = status.get_status(reload(chosen))
             if now.living:
                 left = f"left the view, and the run continues; to stop it: {status.command('stop', chosen)}"

@@ -6,9 +6,7 @@ A wheel has them in `ddpkit/templates/`. A clone has them where they are used: a
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from ddpkit import templates
 from ddpkit.cli.join import join_modules
 from ddpkit.config import FILE
 from ddpkit.errors import UsageError
+from ddpkit.files import create_whole, remove_empty, remove_if_same
 
 _PARTS = {
     "toml": (FILE,),
@@ -40,8 +39,8 @@ class NewFile:
 
     @property
     def mode(self) -> int:
-        """Programs can be started as they are; config and what others read cannot."""
-        return 0o777 if self.text.startswith(b"#!") else 0o666
+        """Programs can be started as they are; config and what others read cannot. No other user may write to them."""
+        return 0o755 if self.text.startswith(b"#!") else 0o644
 
 
 def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewFile]:
@@ -102,21 +101,20 @@ def check(new_files: list[NewFile]) -> None:
 
 def write(project: Path, new_files: list[NewFile]) -> None:
     """Write the new files, or none: after an error those already written are removed. Raises UsageError."""
-    made: list[Path] = []
+    made: list[tuple[str, os.stat_result]] = []
     folders: list[Path] = []
     try:
         for each in new_files:
             if each.state == "new":
                 target = project / each.path
                 _make_folder(target.parent, folders)
-                _put(target, each)
-                made.append(target)
+                create_whole(str(target), each.text, each.mode)
+                made.append((str(target), target.lstat()))
     except BaseException as error:
-        for path in made:
-            path.unlink(missing_ok=True)
+        for path, as_made in made:
+            remove_if_same(path, as_made)
         for folder in reversed(folders):
-            with suppress(OSError):  # another program has put a file there
-                folder.rmdir()
+            remove_empty(str(folder))  # not one into which another program has put a file
         if isinstance(error, OSError):
             raise UsageError(f"nothing was written: {error.filename}: {error.strerror}", "ddpkit init DIR") from None
         raise
@@ -125,17 +123,5 @@ def write(project: Path, new_files: list[NewFile]) -> None:
 def _make_folder(folder: Path, made: list[Path]) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
-        each.mkdir()
+        each.mkdir(0o755)
         made.append(each)
-
-
-def _put(target: Path, new: NewFile) -> None:
-    """Write a draft and link it: the file is never half written, and replaces no other."""
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new.mode)
-        with open(fd, "wb") as file:
-            file.write(new.text)
-        os.link(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)

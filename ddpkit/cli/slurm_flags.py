@@ -36,6 +36,8 @@ PASSED = frozenset(
     "--profile-data --cpus-per-gpu".split()
 )
 PASSED_FLAGS = frozenset(("--hold", "--contiguous", "--overcommit", "--oversubscribe", "--reboot", "--spread-job"))
+# All of those, by their names.
+LONG = ("--ntasks", "--test-only", *SAME, *PASSED, *PASSED_FLAGS, *LETTERS.values())
 # Mistaken names, and names of other schedulers, for options that ddpkit has.
 MEANT = {
     **dict.fromkeys(("--gpu", "--ngpus"), "--gpus-per-node"),

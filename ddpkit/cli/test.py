@@ -13,7 +13,7 @@ import typer
 from ddpkit.cli import look
 from ddpkit.cli.app import CommandLine, JsonFlag, app, hint_for, print_json, show_plan
 from ddpkit.cli.look import table
-from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, launch_settings
+from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, Survey, launch_settings, queries
 from ddpkit.console.style import Panel
 from ddpkit.errors import PreflightError
 
@@ -45,11 +45,14 @@ def preflight(
     ] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also show passed checks, host by host.")] = False,
     dry_run: DryRun = False,
+    survey: Survey = False,
     as_json: JsonFlag = False,
 ) -> None:
+    allowed = queries(dry_run=dry_run, survey=survey)
     settings = launch_settings(context, words, log_dir=log_dir)
     from ddpkit.cli.signals import forward_signals
     from ddpkit.preflight import run
+    from ddpkit.preflight.rank_program import name_programs
 
     progress = look.StatusLine(shown=not as_json)
     options = run.parse_options(
@@ -63,7 +66,7 @@ def preflight(
     )
     end_by_signals()
     if dry_run:
-        show_plan(run.dry_run(settings, os.environ, options), as_json)
+        show_plan(run.dry_run(settings, os.environ, options, allowed), as_json, name_programs)
         return
     raise typer.Exit(_test(settings, options, context.obj, progress, verbose=verbose, as_json=as_json))
 

@@ -82,6 +82,8 @@ def _check(now: RunStatus) -> None:
             f"cannot reach run {run.run_id}: it is {now.words}",
             status.remote_command("top", run, terminal=True),
         )
+    if now.state == "unknown":
+        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or status.command("status", run))
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
     if run.job is not None and run.job.many:
@@ -189,13 +191,13 @@ def _live(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: b
 def _redraw(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool, last: list[Summary]) -> None:
     from rich.console import Console, Group
     from rich.live import Live
-    from rich.text import Text
 
-    from ddpkit.cli.look import as_table
+    from ddpkit.cli.look import as_table, as_text
+    from ddpkit.console.guarded import unguarded
 
-    console = Console(highlight=False)
+    console = Console(file=unguarded(sys.stdout), highlight=False)
     title = f"run {run.run_id}: every {seconds:g} s; Ctrl-C closes this view only"
-    with Live(Text(f"{title}\nasking ..."), console=console, screen=True, auto_refresh=False) as live:
+    with Live(as_text(f"{title}\nasking ..."), console=console, screen=True, auto_refresh=False) as live:
 
         def show(summary: Summary) -> None:
             last[:] = [summary]
@@ -205,7 +207,9 @@ def _redraw(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss:
                 tables.append(as_table(head, rows))
                 for column in tables[-1].columns:
                     column.no_wrap = True  # a row is one line: so it was counted
-            live.update(Group(Text("\n".join(words), no_wrap=True, overflow="ellipsis"), *tables), refresh=True)
+            above = as_text("\n".join(words))
+            above.no_wrap, above.overflow = True, "ellipsis"
+            live.update(Group(above, *tables), refresh=True)
 
         _watch(run, source, seconds, pss, show)
 

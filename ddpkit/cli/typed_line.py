@@ -46,14 +46,15 @@ class TypedLine:
             name, equals, value = (word, "", "") if word == "-np" else split_option(word)
             length = 1
             if word.startswith("-") and word != "-":
-                if not equals and not following.startswith("-") and self._takes_value(name, following):
+                if not equals and not following.startswith("-") and self.takes_value(name, following):
                     length, value = 2, following
                 yield at, length, name, value
             elif self.is_script(word):
                 return
             at += length
 
-    def _takes_value(self, name: str, following: str) -> bool:
+    def takes_value(self, name: str, following: str = "") -> bool:
+        """Tell whether an option has a value in the next word."""
         key = slurm_flags.LETTERS.get(name, name).removeprefix("--").replace("-", "_")
         if name in self.options:
             return self.options[name]

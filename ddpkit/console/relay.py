@@ -12,19 +12,24 @@ import resource
 import time
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
-from ddpkit.console.controls import harmless
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
+from ddpkit.files import open_for_append
+from ddpkit.text import coloured, printable
 
 ALL = "all.log"
 TIMES = "all.times"  # lines with a time, and the size that all.log had
 TIMES_EVERY = 1.0  # seconds between two of them
 TAIL = 20  # lines of each rank that a verdict can show
+BUFFER = 1 << 16  # bytes of one log that wait to be written together
+RETRY = 1.0  # seconds between two looks whether a disk that was full has room
+LOG_MODE = 0o644  # less the umask: others may read, and never write
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
 
 ON_SCREEN = 16  # lines: after so many more of others, a rank's last lines may have left a window of 24 rows
@@ -74,9 +79,13 @@ class Relay:
         self.folded = folded
         self.draw = draw
         self.tails: dict[str, deque[bytes]] = {}
-        self.problem: str | None = None  # why logs are no longer written
-        self._files: dict[str, IO[bytes]] = {}  # the last one is the one that was written last
-        self._unflushed: set[str] = set()
+        self.missing = 0  # lines that are in no log
+        self._files: dict[str, int] = {}  # descriptors; the last one is the one that was written last
+        self._waiting: dict[str, bytearray] = {}  # not written yet, by log
+        self._retry_at = 0.0  # time.monotonic(): until then nothing is written
+        self._why = ""  # the last error of a log; empty: all is there
+        self._gaps: set[str] = set()  # logs whose last lines are missing
+        self._torn: dict[str, bool] = {}  # whether what was written last is a part of a line, by log
         self._size, self._next_time = 0, 0.0  # of all.log; of the next line of all.times
         # One log for each rank of many nodes is more than the usual 1024; half is left for the connections to them.
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -99,7 +108,7 @@ class Relay:
         if show and lines:
             self._count += len(lines)
             self._last[name] = self._count
-            plain = harmless if number in self.terminals else bytes
+            plain = coloured if number in self.terminals else bytes
             self._show(Source(rank, host, agent), number, front, [plain(line) for line, _ in lines])
 
     def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
@@ -157,7 +166,8 @@ class Relay:
         if panel is not None and self.draw is not None:
             self.err.write(self.draw(panel))
         else:
-            self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in lines))
+            shown = [printable(line).encode("utf-8", "replace") for line in text.split("\n")]
+            self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in shown))
         self.flush()
 
     def routine_note(self, text: str) -> None:
@@ -187,35 +197,76 @@ class Relay:
         self.tails.pop(self.log_name(rank, host, agent), None)
 
     def _keep(self, name: str, data: bytes) -> None:
-        if self.problem is None and data:
-            if name == ALL:
-                if time.monotonic() >= self._next_time:
-                    self._next_time = time.monotonic() + TIMES_EVERY
-                    self._keep(TIMES, b"%.3f %d\n" % (time.time(), self._size))
-                self._size += len(data)
-            try:
-                file = self._files.pop(name, None) or self._open(name)
-                self._files[name] = file
-                self._unflushed.add(name)
-                file.write(data)
-            except OSError as error:
-                self._give_up(error)
+        if not data:
+            return
+        if name == ALL and time.monotonic() >= self._next_time:
+            self._next_time = time.monotonic() + TIMES_EVERY
+            size = self._size + len(self._waiting.get(ALL, b""))
+            self._keep(TIMES, b"%.3f %d\n" % (time.time(), size))
+        waiting = self._waiting.setdefault(name, bytearray())
+        waiting += data
+        if len(waiting) >= BUFFER:
+            self._write(name)
 
-    def _open(self, name: str) -> IO[bytes]:
+    def _write(self, name: str) -> None:
+        """Write what waits for a log. What finds no room is lost, and counted; later lines are tried again."""
+        data = bytes(self._waiting.pop(name))
+        if time.monotonic() < self._retry_at:
+            self._lose(name, data)
+            return
+        data = self._after_gap(name) + data
+        written = 0
+        try:
+            file = self._files.pop(name, None) or self._open(name)
+            self._files[name] = file
+            while written < len(data):
+                written += os.write(file, memoryview(data)[written:])
+        except OSError as error:
+            self._fail(name, error)
+            self._lose(name, data[written:])
+        else:
+            self._gaps.discard(name)
+        if name == ALL:
+            self._size += written
+        if written:
+            self._torn[name] = not data[:written].endswith(b"\n")
+
+    def _after_gap(self, name: str) -> bytes:
+        """What comes before the next line of a log in which lines are missing."""
+        if name not in self._gaps:
+            return b""
+        end = b"\n" if self._torn.get(name) else b""
+        return end + (f"[ddpkit] lines are missing here: {self._why}\n".encode() if name == ALL else b"")
+
+    def _lose(self, name: str, data: bytes | bytearray) -> None:
+        self._gaps.add(name)
+        if name == ALL:  # it has the lines of all others
+            self.missing += data.count(b"\n")
+
+    @property
+    def problem(self) -> str:
+        """What is missing in the logs, and why; empty: nothing."""
+        if not self._why:
+            return ""
+        lines = "1 line is" if self.missing == 1 else f"{self.missing} lines are"
+        return f"{lines} missing in the logs: {self._why}"
+
+    def _open(self, name: str) -> int:
         if len(self._files) >= self._most:
-            self._files.pop(next(iter(self._files))).close()
-        return open(self.folder / name, "ab")
+            os.close(self._files.pop(next(iter(self._files))))
+        return open_for_append(str(self.folder / name), LOG_MODE)
 
-    def _give_up(self, error: OSError) -> None:
+    def _fail(self, name: str, error: OSError) -> None:
         """A full disk must not end a run: it goes on without logs, and says so once."""
-        self.problem = f"logs in {self.folder} end here: {os.strerror(error.errno or 0)}; the run continues"
-        for file in self._files.values():
-            try:
-                file.close()
-            except OSError:
-                pass
-        self._files.clear()
-        self.err.write(f"ddpkit: {self.problem}\n".encode())
+        self._retry_at = time.monotonic() + RETRY
+        file = self._files.pop(name, None)
+        if file is not None:  # it may be one that is gone for good (ESTALE)
+            with suppress(OSError):
+                os.close(file)
+        first, self._why = not self._why, error.strerror or type(error).__name__
+        if first:
+            text = f"cannot write logs in {self.folder}: {self._why}; the run continues, and lines are missing there"
+            self.err.write(f"ddpkit: {text}\n".encode())
 
     def flush(self, *, wait: bool = True) -> None:
         """Make everything visible; with `wait`, all but lines that wait for their like.
@@ -224,13 +275,8 @@ class Relay:
         """
         if self.fold is not None:
             self._put(self.fold.due(time.monotonic()) if wait else self.fold.all())
-        try:
-            while self._unflushed:
-                file = self._files.get(self._unflushed.pop())
-                if file is not None:  # else it was closed meanwhile
-                    file.flush()
-        except OSError as error:
-            self._give_up(error)
+        for name in list(self._waiting):
+            self._write(name)
         self.out.flush()
         self.err.flush()
 
@@ -239,10 +285,17 @@ class Relay:
         self.close()
         self.tails.clear()
         self._last.clear()
+        self._torn.clear()
+        self._gaps.clear()
         self._size, self._next_time = 0, 0.0
 
     def close(self) -> None:
         self.flush(wait=False)
+        if ALL in self._gaps:  # say so at its end as well
+            self._retry_at = 0.0
+            self._waiting[ALL] = bytearray()
+            self._write(ALL)
         for file in self._files.values():
-            file.close()
+            with suppress(OSError):
+                os.close(file)
         self._files.clear()

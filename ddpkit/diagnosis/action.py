@@ -161,9 +161,9 @@ def decide_failure(failure: Failure) -> Action:
     """Return the action after the first failure of a run, from its exit code or signal."""
     whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
     if failure.what == "slurmd":
-        return Action(action="exclude", host=failure.host, id="slurm-node-failure", reason=NODE["slurm-node-failure"])
+        return _exclude_proven(failure, "slurm-node-failure")
     if failure.what in SUPERVISORS:
-        return Action(action="exclude", host=failure.host, id="node-lost", reason=failure.reason or "it was lost")
+        return _exclude_proven(failure, "node-lost", failure.reason or "it was lost")
     if failure.code == NO_PROGRESS and failure.reason:
         return Action(action="retry", reason=failure.reason)
     if failure.code == AGAIN:
@@ -171,7 +171,7 @@ def decide_failure(failure: Failure) -> Action:
     if failure.job_memory:
         return Action(action="stop", id="slurm-out-of-memory", reason="the job requested less memory than it used")
     if failure.oom:
-        return Action(action="exclude", host=failure.host, id="host-out-of-memory", reason=NODE["host-out-of-memory"])
+        return _exclude_proven(failure, "host-out-of-memory")
     if failure.signal is not None:
         known = "user-signal" if failure.signal in (SIGUSR1, SIGUSR2) else SIGNALS.get(failure.signal, "")
         if known in ("interrupted", "hangup"):
@@ -181,3 +181,8 @@ def decide_failure(failure: Failure) -> Action:
     if failure.reason:
         return Action(action="stop", reason=failure.reason)
     return Action(action="stop", reason=f"{whose} exited with code {failure.exit_code}")
+
+
+def _exclude_proven(failure: Failure, entry_id: str, reason: str = "") -> Action:
+    """Exclude the host of a failure that no rank's text can forge."""
+    return Action(action="exclude", host=failure.host, id=entry_id, reason=reason or NODE[entry_id], proven=True)

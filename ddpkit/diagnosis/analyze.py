@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,9 +21,11 @@ from ddpkit.diagnosis.collectives import (
     waiting_in_first,
     waiting_together,
 )
+from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
+from ddpkit.diagnosis.long_log import LogText
 from ddpkit.diagnosis.main_first import wait_above, wait_in_cut
 from ddpkit.diagnosis.members import missing_members
 from ddpkit.diagnosis.nccl_versions import differing_versions
@@ -40,9 +43,11 @@ WAITED = frozenset(
 # Of the watchdog's lines, those of a rank whose own collective failed.
 _OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
 _HIDDEN = re.compile(r"\[repeated \d+x across cluster\]")  # Ray prints one of several equal lines
+SECONDS = 5.0  # of the processor, for all logs of a run
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
 MAX_LISTED = 8
+MOST_STARTS = 200  # of containers below the event of a pod
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _NONE = Speaker()
 _LISTED = ("device", "setting")
@@ -75,7 +80,7 @@ _SLURM_STARTED = re.compile(r"\bhas been allocated resources\b|\bGranted job all
 # A shell prints these when it comes to the line: below the end of a launcher, of a later line.
 _OF_SHELL = frozenset(("line-continued-badly", "command-not-found", "shell-syntax", "shell-variable-unset"))
 _ENDED_CHILD = re.compile(r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBrokenPipeError\b|\bEOFError\b")
-_OF_SHUTDOWN = re.compile(r"\w*(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b")
+_OF_SHUTDOWN = re.compile(r"(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b")
 _OF_LAUNCHER = frozenset(("launcher-summary", "child-failed"))
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 _NOT_IMPORTED = re.compile(r"(?:Failed to|Could not|Cannot|Unable to) (?:import|load) ", re.IGNORECASE)
@@ -113,6 +118,7 @@ class LogAnalysis:
     survived: list[LogMatch] = field(default_factory=list)  # failures after which the run went on
     silent_ranks: list[int] = field(default_factory=list)  # ranks that print, and do not report that they waited
     lines: int = 0
+    unread: int = 0  # lines for which there was no time
     healthy: bool = False  # its last lines show progress or a good end
     stepped: bool = False  # a line shows a step of a training
     first_alarm: tuple[str, int, str] | None = None  # where nothing is known: file, line, text of the first `error`
@@ -128,18 +134,23 @@ class _Log:
     harmless: set[int]
 
 
-def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
-    """Analyze the logs of one run, each as (name, text)."""
+def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None = None) -> LogAnalysis:
+    """Analyze the logs of one run, each as (name, text). `limit`: of the time in which lines are looked for."""
     matches: list[LogMatch] = []
     logs: dict[str, _Log] = {}
+    limit = limit or Limit(SECONDS)
+    unread = 0
     for name, text in files:
-        lines, numbers = plain_lines(text)
-        reader = LogReader(name, lines)
+        lines, numbers = _lines_of(text)
+        del text
+        reader = LogReader(name, lines, limit)
         own_matches = reader.read()
+        unread += len(reader.unread)
         first = own_matches[0].number if own_matches else len(lines)
         logs[name] = _Log(lines=lines, numbers=numbers, course=Course(lines, first), harmless=reader.harmless)
         matches += own_matches
     result = _decide(matches, logs)
+    result.unread = unread
     if result.first is not None:
         _look_at_versions(result, logs)
         _look_at_gpus(result, logs)
@@ -154,6 +165,17 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
     if result.first_alarm is None:
         _allow_for_a_start(result)
     return _renumbered(result, logs)
+
+
+def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
+    """Return the lines of a log, and the number of each in its file."""
+    whole = text if isinstance(text, LogText) else LogText(text)
+    lines, numbers = plain_lines(whole.text)
+    if whole.numbers is None:
+        return lines, numbers
+    last = len(whole.numbers)
+    of_file = (whole.numbers[number - 1] if number <= last else whole.numbers[-1] + 1 for number in numbers)
+    return lines, array("Q", of_file)
 
 
 def _allow_for_a_start(result: LogAnalysis) -> None:
@@ -391,9 +413,9 @@ def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
 
 def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     """Whether training went on after a failure, or ended well. `last`: the number of the last that ended something."""
-    if match.id in _POD_WAITS and _has_started(match, course.lines):
+    if match.id in _POD_WAITS and _has_started(match, course):
         return True
-    if _SLURM_WAITS.match(match.text) and any(map(_SLURM_STARTED.search, course.lines[match.end :])):
+    if _SLURM_WAITS.match(match.text) and course.places(_SLURM_STARTED, match.end):
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.
@@ -406,10 +428,11 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     return last <= match.end and not match.decisive and course.is_completed(match)
 
 
-def _has_started(match: LogMatch, lines: Sequence[str]) -> bool:
+def _has_started(match: LogMatch, course: Course) -> bool:
     """Whether an event below shows that a container of the same pod started."""
-    pod = _pod_of(lines[match.number - 1])
-    return any(_pod_of(line) == pod for line in lines[match.end :] if _POD_STARTED.search(line))
+    pod = _pod_of(course.lines[match.number - 1])
+    below = course.places(_POD_STARTED, match.end)[:MOST_STARTS]
+    return any(_pod_of(course.lines[index]) == pod for index in below)
 
 
 def _pod_of(line: str) -> str:

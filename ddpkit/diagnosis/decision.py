@@ -80,19 +80,21 @@ def _wanted(end: End, limits: Limits) -> Decision:
         return _stop("the run was stopped")
     if end.ending:
         return _stop(f"SLURM ends the job: {end.ending}")
-    if failure.signal is None and failure.code in limits.stop_codes:
-        return _stop(f"exit code {failure.code} refuses another attempt (stop_codes)")
+    if failure.signal is None and failure.exit_code in limits.stop_codes:
+        return _stop(f"exit code {failure.exit_code} refuses another attempt (stop_codes)")
     action = failure.action or Action(action="stop", reason="the failure has no diagnosis")
     if _asked(end, limits):
-        action = Action(action="retry", id=action.id, reason=f"exit code {failure.code} requests another attempt")
+        action = Action(action="retry", id=action.id, reason=f"exit code {failure.exit_code} requests another attempt")
     bad = {host: reason for host, reason in end.lost.items() if host in end.hosts}
     at_fault = _host(action.host or "", end.hosts)
-    if action.action == "exclude" and at_fault:
+    if action.action == "exclude" and at_fault and action.proven:
         bad = {at_fault: action.reason, **bad}
     if bad:  # a node that is lost also makes ranks of the others fail, with any error
         return Decision(action="replace", hosts=tuple(bad), reason="; ".join(f"{x}: {why}" for x, why in bad.items()))
     if action.action == "stop":
         return _stop(action.reason)
+    if action.action == "exclude" and at_fault:  # a rank printed it, and any script can print it
+        return Decision(action="check", hosts=(at_fault,), reason=f"the log shows a fault: {action.reason}")
     if action.action == "retry" and not _asked(end, limits) and _is_unclear(failure) and len(end.hosts) > 1:
         first = _host(failure.host, end.hosts)
         suspects = (first,) if first else end.hosts
@@ -108,7 +110,7 @@ def _stop(reason: str) -> Decision:
 
 def _asked(end: End, limits: Limits) -> bool:
     """Whether the script itself requested another attempt."""
-    return end.failure is not None and end.failure.signal is None and end.failure.code in limits.retry_codes
+    return end.failure is not None and end.failure.signal is None and end.failure.exit_code in limits.retry_codes
 
 
 def _is_unclear(failure: Failure) -> bool:

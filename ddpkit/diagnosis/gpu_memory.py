@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _UNITS = {"bytes": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0, "TiB": 1024.0}  # in GiB
-_SIZE = r"(?P<number>\d+(?:\.\d+)?) (?P<unit>bytes|[KMGT]iB)"
+_SIZE = r"(?P<number>(?<!\d)\d+(?:\.\d+)?) (?P<unit>bytes|[KMGT]iB)"
 _TOTAL = (re.compile(rf"total capac\w+ of {_SIZE}"), re.compile(rf"{_SIZE} total capacity"))
 _FREE = (re.compile(rf"of which {_SIZE} is free"), re.compile(rf"{_SIZE} free"))
 _TORCH = (

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]")
-MAX_LINE = 8192  # characters of a line that are looked at
+MAX_LINE = 4096  # characters of a line that are looked at: its begin and its end
+_CUT = " ... "
 
 # Each takes one label off the front. Named groups: rank, local (rank on its host), host, agent, when; task, which is the
 # rank unless the task is a launcher; own, the rank that the process itself prints.
@@ -70,8 +71,8 @@ _RANK_IN_TEXT = (
     re.compile(r"(?<!does not contain )\brank[ =:]+(\d+)\b", re.IGNORECASE),
     re.compile(r"^-- Process (\d+) terminated"),
 )
-_LAST_CELL = re.compile(r"\s*\|\s*$")  # of a table
-_HOST_IN_TEXT = re.compile(r"\b([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL ")
+_LAST_CELL = re.compile(r"(?<!\s)\s*\|\s*$")  # of a table
+_HOST_IN_TEXT = re.compile(r"(?<![\w.-])([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL ")
 _RANK_IN_NAME = (
     re.compile(r"rank[_-]?(?P<rank>\d+)\b.*\.\w+$"),
     re.compile(r"attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log$"),
@@ -128,9 +129,15 @@ def visible_line(line: str) -> str:
         line = next((state for state in reversed(line.split("\r")) if state), "")
     if line.endswith(" across cluster]"):  # Ray: [repeated 14x across cluster]
         line = line.rpartition(" [repeated ")[0]
-    return line if len(line) <= MAX_LINE else line[:MAX_LINE]
+    return cut_line(line)
 
 
+def cut_line(line: str, most: int = MAX_LINE) -> str:
+    """Return a line, of a long one its begin and its end."""
+    return line if len(line) <= most else f"{line[: most // 2]}{_CUT}{line[-most // 2 + len(_CUT) :]}"
+
+
+@lru_cache(maxsize=2048)  # the lines around a failure are asked for by several
 def split_prefix(line: str) -> PrefixedLine:
     """Take all prefixes off the front of a line."""
     rank = local = task = own = None

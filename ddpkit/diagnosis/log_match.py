@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ddpkit.diagnosis.catalogue.entry import Entry, filled
+from ddpkit.diagnosis.catalogue.entry import Entry, filled, filled_command
 from ddpkit.diagnosis.line_prefixes import Speaker
 
 MAX_TEXT = 400  # characters of a line
@@ -64,11 +64,11 @@ class LogMatch:
 
     @property
     def fix(self) -> str:
-        return filled(self.entry.fix, self.values) if self.entry else self.location
+        return filled_command(self.entry.fix, self.values) if self.entry else self.location
 
     @property
     def probe(self) -> str:
-        return filled(self.entry.probe, self.values) if self.entry else ""
+        return filled_command(self.entry.probe, self.values) if self.entry else ""
 
     @property
     def link(self) -> str:

@@ -12,16 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import takewhile
+from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
-from ddpkit.diagnosis.catalogue.entry import BRANCHES, needed
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, as_word, needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
+from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
     speaker_in_name,
@@ -37,8 +39,13 @@ from ddpkit.diagnosis.tensor_shapes import is_part_of_flat, part_of_tensor
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 from ddpkit.diagnosis.xid import meaning_of_xid
+from ddpkit.text import one_line
 
 MAX_MATCHES = 2000  # of one kind in one log
+END_LINES = 2000  # that are looked at, also where there is no time for those above
+END_SECONDS = 2.0
+CHECKED = 64  # lines between two looks at the clock
+MAX_CUT = 200  # tracebacks without an end in one log
 MAX_NEEDS = 40  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 AGENT_LINES = 60  # above a timeout that are searched for frames of torchrun
@@ -108,14 +115,14 @@ _PLACES = {
 }
 
 
-_ERROR_NAME = re.compile(r"\b[\w.]*Error: ")
+_ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
 # torchrun's agent shares its ranks with the other nodes, before it starts any; and the last line that it prints before.
 _AGENT = re.compile(
     r"elastic/agent/server/api\.py\", line \d+, in (?:_assign_worker_ranks|_share_and_gather|_rendezvous)\b"
 )
 _BANNER = re.compile(r"\btorch[./]distributed[./]run\b|^\W*\*{20,}\W*$|Setting OMP_NUM_THREADS environment variable")
 _LOST_BY = re.compile(
-    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] .*Connection closed by remote peer (?P<peer>[^\s<]+)<"
+    r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] .*Connection closed by remote peer (?P<peer>[^\s<]+)<"
 )
 # Of some entries, what the match and the lines around it show beside the groups of the pattern: values of the entry.
 _READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
@@ -171,7 +178,7 @@ _COMPARES = re.compile(
 _REFUSAL = re.compile(
     r"(?:AssertionError|ValueError|RuntimeError|NotImplementedError)|(?:[\w.]*\.)?MisconfigurationException"
 )
-_CONFIGURED = re.compile(r"\bcls\w*\(\*\*|\w*_cls\(\*\*|\w*_class\(\*\*")  # builds what a configuration names
+_CONFIGURED = re.compile(r"\bcls\w*\(\*\*|_cls\(\*\*|_class\(\*\*")  # builds what a configuration names
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
@@ -194,9 +201,11 @@ def catalogue_matcher() -> Matcher:
 class LogReader:
     """The matches of one log, in the order of its lines."""
 
-    def __init__(self, name: str, lines: Sequence[str]) -> None:
+    def __init__(self, name: str, lines: Sequence[str], limit: Limit | None = None) -> None:
         self.name = name
         self.lines = lines
+        self.unread = range(0)  # lines that were not looked at, for want of time
+        self._limit = limit or Limit(inf)
         self.matches: list[LogMatch] = []
         self._tracebacks: list[Traceback] = []
         self._bare: list[Traceback] = []  # exceptions whose tracebacks are not in the log
@@ -206,13 +215,43 @@ class LogReader:
         self.harmless: set[int] = set()  # numbers of lines that report an error, and are known to be none
         self._failures: list[TorchrunFailure] = []
         self._entries: list[tuple[int, Match]] = []
+        self._cut = 0  # tracebacks without an end
         self._counts: Counter[str] = Counter()
         self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
+        self._find()
+        self._join()
+        for failure in self._failures:
+            self._add_torchrun_failure(failure)
+        self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
+        self.harmless |= {index + 1 for index in self._ignored}
+        known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
+        known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
+        for bare in self._bare:
+            if bare.start not in known and self._condition(bare) not in known and not self._is_of_inner_task(bare):
+                self._add_bare(bare)
+        return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+
+    def _find(self) -> None:
+        """Look for tracebacks and entries in every line; where there is no time for all, in the first and last ones."""
+        stopped = self._find_in(range(len(self.lines)))
+        if stopped is not None:
+            end = max(stopped, len(self.lines) - END_LINES)
+            self._limit.extend(END_SECONDS)
+            self.unread = range(stopped, end)
+            last = self._find_in(range(end, len(self.lines)))
+            if last is not None:
+                self.unread = range(stopped, len(self.lines))
+
+    def _find_in(self, indices: range) -> int | None:
+        """Returns the index at which the time was over."""
         matcher = catalogue_matcher()
         watched = matcher.words | _TRACEBACK_WORDS
-        for index, line in enumerate(self.lines):
+        for index in indices:
+            line = self.lines[index]
+            if index % CHECKED == 0 and self._limit.is_over():
+                return index
             named = (
                 "Error: " in line
                 or "Exception: " in line
@@ -225,6 +264,8 @@ class LogReader:
             words = WORDS.findall(line.lower())
             if watched.isdisjoint(words):
                 continue
+            if self._limit.is_over():
+                return index
             self._read_tracebacks(index, line, words)
             known_here = matcher.matches(visible_line(line))
             match = next((each for each in known_here if self._is_fulfilled(each)), None)
@@ -232,17 +273,7 @@ class LogReader:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
                     self._entries.append((index, _by_sizes(match, line)))
-        self._join()
-        for failure in self._failures:
-            self._add_torchrun_failure(failure)
-        self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
-        self.harmless |= {index + 1 for index in self._ignored}
-        known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
-        known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
-        for bare in self._bare:
-            if bare.start not in known and self._condition(bare) not in known and not self._is_of_inner_task(bare):
-                self._add_bare(bare)
-        return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+        return None
 
     def _is_of_inner_task(self, bare: Traceback) -> bool:
         """Whether an exception of a Ray task has its reason in another one, which stands below its frames."""
@@ -283,8 +314,9 @@ class LogReader:
     def _read_tracebacks(self, index: int, line: str, words: Sequence[str]) -> None:
         """Read every form of a traceback that begins at this line."""
         if "traceback" in words and tracebacks.HEADER in line and index not in self._headers:
-            few = len(self._tracebacks) < MAX_MATCHES
+            few = len(self._tracebacks) < MAX_MATCHES and self._cut < MAX_CUT
             trace = tracebacks.read_traceback(self.lines, index, self._claimed) if few else None
+            self._cut += trace is None
             if trace and not tracebacks.begins_failure(self.lines, index):
                 self._ignored |= {*trace.own, *range(trace.start, trace.end + 1)}
             elif trace:
@@ -583,7 +615,7 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 values={},
-                summary=f"{whose}: {origin.words[:MAX_TEXT]}{condition}{where}{also}",
+                summary=one_line(f"{whose}: {_message(origin)}{condition}{where}{also}"),
                 location=_name_arguments("correct", code)
                 + self._argument_missing(origin)
                 + self._table_of(origin)
@@ -616,7 +648,8 @@ class LogReader:
         if origin.kind != "KeyError":
             return ""
         table = _TABLE.search(self._code_above(origin.number))
-        return f"use one of the names in {table[1]}, or add this one to it. Otherwise " if table else ""
+        name = as_word(table[1]) if table else ""
+        return f"use one of the names in {name}, or add this one to it. Otherwise " if name else ""
 
     def _code_above(self, number: int) -> str:
         """Return the line of code above an exception, without the marks below it."""
@@ -680,30 +713,44 @@ def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
 
 def _name_arguments(verb: str, code: str) -> str:
     """Name the arguments in a line of code: of an assertion without a text, or of an error about None."""
-    names = dict.fromkeys(_ARGUMENT.findall(code))
+    names = list(filter(None, map(as_word, dict.fromkeys(_ARGUMENT.findall(code)))))
     return f"{verb} {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
 
 
-def _where_to_look(origin: RaisedException, above: bool) -> str:
-    """Say where to look, after the advice that the message itself gives. `above`: whether the log has lines above."""
+def _advice(origin: RaisedException) -> re.Match[str] | None:
+    """Return the advice in a message. It is quoted with the message, and no hint: anybody can print it."""
     advice = _ADVICE.search(origin.text)
-    if advice is None or _ABOUT_BUGS.search(advice[1]):
-        return _place_to_look(origin, above)
-    advised = (
-        advice[1] if len(advice[1]) <= MAX_CODE else advice[1][:MAX_CODE].rpartition(". ")[0] or advice[1][:MAX_CODE]
-    )
-    return f"as the message advises: {advised.rstrip('. ')}. Otherwise {_place_to_look(origin, above)}"
+    return None if advice is None or _ABOUT_BUGS.search(advice[1]) else advice
+
+
+def _message(origin: RaisedException) -> str:
+    """Return the words of an exception, of long ones the beginning and the advice."""
+    advice = _advice(origin)
+    if advice is None or len(origin.words) <= MAX_TEXT:
+        return origin.words[:MAX_TEXT]
+    room = MAX_TEXT - MAX_CODE
+    at = max(room, len(origin.words) - len(origin.text) + advice.start(1))
+    return f"{origin.words[:room]}{' ... ' if at > room else ''}{origin.words[at : at + MAX_CODE]}"
+
+
+def _where_to_look(origin: RaisedException, above: bool) -> str:
+    """Say where to look. `above`: whether the log has lines above."""
+    place = _place_to_look(origin, above)
+    return f"read the whole message, which has advice. Otherwise {place}" if _advice(origin) else place
 
 
 def _place_to_look(origin: RaisedException, above: bool) -> str:
     """Say where to look: at the user's own line, or at a package's versions and arguments."""
-    if origin.package and origin.last:
-        return f"check the arguments of that call, and the version: pip show {origin.package}"
-    if origin.place:
-        return f"look at {origin.place[0]}, line {origin.place[1]}"
+    package = as_word(origin.package)
+    if package and origin.last:
+        return f"check the arguments of that call, and the version: pip show {package}"
+    file = as_word(origin.place[0]) if origin.place else ""
+    if origin.place and file:
+        return f"look at {file}, line {origin.place[1]}"
     task = _RAY_TASK.search(origin.text)
-    if task:
-        return f"read the whole message in the log of that worker on {task['host']}: /tmp/ray/session_latest/logs"
+    host = as_word(task["host"]) if task else ""
+    if host:
+        return f"read the whole message in the log of that worker on {host}: /tmp/ray/session_latest/logs"
     return (
         "look at the lines above it"
         if above

@@ -15,12 +15,17 @@ SUPERVISORS = (SUPERVISOR, "the supervisor")  # the second: in records of versio
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """A decision and its reason. `host` is set for `exclude` alone; `id` is empty if the cause is not known."""
+    """A decision and its reason. `host` is set for `exclude` alone; `id` is empty if the cause is not known.
+
+    `proven`: the kernel, SLURM or ddpkit's own process showed the fault of the host. What a rank printed only suggests
+    it: the host is checked first.
+    """
 
     action: Literal["stop", "retry", "exclude"]
     host: str | None = None
     id: str = ""
     reason: str
+    proven: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +58,7 @@ class Failure:
     reason: str = ""  # where neither a code nor a signal says it
     raised: str = ""  # the name of the exception that ended its script; known before its process has ended
     oom: str = ""  # the evidence that the kernel killed it for want of memory, and its source
+    kernel: str = ""  # what the kernel of its node says of GPUs and out-of-memory kills, or SLURM of its job
     awaited: str = ""  # the ranks for which it waited in vain, by a dump of all ranks before they ended
     dump: str = ""  # the stack of the first of them, as a file; the directory of the dump where there is none
     early: tuple[int, ...] = ()  # ranks that had ended before, with exit code 0

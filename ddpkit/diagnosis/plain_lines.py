@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from ddpkit.diagnosis.line_prefixes import split_prefix, strip_escapes
+from ddpkit.diagnosis.line_prefixes import cut_line, split_prefix, strip_escapes
 
 _TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "text", "line")
 _TRACE_KEYS = ("exc_info", "exception", "stack_trace", "traceback")
@@ -20,17 +20,19 @@ _NO_HOST = re.compile(
     r"|[\w-]+\.(?:sh|bash|py|slurm|sbatch)$"
 )
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
-_GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")
+_BAR = re.compile(r"%\||/s\b|s/it\b")
+_GLUED = re.compile(r"(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\]")
 # A frame with its code in the same line; where such a paste begins, and its parts.
 _FLAT = re.compile(r'File "[^"\n]+", line \d+, in (?:<\w+>|\w+)[ \t]+(?=\S)(?!(?:\w+\.)*[A-Z]\w*(?:Erro|Excepti))')
 _FLAT_START = re.compile(r'Traceback \(most recent call last\):|File "[^"]+", line \d+, in ')
 _FLAT_TEXT = re.compile(
-    r"\s*(Traceback \(most recent call last\):|The above exception was the direct cause of the following exception:"
+    r"(?<!\s)\s*(Traceback \(most recent call last\):"
+    r"|The above exception was the direct cause of the following exception:"
     r"|During handling of the above exception, another exception occurred:)\s*"
 )
-_FLAT_FRAME = re.compile(r'\s*(File "[^"]+", line \d+, in (?:<\w+>|\w+))[ \t]*')
+_FLAT_FRAME = re.compile(r'(?<!\s)\s*(File "[^"]+", line \d+, in (?:<\w+>|\w+))[ \t]*')
 _FLAT_ERROR = re.compile(
-    r"(?m)^(    .*?)\s+(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Expired)(?:: |$))"
+    r"(?m)^(    .*?)(?<!\s)\s+(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Expired)(?:: |$))"
 )
 # Of srun `0: [rank3]: text`, of mpirun `[1,0]<stdout>:[rank3]: text`. A task with several ranks is a launcher, and its
 # number is no rank.
@@ -40,6 +42,7 @@ _TASK = re.compile(
 _RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
 _GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
 _BOX_END = "\u2570\u2500"
+MAX_PACKED = 1 << 16  # characters of a line that can hold several
 MAX_WRAPPED = 40  # lines of one message
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
@@ -48,11 +51,11 @@ _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(mo
 def plain_lines(text: str) -> tuple[list[str], list[int]]:
     """Return the lines of a log, and the number of each in the text, from 1. A JSON line can hold several."""
     # Lines that were copied from a terminal can have its width.
-    lines = [line.rstrip(" \t") for line in _as_printed(strip_escapes(text)).split("\n")]
+    lines = [cut_line(line.rstrip(" \t"), MAX_PACKED) for line in _as_printed(strip_escapes(text)).split("\n")]
     numbers = list(range(1, len(lines) + 1))
     if any(line.startswith('{"') for line in lines[:50]):
         lines, numbers = _from_json(lines)
-    if _has_glued(text):
+    if "[E" in text or "[W" in text:
         lines, numbers = _unglued(lines, numbers)
     if _FLAT.search(text):
         lines, numbers = _unflattened(lines, numbers)
@@ -60,7 +63,7 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines = _unwrapped(lines)
     if "NVRM: " in text:
         lines = _joined(lines)
-    lines = _with_hosts(_without_margin(_without_quotes(lines)))
+    lines = _with_hosts(_without_margin(_without_quotes(list(map(cut_line, lines)))))
     return _with_tasks(lines) if "[rank" in text or "NCCL" in text else lines, numbers
 
 
@@ -76,21 +79,14 @@ def _as_printed(text: str) -> str:
     return text if text.isascii() else _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
 
 
-def _has_glued(text: str) -> bool:
-    """Whether an error follows a bar of progress. Only the few lines of errors are looked at."""
-    for level in ("[E", "[W"):
-        at = text.find(level)
-        while at >= 0:
-            if text[at - 1 : at] not in ("", "\n") and _GLUED.search(text, text.rfind("\n", 0, at) + 1, at + 80):
-                return True
-            at = text.find(level, at + 1)
-    return False
-
-
 def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
     """Separate a bar of progress and the error that follows it in the same line."""
     marked = ((index, line) for index, line in enumerate(lines) if "[E" in line or "[W" in line)
-    bars = {index: bar.end() for index, line in marked if (bar := _GLUED.search(line))}
+    bars = {
+        index: error.start()
+        for index, line in marked
+        if (bar := _BAR.search(line)) and (error := _GLUED.search(line, bar.end()))
+    }
     lines, numbers = list(lines), list(numbers)
     for index in reversed(bars):
         line, end = lines[index], bars[index]
@@ -175,7 +171,7 @@ def _message(line: str) -> str | None:
     """Return the message of a JSON line with its rank and pod as labels; None where it holds no message."""
     try:
         document = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     payload = document.get("jsonPayload")
     inside = payload if isinstance(payload, dict) else document

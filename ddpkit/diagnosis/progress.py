@@ -17,7 +17,7 @@ RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
 _STEP = re.compile(
     r"(?i)(?<![a-z])(?:epochs?|steps?|iters?|iterations?|loss|train_loss|batch|ppl|perplexity|accuracy|acc|lr)\b"
     r"['\"]?[\s:=\[(#]*\d"
-    r"|\d+(?:\.\d+)? ?(?:it|samples|tokens|tok|examples|img|images|steps|batches)/s"
+    r"|(?<!\d)\d+(?:\.\d+)? ?(?:it|samples|tokens|tok|examples|img|images|steps|batches)/s"
     r"|s/it\b|\b\d{1,3}%\||\b\d+ ?/ ?\d+ \["
 )
 _STEP_WORDS = ("epoch", "step", "iter", "loss", "batch", "ppl", "perplexity", "acc", "lr", "/s", "/it", "%|")
@@ -90,7 +90,7 @@ _CONTINUES = re.compile(
 _TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
 _LAST_TRY = re.compile(r"\bretrying \((\d+)/\1\)")
 _QUOTED = re.compile(r"[a-z] \((?:\w*Error: ?)?(?:CUDA|HIP|NCCL) [a-z]|[a-z] \([\w.]+Error: ")
-_RESULT = re.compile(r"\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
+_RESULT = re.compile(r"(?:^|[^\d.\s])\s*\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
 
 
 def is_step(line: str) -> bool:
@@ -168,6 +168,14 @@ class Course:
         self.lines = lines
         self._first = max(0, min(first, len(lines) - MOST_STEPS))
         self._ranks: dict[int, int | None] = {}
+        self._places: dict[re.Pattern[str], list[int]] = {}
+
+    def places(self, pattern: re.Pattern[str], start: int) -> Sequence[int]:
+        """Return the indices of the lines from `start` on that hold a text. Many matches can ask for the same one."""
+        if pattern not in self._places:
+            self._places[pattern] = [index for index, line in enumerate(self.lines) if pattern.search(line)]
+        places = self._places[pattern]
+        return places[bisect_left(places, start) :]
 
     @cached_property
     def _steps(self) -> list[int]:

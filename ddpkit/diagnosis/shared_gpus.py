@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 # `node1:2114:2170 [0] NCCL INFO comm 0x55 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 86000 commId 0x3f - Init START`
 _COMMUNICATOR = re.compile(
-    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] NCCL INFO (?:ncclCommInit\w+ )?comm 0x\w+ rank (?P<rank>\d+) "
+    r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] NCCL INFO "
+    r"(?:ncclCommInit\w+ )?comm 0x\w+ rank (?P<rank>\d+) "
     r"n[Rr]anks (?P<count>\d+) cudaDev \d+ (?:nvmlDev \d+ )?busId (?P<bus>\w+)(?: commId (?P<group>\w+))?"
 )
 MOST_LINES = 20_000  # about communicators, of one log

@@ -107,7 +107,7 @@ PROBLEMS: Mapping[str, tuple[Symptom, ...]] = {
 
 # The command that fixes a failed login, by its cause. `{target}` is user@host, or host.
 LOGIN_FIXES: Mapping[str, str] = {
-    "changed-key": "if the change is expected: ssh-keygen -R {host}",
+    "changed-key": "find out why it changed: ssh-keygen -F {host}",
     "max-sessions": "sshd -T | grep -i maxsessions",
     "max-startups": "sshd -T | grep -i maxstartups",
     "no-address": "getent ahosts {host}",

@@ -24,7 +24,7 @@ _OTHER_CLASS = re.compile(
     r"pyarrow\.lib\.Arrow\w+$|(?:\w+\.)+(?:exceptions|errors)\.\w+$|subprocess\.TimeoutExpired$|concurrent\.\S+BrokenProcessPool$"
 )
 _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
-_GUTTER = re.compile(r"\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
+_GUTTER = re.compile(r"(?<!\s)\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
 _LINK = {
     "The above exception was the direct cause of the following exception:": "direct",
     "During handling of the above exception, another exception occurred:": "during",
@@ -57,6 +57,7 @@ _LOGGED = re.compile(
     r"\W{0,2}(?:INFO|DEBUG|WARNING)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:|(?:slurmstepd(?:-[\w.-]+)?|srun|salloc): "
 )
 MAX_LINES = 1500  # lines of one rank that a traceback may have
+MAX_HEADERS = 200  # of others between them, without labels
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
 MAX_CUT_LINES = 200  # lines above an exception without a header that are searched for its frames
 PACKAGE_LINES = 80  # lines above an error that are searched for the packages of its frames
@@ -155,7 +156,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     text_of, speaker, when = _stream(lines, start)
     trace = Traceback(start=start, end=start, speaker=speaker, when=when)
     frames: list[tuple[str, int, str]] = []
-    others = taken = 0
+    others = taken = headers = 0
     adjacent = False  # the line before was one of this traceback
     grouped = HEADER in lines[start] and "Exception Group" in lines[start]
     trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
@@ -163,7 +164,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     if spawned and not speaker.known:
         trace.speaker = Speaker(rank=int(spawned[1]))
     index = start + 1
-    while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES:
+    while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES and headers < MAX_HEADERS:
         text = text_of(index)
         if text is None:
             others += 1
@@ -179,6 +180,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             trace.own.add(index)
             adjacent = True
         elif HEADER in text:
+            headers += not trace.raised
             if trace.raised or "Original" in text or in_group:
                 trace.headers.add(index)
                 frames = []

@@ -8,20 +8,29 @@ from __future__ import annotations
 import re
 import shlex
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
+from ddpkit.text import LONGEST, one_line
 
 if TYPE_CHECKING:
-    from ddpkit.diagnosis.analyze import LogAnalysis
     from ddpkit.diagnosis.log_match import LogMatch
 
+SECONDS = 3.0  # of the processor, for one failure
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
 QUOTED = 200  # characters of a line
+# Written by a kernel, by SLURM's and Kubernetes' processes, and by any script that likes.
+_KILL_CLAIM = re.compile(
+    r"Detected \d+ oom.kill event|[Oo]ut of memory: Kill(?:ed)? process|oom-kill:constraint=|oom_reaper: reaped"
+    r"|invoked oom-killer|OOM ?Killed|cgroup out-of-memory handler|: Out Of Memory\b|OUT_OF_ME"
+)
+_NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
 # Of a wait in vain: entries that do not show where the awaited rank is, or whether it had ended.
 _NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing", "peer-died", "nccl-remote")
@@ -33,10 +42,11 @@ _SAME_STEPS = (
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def diagnose(failure: Failure, all_log: Path) -> Failure:
+def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None = None) -> Failure:
     """Add the cause of a failure, and the action after it: from its own output, then from that of all (`all_log`).
 
     `diagnosis` is None where the cause is not known. An exception of the script's own is a cause; a guess is none.
+    `ended`: whether to stop looking for it, for example after a signal.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
     from ddpkit.diagnosis.analyze import WAITED
@@ -53,11 +63,17 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
         action = decide_failure(failure)
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
-    match, diagnosis = _find_cause(failure, all_log)
+    match, diagnosis = _find_cause(failure, all_log, Limit(SECONDS, ended) if ended else Limit(SECONDS))
     if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
+    # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
+    # fails, a line with a rank in front is not srun's.
+    of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
+    of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
+    proven = action.proven or refused or of_srun or of_kernel
+    action = replace(action, proven=proven and action.action == "exclude")
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
 
 
@@ -96,8 +112,8 @@ def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
     if not lines:
         return None
     rank, text = lines[-1].groups()
-    cause = f"the rank printed nothing. The last line of rank {rank}: {text[:QUOTED]}"
-    return Diagnosis(cause=cause, fix=f"less {all_log.with_name(f'rank_{rank}.log')}")
+    cause = f"the rank printed nothing. The last line of rank {rank}: {one_line(text, QUOTED)}"
+    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
 
 
 def _is_silent(failure: Failure) -> bool:
@@ -106,18 +122,18 @@ def _is_silent(failure: Failure) -> bool:
     return failure.rank is not None and bool(failure.code) and not spoke
 
 
-def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagnosis | None]:
+def _find_cause(failure: Failure, all_log: Path, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
     """Return the deciding match, and what it explains; a match alone only shows that the cause is not known."""
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
     text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
-    first = analyze_log([(own, text)]).first
+    first = analyze_log([(own, _without_claims(failure, text))], limit).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
-    other = analyze_end(all_log).first
+    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))], limit).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -128,19 +144,24 @@ def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagn
     return (first if first is not None and first.kind == "consequence" else None), None
 
 
+def _without_claims(failure: Failure, text: str) -> str:
+    """Leave out lines about out-of-memory kills that the kernel and SLURM do not confirm: any script can print them."""
+    known = failure.kernel
+    if failure.oom or "oom_kill rose" in known or "OUT_OF_MEMORY" in known:
+        return text
+    of_a_rank = failure.rank is not None or failure.what == "torchrun"
+    was_killed = failure.signal == signal.SIGKILL or failure.code == 128 + signal.SIGKILL
+    if _NO_KILL not in known and (was_killed or not of_a_rank):
+        return text
+    return "".join(line for line in text.splitlines(keepends=True) if not _KILL_CLAIM.search(line))
+
+
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
     fix = match.fix
     if match.entry is not None and match.entry.id == "bad-arguments":
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
-
-
-def analyze_end(all_log: Path) -> LogAnalysis:
-    """Analyze the last lines of all ranks."""
-    from ddpkit.diagnosis.analyze import analyze_log
-
-    return analyze_log([(all_log.name, _end(all_log))])
 
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
@@ -152,7 +173,7 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
         cause=diagnosis.cause.replace("this Python", python, 1).replace(
             "torch.", "torch (--python chooses another).", 1
         ),
-        fix=f"{python} -m pip install torch",
+        fix=f"{shlex.quote(python)} -m pip install torch",
     )
 
 
@@ -177,6 +198,8 @@ def describe_exit(failure: Failure) -> str:
             return f"killed by signal 6 (SIGABRT) {where}"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
         return f"killed by signal {number}{name}" + (f": {BY_ID[SIGNALS[number]].cause}" if number in SIGNALS else "")
+    if failure.raised and failure.code is None:
+        return f"uncaught exception: {failure.raised}"  # and a signal to all ranks cut its end short
     meaning_of_code = CODES.get(failure.code or 0)
     return f"exit code {failure.code}" + (f": {meaning_of_code}" if meaning_of_code else "")
 
@@ -190,7 +213,7 @@ def verdict(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
 def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str, list[tuple[str, str]]]:
     """Return a headline (who failed, where, when), and the facts with their labels: exit, cause, log, hint, more."""
     if failure.what.startswith("job ") and failure.reason:
-        return f"{failure.what} {failure.reason}", []
+        return one_line(f"{failure.what} {failure.reason}"), []
     verb = "ended" if failure.code == AGAIN else "failed"
     when = f", after {failure.seconds:.1f} s" if failure.at else ""
     end, colon, cause = describe_exit(failure).partition(": " if not failure.reason else "\0")
@@ -199,14 +222,15 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
         colon, cause = ": ", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
     facts = [("exit", end), *([("cause", cause)] if colon else [])]
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
-    if failure.log and failure.log not in next_step:
+    if failure.log and not (next_step and _as_path(failure.log) in next_step):
         facts.append(("log", failure.log))
     if _is_silent(failure) and not next_step:
         next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
     facts += [("hint", next_step)] if next_step else []
-    if diagnosis is not None and diagnosis.id:
+    if diagnosis is not None and re.fullmatch(r"[a-z0-9-]+", diagnosis.id):
         facts.append(("more", f"ddpkit explain {diagnosis.id}"))
-    return f"{_who(failure)} on {failure.host} {verb} first{when}", facts
+    shown = [(label, one_line(text)) for label, text in facts]
+    return one_line(f"{_who(failure)} on {failure.host} {verb} first{when}"), shown
 
 
 def _who(failure: Failure) -> str:
@@ -227,11 +251,17 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
     if failure.signal is not None:
         from ddpkit.diagnosis.catalogue import BY_ID
         from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
-        from ddpkit.diagnosis.catalogue.entry import filled
+        from ddpkit.diagnosis.catalogue.entry import filled_command
 
         if failure.signal in LOOK:
-            return filled(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
-    return f"less {failure.log}"
+            return filled_command(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
+    path = _as_path(failure.log)
+    return f"less {path}" if path else ""
+
+
+def _as_path(path: str) -> str:
+    """Return a path as one word of a shell; empty for what is none that ddpkit made: a record can be another user's."""
+    return shlex.quote(path) if path.isprintable() and len(path) <= LONGEST // 2 else ""
 
 
 def describe_stop(outcome: Outcome) -> str:

@@ -6,6 +6,7 @@ Every error of a rank's environment names the variable and its value, so a numbe
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -111,7 +112,7 @@ def require_address(environ: Environ, name: str) -> tuple[str, str]:
     addr = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     host, colon, port = addr.rpartition(":")
     if colon and ":" not in host and is_number(port):
-        raise EnvError(f"{name}={text} contains a port", f"export {name}={host} MASTER_PORT={port}")
+        raise EnvError(f"{name}={text} contains a port", f"export {name}={shlex.quote(host)} MASTER_PORT={port}")
     if not addr or any(letter.isspace() or letter in "/@[]?#" for letter in addr):
         raise EnvError(f"{name}={text} is not a host name or an address", f"export {name}=<the host of rank 0>")
     return addr, name

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from math import prod
 
 from ddpkit.distributed.env_values import is_number
 from ddpkit.errors import EnvError
 
+_NO_NAME = re.compile(r"[^\w.-]")
 MOST = 65536  # hosts: more are a typing error, and their names would fill the memory
 
 
@@ -76,7 +78,7 @@ def _parts(item: str, text: str, *, first_only: bool = False) -> list[list[str]]
         name, bracket, item = item.partition("[")
         if "]" in name:
             raise _unreadable(text, "its brackets do not match")
-        if name.split() not in ([name], []):
+        if _NO_NAME.search(name) or (name[:1] == "-" and not parts):
             raise _unreadable(text, f"{name!r} is not a host name")
         if bracket:
             ranges, _, item = item.partition("]")

@@ -5,6 +5,10 @@ torch waits as long as for a collective (10 or 30 minutes), and its message name
 
 from __future__ import annotations
 
+import os
+import shlex
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -155,13 +159,14 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
             "use, by another program or by a second rank 0",
             f"ss -ltnp 'sport = :{env.master_port}' shows its process; or export MASTER_PORT=<free port>",
         )
+    address = shlex.quote(env.master_addr)
     try:
         socket.getaddrinfo(env.master_addr, env.master_port, type=socket.SOCK_STREAM)
     except OSError as unknown:
         return EnvError(
             f"{rank} cannot reach the master {endpoint} (from {env.origin.get('master_addr')}): "
             f"the name {env.master_addr} does not resolve on this machine: {unknown.strerror}",
-            f"getent hosts {env.master_addr}; export MASTER_ADDR=<an address of rank 0's host that every node reaches>",
+            f"getent hosts {address}; export MASTER_ADDR=<an address of rank 0's host that every node reaches>",
         )
     joined = _joined(str(error))
     if env.rank == 0 and joined:
@@ -178,7 +183,7 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
         )
     return EnvError(
         f"{rank} cannot reach the master {endpoint} (from {env.origin.get('master_addr')}) within {init_timeout:g} s",
-        f"check that rank 0 runs on that host: nc -vz {env.master_addr} {env.master_port}. Check the firewall and the "
+        f"check that rank 0 runs on that host: nc -vz {address} {env.master_port}. Check the firewall and the "
         "interface. For a slow start: export DDPKIT_INIT_TIMEOUT=300",
     )
 
@@ -189,3 +194,46 @@ def _joined(text: str) -> str:
 
     match = re.search(r"(\d+)/(\d+) clients joined", text)
     return f"only {match[1]} of {match[2]} ranks joined" if match else ""
+
+
+LAST_THREADS = 2.0
+"""Seconds for threads of torch, before the group or Python ends."""
+
+
+def let_threads_finish(pid: int = 0) -> None:
+    """Let torch's own threads drop the last tensors, for at most `LAST_THREADS` seconds.
+
+    A thread of gloo releases a tensor just after the main thread continues, and needs the interpreter lock for it.
+
+    * Once Python ends (before 3.14), that lock ends the thread inside a destructor of C++: "terminate called without an
+      active exception", SIGABRT (https://github.com/pytorch/pytorch/pull/179291).
+    * A DistributedDataParallel that outlives `destroy_process_group` ends the group's threads when it is freed. It
+      waits for them, and keeps the lock (https://github.com/pytorch/pytorch/issues/56297): the rank hangs for ever.
+
+    Nothing is destroyed here, and no other rank is waited for. Threads of Python itself are left alone: some never
+    rest. `pid` is the process in which this may happen; a fork has none of these threads.
+    """
+    if pid and os.getpid() != pid:
+        return
+    try:
+        python = {str(thread.native_id) for thread in threading.enumerate()}
+        until, before = time.monotonic() + LAST_THREADS, None
+        while time.monotonic() < until:
+            now = {task: _thread_activity(task) for task in os.listdir("/proc/self/task") if task not in python}  # noqa: PTH208
+            # The lock is free during the sleep: who waited for it has run since, or is running.
+            if now == before and not any(text.startswith(("R", "D")) for text in now.values()):
+                return
+            before = now
+            time.sleep(0.001)
+    except OSError:
+        return  # no Linux
+
+
+def _thread_activity(task: str) -> str:
+    """The state of one thread, and how often it ran; empty after its end."""
+    try:
+        with open(f"/proc/self/task/{task}/status") as file:
+            text = file.read()
+    except OSError:
+        return ""
+    return text[text.find("State:") + 6 :].lstrip()[:1] + text[text.find("voluntary_ctxt_switches") :]

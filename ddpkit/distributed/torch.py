@@ -9,18 +9,21 @@ compared.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.distributed.process_group import error_reason, start_group
+from ddpkit.distributed.process_group import error_reason, let_threads_finish, start_group
 from ddpkit.distributed.resolver import DistEnv, Rejected, Resolution, explain, resolve
 from ddpkit.distributed.slurm_env import slurm_disabled, srun_command
 from ddpkit.distributed.slurm_lookup import Facts, gather_facts
 from ddpkit.errors import EnvError
 
 if TYPE_CHECKING:  # the import of torch takes more than a second
+    from pathlib import Path
+
     import torch
 
 __all__ = [
@@ -46,6 +49,8 @@ __all__ = [
 
 INIT_TIMEOUT = 60.0
 """Seconds that a rank waits for the others at the start: enough for a slow import."""
+SURELY_LEFT = 600.0
+"""Seconds without a change after which the draft of a checkpoint, of another machine, is no longer written."""
 
 
 def init(
@@ -63,8 +68,10 @@ def init(
         60 seconds are too few.
     env: default `resolve(os.environ, sys.argv[1:], gather_facts(os.environ))`.
 
-    Selects the rank's device. Does not write to os.environ. A world of one needs no network. Raises EnvError where the
-    environment is incomplete, the device does not exist, or the ranks cannot connect; torch's error is its `__cause__`.
+    Selects the rank's device. At Python's end waits, for at most 2 seconds, until torch's threads rest: a script that
+    does not destroy its group may else abort there, before Python 3.14. Does not write to os.environ. A world of one
+    needs no network. Raises EnvError where the environment is incomplete, the device does not exist, or the ranks
+    cannot connect; torch's error is its `__cause__`.
     """
     import torch
     import torch.distributed as dist
@@ -97,17 +104,19 @@ def init(
             'check nvidia-smi and CUDA_VISIBLE_DEVICES on this machine, or: init("gloo")',
         )
     start_group(env, backend, own_device, timeout, _init_timeout(init_timeout))
+    atexit.register(let_threads_finish, os.getpid())
     return env
 
 
 def shutdown() -> None:
-    """Destroy the process group, if there is one.
+    """Destroy the process group, if there is one. First waits, for at most 2 seconds, until torch's threads rest.
 
-    Delete a DistributedDataParallel before, with what refers to it: one that outlives a gloo group may hang when it is
-    freed (https://github.com/pytorch/pytorch/issues/56297).
+    Else a DistributedDataParallel that outlives a gloo group may hang when it is freed
+    (https://github.com/pytorch/pytorch/issues/56297).
     """
     dist = _dist()
     if dist is not None:
+        let_threads_finish()
         dist.destroy_process_group()
 
 
@@ -216,26 +225,34 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
     """Save `obj` with torch.save. `path` always holds a whole file, the old or the new one, also after a crash.
 
     Call it on one rank. The temporary file lies in the same folder, because a rename is atomic only within a file
-    system; it is removed where saving fails. The file and then the folder are flushed to the disk.
+    system; it is removed where saving fails, and by a later call in that folder where a call was killed. The file and
+    then the folder are flushed to the disk.
     """
     import errno
+    import fcntl
+    from contextlib import suppress
     from pathlib import Path
 
     import torch
 
     target = Path(path)
+    front = f".{target.name[:160]}.save_atomic-"
+    _remove_left(target.parent, front)
     # Not tempfile: its files have mode 0600, and a checkpoint follows the umask.
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with open(handle, "wb") as file:
+    temporary = target.with_name(f"{front}{_machine()}{os.urandom(8).hex()}.tmp")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             torch.save(obj, file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:  # also Ctrl-C
-        temporary.unlink()
-        raise
+            if not os.path.samestat(os.fstat(file.fileno()), temporary.lstat()):
+                raise OSError(errno.ESTALE, "another program replaced the draft of the checkpoint", str(temporary))
+            temporary.replace(target)
+        except BaseException:  # also Ctrl-C
+            temporary.unlink(missing_ok=True)
+            raise
     # The rename is on the disk only when the folder is.
     entry = os.open(target.parent, os.O_RDONLY)
     try:
@@ -245,6 +262,41 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
             raise
     finally:
         os.close(entry)
+
+
+def _machine() -> str:
+    """Eight digits for this start of this machine."""
+    import zlib
+
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read()
+    except OSError:
+        boot = b""
+    return f"{zlib.crc32(os.uname().nodename.encode() + boot):08x}"
+
+
+def _remove_left(folder: Path, front: str) -> None:
+    """Remove what calls of `save_atomic` left in a folder that were killed. `front`: of the names for this file.
+
+    A living call holds a lock on its file. Of another machine that lock may not be seen, and a rank that saves another
+    file here may not have it yet: then the file must be old.
+    """
+    import fcntl
+    import re
+    import time
+    from contextlib import suppress
+
+    ours = re.compile(r"(\..+\.save_atomic-)([0-9a-f]{8})[0-9a-f]{16}\.tmp")
+    for path in folder.iterdir():
+        match = ours.fullmatch(path.name)
+        if match is None:
+            continue
+        with suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            known = match[1] == front and match[2] == _machine()
+            if known or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
+                path.unlink()
 
 
 def barrier() -> None:

@@ -13,17 +13,17 @@ from pathlib import Path
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError
 from ddpkit.execution.executor import Inbox
-from ddpkit.execution.on_end import ATTEMPT_LOG, LOG, ended_by
+from ddpkit.execution.on_end import ended_by
 from ddpkit.execution.prepare import PlanAgain, spare_hosts
 from ddpkit.launchers.plan import Plan
-from ddpkit.run import metrics, timeline
-from ddpkit.run.record import FILE, REQUESTS, Attempt, AttemptsFile, Rules, attempt_folder
+from ddpkit.node import owned
+from ddpkit.run import metrics, run_files, timeline
+from ddpkit.run.record import Attempt, AttemptsFile, Rules, attempt_folder
 
 LOOK_EVERY = 0.1  # seconds between two looks for a signal while nodes are surveyed
 # After one of these the decision may suspect the host; the catalogue, which knows, is not loaded yet.
 _KILLED = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _TESTS = "tests"  # directory of the files of `CheckHosts`, in that of the run
-_STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG, metrics.BEFORE, _TESTS)  # files of the run, not of an attempt
 
 
 # The fault of each host that was checked; empty: none. It gets the hosts, and a directory for the files of their tests.
@@ -206,12 +206,15 @@ class Attempts:
                 return results[0] if results else NotPlanned(error=DdpkitError("the survey of the nodes failed"))
 
     def move_logs(self) -> None:
-        """Move the files of the attempt that ended into its own directory. Raises OSError."""
+        """Move ddpkit's files of the attempt that ended into its own directory. Raises OSError.
+
+        What the script saved beside them stays where the next attempt looks for it.
+        """
         target = attempt_folder(self._folder, self.records[-1].number)
-        target.mkdir()
-        for path in list(self._folder.iterdir()):
-            if path.name not in _STAY and not path.name.startswith("attempt-"):
-                path.rename(target / path.name)
+        owned.move_entries(str(self._folder), run_files.KIND, self._is_of_attempt, target.name)
+
+    def _is_of_attempt(self, name: str) -> bool:
+        return run_files.is_of_attempt(self._folder / name)
 
     def with_moved_log(self, failure: Failure) -> Failure:
         """Return the failure with the place of its log after `move_logs`."""
@@ -232,7 +235,9 @@ class Attempts:
         return float(steps[-1]) if steps else None
 
     def _metrics(self) -> Path | None:
-        rules = self._rules
+        rules, own = self._rules, self._folder / metrics.NAME
+        if own.is_file():
+            return own
         return metrics.of_run(rules.metrics, rules.workdir, rules.command, self.records[0].started)
 
     def _saved(self) -> float | None:

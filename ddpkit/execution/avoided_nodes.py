@@ -9,6 +9,7 @@ from dataclasses import replace
 from ddpkit.config import LaunchSettings
 from ddpkit.launchers.plan import Request
 from ddpkit.launchers.registry import Launcher
+from ddpkit.launchers.shell import quote
 from ddpkit.run import bad_nodes
 from ddpkit.run.bad_nodes import BadNode, Known
 from ddpkit.transports.transport import Transport
@@ -76,4 +77,4 @@ def _line(host: str, node: BadNode, against: str, settings: LaunchSettings) -> s
 
 def _forgive(settings: LaunchSettings, host: str) -> str:
     given = settings.bad_nodes if settings.is_given("bad_nodes") else ""
-    return f"ddpkit nodes forgive {host}" + (f" --bad-nodes {given}" if given else "")
+    return f"ddpkit nodes forgive {host}" + (f" --bad-nodes {quote(given)}" if given else "")

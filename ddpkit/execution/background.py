@@ -130,14 +130,16 @@ class BackgroundRun:
     def _end(self) -> None:
         with suppress(OSError):
             self._relay.close()
+        self._run.release()
         with _lock:
             _living.discard(self)
         self._ended.set()
 
     def _take_requests(self) -> None:
         """Act on requests of other shells (`ddpkit stop`, `dump`, `top`), which signal other launchers."""
+        requests = launcher_process.Requests(self._run.folder)
         while not self._ended.wait(REQUESTS_EVERY):
-            for number in launcher_process.take_requests(self._run.folder):
+            for number in requests.take():
                 self._run.inbox.put((-1, number))
 
 

@@ -15,34 +15,39 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import SUPERVISOR, Failure, Outcome
 from ddpkit.errors import LaunchError
+from ddpkit.execution.raising import ExceptionWatch
 from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker, Rounds
 from ddpkit.launchers.events import (
+    AnswerEvent,
     Command,
     Event,
     ExitEvent,
     FailedEvent,
     OutputEvent,
     StartEvent,
+    StopCommand,
     StuckEvent,
     failure,
-    timed_out,
 )
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import repeats_cancel
 from ddpkit.monitor.server import MonitorServer
+from ddpkit.monitor.start_watch import StartWatch, is_watched
+from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
-from ddpkit.run.record import keep_hang
+from ddpkit.run.record import keep_step_failure
 from ddpkit.run.timeline import Timeline
-from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
+from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
 if TYPE_CHECKING:
     from ddpkit.monitor.dump import Dump
@@ -52,9 +57,11 @@ Inbox = queue.SimpleQueue[tuple[int, Event | int | None]]
 
 # Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
 LOOK_UP = 0.5  # seconds
+NAMED = 8  # ranks by name in one message
 WAITING = 1 << 20  # characters of output that wait for the loop
 # Printed by a thread of torch in a rank that waits in NCCL. Torch ends the rank up to a minute later.
 NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
+ENDING, ENDING_LIMIT = "stack_dump.ending", 3.0  # seconds
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -69,6 +76,7 @@ class Node:
     sent_end: bool = False
     lost: bool = False
     running: set[int] = field(default_factory=set)
+    pids: dict[int, int] = field(default_factory=dict)  # by rank, on its host
     succeeded: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
 
     @property
@@ -83,18 +91,18 @@ class Node:
 
 
 def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) -> None:
-    """Give each file of a plan, its path and its text, to `write`. Raises OSError."""
+    """Give each file of a plan, its path and its text, to `write`, and write its archives.
+
+    Raises OSError, UsageError.
+    """
     copies = {each.copy_of: (NODE / f"{each.copy_of}.py").read_text() for each in plan.files if each.copy_of}
     if plan.files:
-        write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files])
+        write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files if each.archive is None])
+    for each in plan.files:
+        if each.archive is not None:
+            from ddpkit.execution.archive import write_archive
 
-
-def known_ranks(event: Event, world_size: int) -> bool:
-    """Return whether the ranks of an event exist. A node's word for it is not enough: files bear their numbers."""
-    if event["e"] == "beat" or event["e"] == "steps":
-        return all(int(rank) < world_size for rank in event["ranks"])
-    rank = event.get("rank")
-    return not isinstance(rank, int) or 0 <= rank < world_size
+            write_archive(each.archive, Path(each.path))
 
 
 class Display(Protocol):
@@ -128,6 +136,7 @@ class Carrier:
     ) -> None:
         self.plan = plan
         self.relay = relay
+        self.folder = relay.folder
         self.inbox = inbox
         self.screen = screen
         self.on_first_failure = on_first_failure
@@ -138,7 +147,13 @@ class Carrier:
         self.timed_out: set[int] = set()  # ranks whose wait for others took too long
         self.awaited = ("", "")  # for whom they waited, and the file with its stack
         self.after_dump: list[Callable[[], None]] = []  # their failures
-        self.hang: Failure | None = None  # for which the running step of a job is ended; the job continues
+        self.first: End | None = None  # the failure of the outcome
+        self.stopped_at = 0.0  # time.time() when it began to end the others
+        self.held: list[tuple[End, Callable[[], None]]] = []  # ends that may follow from another, and their failures
+        self.held_until = inf  # time.monotonic()
+        self.exceptions = ExceptionWatch()
+        self.starts: dict[int, StartWatch] = {}  # by node
+        self.step_failure: Failure | None = None  # the running step of a job is ended for it; the job continues
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
         self.started = time.time()
@@ -156,7 +171,9 @@ class Carrier:
     def run(self) -> Outcome:
         try:
             for index, node in enumerate(self.nodes):
-                node.link.start(request(node.step, self.plan), partial(self.post, index))
+                cut = threading.Thread(target=node.link.close, daemon=True).start
+                gate = Gate(node.step, self.plan, partial(self.post, index), cut)
+                node.link.start(request(node.step, self.plan), gate)
             self.loop()
         finally:
             self.make_room(inf)  # nothing more is taken
@@ -194,21 +211,25 @@ class Carrier:
         while self.left():
             self.monitor.turn()
             self.timeline.turn()
+            self.vitals.turn()
             for words in self.timeline.late_start(describe_late_start):
                 self.note(f"{words}; for their stacks: ddpkit dump {self.plan.run_id}")
             self.end_if_unrecoverable()
+            self.settle()
+            self.ask_raising()
             try:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:
                 self.relay.flush()
                 left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
                 try:
-                    pause = min(LOOK_UP, max(0.0, left), self.relay.pause(), self.monitor.pause())
+                    due = min(self.held_until, self.exceptions.due) - time.monotonic()
+                    pause = min(LOOK_UP, max(0.0, left), max(0.0, due), self.relay.pause(), self.monitor.pause())
                     index, message = self.inbox.get(timeout=pause)
                 except queue.Empty:
                     if left <= 0:
                         self.give_up()
-                        return
+                        break
                     continue
             if isinstance(message, int):
                 self.on_signal(message)
@@ -218,6 +239,7 @@ class Carrier:
                 self.on_event(self.nodes[index], message)
                 if message["e"] == "out":
                     self.make_room(len(message["data"]))
+        self.settle()
         self.relay.flush()
 
     def standing(self) -> Standing:
@@ -239,8 +261,6 @@ class Carrier:
 
     def on_event(self, node: Node, event: Event) -> None:
         step = node.step
-        if not known_ranks(event, self.plan.world_size):
-            return
         host = event.get("host", step.host)
         self.timeline.record(host, event)
         if event["e"] == "out":
@@ -250,9 +270,12 @@ class Carrier:
         elif event["e"] == "start":
             self.count(node, event, host)
             node.running.add(event["rank"])
-            self.hang, self.awaited = None, ("", "")
+            node.pids[event["rank"]] = event["pid"]
+            self.step_failure, self.awaited = None, ("", "")
             self.timed_out.clear()
             self.hosts.add(host)
+            if is_watched(step) and len(node.running) == 1:  # the first of a start
+                self.starts[self.nodes.index(node)] = StartWatch(node)
         elif event["e"] == "exit":
             self.count(node, event, host)
             node.running.discard(event["rank"])
@@ -260,12 +283,15 @@ class Carrier:
                 node.succeeded.add(event["rank"])
             self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
             self.outcome.ends[_end(event)] += 1
-            self.on_exit_after_stop(node, event, host)
-        elif event["e"] == "timeout":
-            self.on_timeout(event["rank"], partial(self.on_failure, node, timed_out(event), host))
+            if event["code"] != 0:
+                self.on_failed_exit(node, event, host)
         elif event["e"] == "failed":
             self.on_failure(node, event, host)
         elif event["e"] == "answer":
+            self.on_raising(node, event)
+            watch = self.starts.get(self.nodes.index(node))
+            for mark in watch.on_answer(event) if watch is not None else ():
+                self.timeline.record(host, mark)
             self.monitor.on_answer(node, event)
         elif event["e"] == "note":
             self.note(event["text"])
@@ -283,6 +309,9 @@ class Carrier:
                 self.on_lost(node, event["reason"])
         elif event["e"] == "left":
             self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
+        elif event["e"] == "daemons":
+            what = "daemons that a rank started and other programs can use"
+            self.note(f"left running on {step.host}, {what}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":
             self.on_stuck(event, step.host)
         elif event["e"] == "end":
@@ -301,8 +330,10 @@ class Carrier:
         if agent != node.agent:
             self.runtimes[host] = agent
         self.relay.write(rank, host, agent, event["fd"], data, show=show)
-        if NCCL_TIMEOUT in data and rank is not None:
-            self.on_timeout(rank)
+        if rank is not None:
+            waits = self.exceptions.take(rank, host, data)
+            if (waits or NCCL_TIMEOUT in data) and rank not in self.timed_out:
+                self.on_timeout(rank)
 
     def on_timeout(self, rank: int, fail: Callable[[], None] | None = None) -> None:
         """A rank waited for others in vain: look at all ranks before any of them ends. `fail` is called after that.
@@ -390,20 +421,72 @@ class Carrier:
         else:
             self.fail(node, what=SUPERVISOR, reason=reason)
 
-    def on_exit_after_stop(self, node: Node, event: ExitEvent, host: str) -> None:
-        """After a stop, nodes report exits, not failures. An exit older than the recorded failure replaces it.
+    def on_failed_exit(self, node: Node, event: ExitEvent, host: str) -> None:
+        """Take the end of a rank that failed. One that may follow from another rank's end waits for that one.
 
-        Exits that follow from the failure, or from our TERM, are later: the time of an event can only be too late.
+        After a stop nodes report exits, not failures, and an exit may still be the first failure.
         """
-        known, when = self.outcome.failure, event.get("t")
+        known, kind = self.outcome.failure, Kind(event.get("kind", Kind.OWN.value))
         if known is not None and known.raised and known.rank == event["rank"]:
             # KILL is ours, because it did not end by itself; TERM is torchrun's, as soon as another rank is gone.
             if event["signal"] not in (signal.SIGKILL, signal.SIGTERM):
                 self.outcome.failure = replace(known, code=event["code"], signal=event["signal"])
             return
-        again = any(proc.restarts for proc in node.step.procs)  # then an end may be one of an earlier attempt
-        if known is not None and when is not None and when < known.at and event["code"] != 0 and not again:
-            self.on_failure(node, failure(event), host)
+        if any(proc.restarts for proc in node.step.procs):
+            return  # torchrun decides, and an end may be one of an earlier attempt
+        fail = partial(self.on_failure, node, failure(event), host)
+        if known is not None:
+            if event.get("t") is not None:
+                fail()
+        elif node.step.scheduled and kind is Kind.WAITED:  # which rank was first its reader decides
+            self.on_timeout(event["rank"])
+        elif not node.step.scheduled and self.deadline is None and kind is not Kind.OWN:  # else the node decides
+            end = End(event["rank"], event.get("since", event.get("t", time.time())), kind)
+            if kind is Kind.WAITED:
+                self.on_timeout(event["rank"], partial(self.hold, end, fail, 0.0))
+            else:
+                self.hold(end, fail, WINDOW)
+
+    def hold(self, end: End, fail: Callable[[], None], seconds: float) -> None:
+        """Keep an end for so long at most: another one may be its cause."""
+        self.held.append((end, fail))
+        self.held_until = min(self.held_until, time.monotonic() + seconds)
+
+    def settle(self) -> None:
+        """Decide between the ends that are held, when it is time, or no rank is left that could be their cause."""
+        if not self.held:
+            return
+        alive = any(node.running for node in self.nodes if not node.ended)
+        if self.first is None and self.deadline is None and alive and time.monotonic() < self.held_until:
+            return
+        held, self.held, self.held_until = self.held, [], inf
+        first = first_failure([end for end, _ in held])
+        next(fail for end, fail in held if end is first)()
+
+    def ask_raising(self) -> None:
+        """Look whether Python has left the script of a rank that printed a traceback and is still running."""
+        if self.deadline is not None or self.most_restarts:
+            return
+        for rank in self.exceptions.take_due(time.monotonic()):
+            node = next((each for each in self.nodes if rank in each.running and not each.ended), None)
+            # A scheduler without srun has no way to its ranks.
+            if node is not None and (not node.step.scheduled or node.step.rank_starter.labels_tasks):
+                args = {"only": [rank], "limit": ENDING_LIMIT}
+                self.exceptions.asked[id(node), node.link.call(ENDING, args)] = rank
+
+    def on_raising(self, node: Node, event: AnswerEvent) -> None:
+        rank = self.exceptions.asked.pop((id(node), event["id"]), None)
+        if rank is None or not any(rank in ranks for ranks in event["values"] if isinstance(ranks, list)):
+            return
+        words = self.exceptions.words[rank]
+        if rank in node.running and words.exception != "KeyboardInterrupt":
+            end: ExitEvent = {"e": "exit", "rank": rank, "code": None, "signal": None, "raised": words.exception}
+            end.update({"kind": words.kind.value, "since": words.raised_at or time.time()})
+            fail = partial(self.on_failure, node, failure(end), self.exceptions.hosts[rank])
+            if words.kind is Kind.OWN:
+                fail()
+            else:
+                self.hold(End(rank, end["since"], words.kind), fail, 0.0 if words.kind is Kind.WAITED else WINDOW)
 
     def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
         where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
@@ -412,17 +495,20 @@ class Carrier:
         if not lines and rank is not None and host in self.runtimes:  # it failed before the rank's program ran
             rank, agent = None, self.runtimes[host]
             lines = self.relay.tail(rank, where, agent)
+        raised = event.get("raised", "")  # then the status is that of the signal which cut its end short
         self.fail(
             node,
-            at=event.get("t"),
+            at=event.get("since", event.get("t")),
+            kind=Kind(event.get("kind", Kind.OWN.value)),
             host=host,
             rank=event["rank"],
             what=event["what"],
-            code=event.get("code"),
-            signal=event.get("signal"),
+            code=None if raised else event.get("code"),
+            signal=None if raised else event.get("signal"),
             reason=event.get("reason", ""),
-            raised=event.get("raised", ""),
+            raised=raised,
             oom=event.get("oom", ""),
+            kernel=event.get("kernel", ""),
             last_lines=tuple(line for line in lines if not repeats_cancel(line)),
             log=str(self.relay.folder / self.relay.log_name(rank, where, agent)) if lines else "",
         )
@@ -435,46 +521,53 @@ class Carrier:
         host: str = "",
         rank: int | None = None,
         at: float | None = None,
+        kind: Kind = Kind.OWN,
         hang: bool = False,
         **details: Any,
     ) -> None:
         """Record the first failure, and end the run. What fails later, or after a stop, is a consequence.
 
-        After a `hang` in a job that heals only its step is ended: the job's script decides what follows.
+        `hang`: no rank has ended, as after an exception whose process goes on (`raised`). In a job that heals only its
+        step is ended then: the job's script decides what follows.
         """
         at = time.time() if at is None else at
-        known = self.outcome.failure
-        # News of what was first can come second, behind many lines of output.
-        earlier = known is not None and at < known.at
-        if not earlier and (known is not None or self.deadline is not None):
+        end, known = End(rank, at, kind), self.first
+        if known is None and self.deadline is not None:
+            return
+        # News of what was first can come second, behind many lines of output. What came after the stop follows from it.
+        if known is not None and (at >= self.stopped_at or first_failure([known, end]) is known):
             return
         host = host or node.step.host
-        if hang and self.hang is not None:
+        living = hang or bool(details.get("raised"))
+        if living and self.step_failure is not None:
             return
-        failure = self.hang or Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
+        new = Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
+        failure = self.step_failure or new
         awaited, file = self.awaited if rank in self.timed_out else ("", "")
         early = () if self.most_restarts else tuple(sorted(each for one in self.nodes for each in one.succeeded))
         failure = replace(failure, awaited=awaited, dump=file, early=early)
-        step_alone = hang and self.plan.batch is not None and self.plan.batch.nodes > 0
+        step_alone = living and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
-            self.hang = failure
+            self.step_failure = failure
             with suppress(OSError):  # without it the script decides by the exit code of the step
-                keep_hang(self.relay.folder, failure)
+                keep_step_failure(self.relay.folder, failure)
         else:
             self.outcome.failure = failure
-        if earlier:
+            self.first = end
+        if known is not None:
             return
+        self.stopped_at = time.time()
         others = sum(len(other.running - {rank}) for other in self.nodes)
         if others:
             who = f"rank {rank}" if rank is not None else what
             did = f"raised {details['raised']}" if details.get("raised") else "failed"
             self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
-        if hang and self.plan.batch is not None:  # nothing failed: srun ends no rank
+        if living and self.plan.batch is not None:  # nothing has ended: srun ends no rank
             self.tell({"c": "signal", "name": "SIGTERM"})
         if step_alone:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:
-            self.stop(self.plan.grace)
+            self.stop(self.plan.grace, rank if details.get("raised") else None)
         self.on_first_failure(failure)
 
     def on_signal(self, number: int) -> None:
@@ -519,11 +612,13 @@ class Carrier:
     def note(self, text: str) -> None:
         self.relay.note(f"ddpkit: {text}")
 
-    def stop(self, grace: float) -> None:
+    def stop(self, grace: float, ending: int | None = None) -> None:
+        """End all ranks; the one that is `ending` by itself gets no TERM."""
         deadline = time.monotonic() + grace + max(node.link.margin for node in self.nodes)
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
         self.screen.hurry()
-        self.tell({"c": "stop", "grace": grace})
+        command: StopCommand = {"c": "stop", "grace": grace}
+        self.tell(command if ending is None else {**command, "ending": ending})
 
     def tell(self, command: Command, besides: Node | None = None) -> None:
         for node in self.nodes:
@@ -531,9 +626,23 @@ class Carrier:
                 node.link.send(command)
 
     def give_up(self) -> None:
-        hosts = [node.step.host for node in self.nodes if not node.ended]
-        self.note(f"no answer from {', '.join(hosts)}: processes may still run there")
-        self.outcome.lost |= dict.fromkeys(hosts, "it did not answer at the end of the attempt")
+        """Report the nodes that did not confirm their end. Then a stop has failed: ranks may still run there."""
+        silent = {}
+        for node in (each for each in self.nodes if not each.ended):
+            ranks = [f"rank {rank} (pid {node.pids[rank]})" for rank in sorted(node.running & node.pids.keys())]
+            more = f" and {len(ranks) - NAMED} more ranks" if len(ranks) > NAMED else ""
+            who = ", ".join(ranks[:NAMED]) + more or "processes"
+            silent[node.step.host] = f"it did not confirm its end; {who} may still run"
+        for host, reason in silent.items():
+            self.note(f"{host}: {reason}")
+        self.outcome.lost |= silent
+        if self.outcome.failure is None and silent:
+            host, reason = next(iter(silent.items()))
+            now = time.time()
+            self.outcome.failure = Failure(
+                host=host, rank=None, what=SUPERVISOR, reason=reason, seconds=now - self.started, at=now
+            )
+            self.outcome.stopped_by, self.outcome.stopped_later = None, True
 
 
 def _end(event: ExitEvent) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from ddpkit.launchers.nested import SHELLS, find_launcher, split_python
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import guard, join, quote
+from ddpkit.launchers.shell import count, guard, is_secret, join, quote
 from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
@@ -38,12 +39,16 @@ SET_BY_DDPKIT = {
     **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name"),
     **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS", "TORCHELASTIC_RESTART_COUNT"), "--retries"),
 }
-_is_forwarded = env_matcher("forwarded")
+_is_tuning = env_matcher("tuning")
+_is_private = env_matcher("private")
+_is_reported = env_matcher("reported")
+MOST_NAMED = 6  # variables in a line
 
 
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
     check_request(settings)
+    typed = settings.script
     settings = without_python(settings)
     workdir = Path(settings.workdir).absolute()
     if not workdir.is_dir():
@@ -56,16 +61,16 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
         and containers.is_file(image)
         and not (workdir / image).exists()
     ):
-        raise UsageError(f"image {image} not found in {workdir}", f"ls {workdir}")
+        raise UsageError(f"image {image} not found in {workdir}", f"ls {shlex.quote(str(workdir))}")
     # A container mounts the working folder only, and may give it another name.
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
     unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
     kind = _kind_by_form(command) if unknown else _look_up(command, workdir, settings.source("script"))
-    python = _container_python(settings) if image else _local_python(settings)
+    python = _container_python(settings) if image else _local_python(settings, in_script=settings.script != typed)
     return _job(settings, kind, str(workdir), python, settings.env)
 
 
-def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: NodeOptions) -> Job:
+def remote_job(settings: LaunchSettings, options: NodeOptions) -> Job:
     """The job of a launch on named nodes."""
     check_request(settings)
     settings = without_python(settings)
@@ -78,19 +83,43 @@ def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: No
         python = str(Path(python).absolute())
     known = Path(workdir).is_dir() and not options.container_workdir
     kind = _look_up(command, Path(workdir), settings.source("script")) if known else _kind_by_form(command)
-    return _job(settings, kind, workdir, python, remote_env(settings, environ))
+    return _job(settings, kind, workdir, python, settings.env)
 
 
-def job_elsewhere(settings: LaunchSettings, environ: Mapping[str, str], workdir: str, python: str, log_dir: str) -> Job:
+def job_elsewhere(settings: LaunchSettings, workdir: str, python: str, log_dir: str) -> Job:
     """The job of a launch on a login host, whose paths were looked up there."""
     kind = _kind_by_form(settings.script)
-    return _job(replace(settings, log_dir=log_dir), kind, workdir, python, remote_env(settings, environ))
+    return _job(replace(settings, log_dir=log_dir), kind, workdir, python, settings.env)
 
 
-def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of ranks, or of a launcher, on another machine: forwarded variables, then those of --env."""
-    forwarded = {name: value for name, value in environ.items() if _is_forwarded(name)}
-    return {**forwarded, **settings.env}
+def left_here(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+    """Describe the variables of libraries that other machines do not get, because nobody named them. Empty: none."""
+    return describe_left([name for name in environ if _is_tuning(name) and name not in settings.env])
+
+
+def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the variables that a job of SLURM does not get, though sbatch and srun pass on the whole environment."""
+    private = (
+        name
+        for name, value in environ.items()
+        if (_is_private(name) or is_secret(name, value)) and not name.startswith("BASH_FUNC_")
+    )
+    return tuple(sorted(name for name in private if name not in settings.env))
+
+
+def is_public(name: str) -> bool:
+    """Tell whether a variable of this name tunes a library, so that its value may be on a page for others."""
+    return (_is_tuning(name) or _is_reported(name)) and not _is_private(name)
+
+
+def describe_left(names: Sequence[str]) -> str:
+    """Write one line about variables that stay here, with the option that sends them; empty for none."""
+    if not names:
+        return ""
+    first = sorted(names, key=lambda name: (not _is_private(name), name))[:MOST_NAMED]
+    more = f" and {count(len(names) - len(first), 'other')}" if len(names) > len(first) else ""
+    flags = " ".join(f"--env {name}" for name in first)
+    return f"not forwarded to the nodes: {', '.join(first)}{more}; to forward them: {flags}"
 
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
@@ -101,8 +130,9 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         kind=kind,
         workdir=workdir,
         python=python,
-        env={name: guard(name, value) for name, value in env.items()},
+        env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
         grace=settings.grace,
+        observe=settings.observe if kind != "program" else (),
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 
@@ -155,13 +185,13 @@ def _container_python(settings: LaunchSettings) -> str:
     return "python3" if settings.source("python") in AUTOMATIC else settings.python
 
 
-def _local_python(settings: LaunchSettings) -> str:
+def _local_python(settings: LaunchSettings, *, in_script: bool) -> str:
+    """Return the path of the Python. `in_script`: it is a word before the script, as in `python train.py`."""
     python = shutil.which(settings.python)
     if python is None:
-        raise UsageError(
-            f"Python {settings.python} not found",
-            f"add --python {shutil.which('python3') or sys.executable}",
-        )
+        other = f"add --python {shlex.quote(shutil.which('python3') or sys.executable)}"
+        hint = f"ddpkit launch -- {join(settings.script)}" if in_script else other
+        raise UsageError(f"Python {settings.python} not found", hint)
     # Absolute, but not resolved: the path of its link makes an interpreter that of a virtual environment.
     return os.path.abspath(str(python))  # noqa: PTH100
 
@@ -210,7 +240,11 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if first.endswith(".py"):
         if not path.is_file():
             scripts = [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")]
-            meant, what, hint = similar(first, scripts), _absent("script", first, workdir), f"ls {path.parent}"
+            meant, what, hint = (
+                similar(first, scripts),
+                _absent("script", first, workdir),
+                f"ls {shlex.quote(str(path.parent))}",
+            )
             if source == "default":
                 meant = meant or (scripts[0] if len(scripts) == 1 else "SCRIPT")
                 what = f"no script given, and {first} not found in {workdir}"
@@ -220,9 +254,12 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
         return "script"
     if "/" in first or path.is_file():
         if not path.is_file():
-            raise UsageError(_absent("program", first, workdir), f"ls {path.parent}")
+            raise UsageError(_absent("program", first, workdir), f"ls {shlex.quote(str(path.parent))}")
         if not os.access(path, os.X_OK):
-            raise UsageError(f"{path} is not executable", f"chmod +x {path}")
+            raise UsageError(
+                f"{path} is not executable",
+                f"ls -l {shlex.quote(str(path))}, and make it executable if it is a program",
+            )
         if "/" not in first:
             raise UsageError(
                 f"{first} is a file here, but not a program on PATH",

@@ -32,12 +32,14 @@ from ddpkit.execution.attempts import Attempts, CheckHosts
 from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
+from ddpkit.node.owned import open_for_append
 from ddpkit.run import bad_nodes, postmortem, timeline
-from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_hang
+from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_step_failure
 from ddpkit.transports.scheduler import SlurmTransport
 
 PATIENCE = 10.0  # seconds for the record, which the launcher writes after it has submitted the job
-LOOK_EVERY = 15.0  # seconds between two looks at the job. SLURM gives a lost node 5 minutes by default (SlurmdTimeout)
+LOOK_EVERY = 60.0  # seconds between two queries. SLURM gives a lost node 5 minutes by default (SlurmdTimeout)
+LOOK_AGAIN = 15.0  # seconds to the second look at a lost script: a launcher that follows the job is faster
 _LOST, _WATCH = "lost", "watch"
 
 
@@ -94,7 +96,7 @@ class JobAttempts:
             attempts.end(outcome, verdict.verdict(failure, failure.diagnosis))
             decision = attempts.decide(outcome, requeue=slurm.can_requeue(), script_lost=True)
             self._note(describe(decision, attempts.records[-1].number))
-            bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, Path(), self._run.run_id, self._note)
+            bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
         attempts.replaced.setdefault(host, "SLURM removed it from the job")
         decided = attempts.records[-1].decision
         if decided is None or decided.action == "stop" or not slurm.can_requeue():
@@ -125,8 +127,8 @@ class JobAttempts:
     def _end(self, code: int | None) -> Decision | None:
         """Write the end of the running attempt, and decide. None: it succeeded."""
         attempts = self._attempts
-        hang = take_hang(self._folder)  # for which the launcher ended the step: its ranks may exit with 0 then
-        failure = self._failure(code, hang) if code != 0 or hang is not None else None
+        seen = take_step_failure(self._folder)  # for which the launcher ended the step: its ranks may exit with 0 then
+        failure = self._failure(code, seen) if code != 0 or seen is not None else None
         outcome = Outcome(failure=failure)
         attempts.end(outcome, None if failure is None else verdict.verdict(failure, failure.diagnosis))
         if failure is None:
@@ -134,23 +136,25 @@ class JobAttempts:
         ending = self._slurm.ending() if code is not None else ""
         decision = attempts.decide(outcome, requeue=self._slurm.can_requeue(), ending=ending)
         self._note(describe(decision, attempts.records[-1].number))
-        rules, log = self._file.rules, Path(failure.log)
-        bad_nodes.remember_blamed(rules.bad_nodes, outcome, log, self._run.run_id, self._note)
+        bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
         return decision
 
-    def _failure(self, code: int | None, hang: Failure | None) -> Failure:
-        """Return the first failure of the attempt, from the job's output. Its lines become those of the attempt."""
+    def _failure(self, code: int | None, seen: Failure | None) -> Failure:
+        """Return the first failure of the attempt: what the launcher has seen, or what the job's output shows.
+
+        The lines of that output become those of the attempt.
+        """
         last = self._attempts.records[-1]
         if code is None:
             action = Action(action="retry", id="slurm-requeued", reason=RETRY["slurm-requeued"])
             what, reason = f"job {self._job}", "was requeued by SLURM"
             return Failure(host=last.hosts[0], rank=None, what=what, code=125, reason=reason, action=action)
         folder = attempt_folder(self._folder, last.number)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(0o755, exist_ok=True)
         log = folder / "all.log"
         shown = postmortem.first_failure(self._run, log)
-        if hang is not None:
-            return verdict.diagnose(replace(hang, log=str(log)), log)
+        if seen is not None:
+            return verdict.diagnose(replace(seen, log=str(log)), log)
         if shown is not None:
             return replace(shown[0], log=str(log), at=time.time())
         return verdict.diagnose(
@@ -215,9 +219,9 @@ def decide(argv: Sequence[str], check: CheckHosts) -> int:
             signal.signal(number, signal.SIG_IGN)
         slurm = SlurmTransport(None, None, os.environ)
         before = ""
-        while not (lost := slurm.lost_script_node()) or lost != before:  # twice: a launcher that follows it is faster
+        while not (lost := slurm.lost_script_node()) or lost != before:
             before = lost
-            time.sleep(LOOK_EVERY)
+            time.sleep(LOOK_AGAIN if lost else LOOK_EVERY)
     until = time.monotonic() + PATIENCE
     while (run := load(folder)) is None or (file := load_attempts(folder)) is None:
         if time.monotonic() > until:
@@ -243,7 +247,8 @@ def _decide_for_lost_script(run: Run, file: AttemptsFile, check: CheckHosts, *, 
     if not host:  # another process was faster
         return 1
     if run.job is not None:
-        with suppress(OSError), open(run.job.log.replace("{job}", job_id), "ab") as output:  # srun's end is lost too
+        log = run.job.log.replace("{job}", job_id)
+        with suppress(OSError), open(open_for_append(log, 0o644), "ab") as output:  # srun's end is lost too
             os.dup2(output.fileno(), sys.stderr.fileno())
     hosts = file.hosts or (host, *slurm.job_hosts())
     JobAttempts(run, file, hosts, slurm, check).lose_script(host, outside=outside)

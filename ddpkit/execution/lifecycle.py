@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 import queue
 import shlex
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ddpkit.console.relay import Relay
 from ddpkit.console.style import Panel
@@ -25,9 +25,12 @@ from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
+from ddpkit.execution.job import is_public
+from ddpkit.launchers import registry
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
-from ddpkit.launchers.shell import count
-from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
+from ddpkit.launchers.shell import count, hide_values
+from ddpkit.node import owned
+from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -46,6 +49,12 @@ def _ranks(plan: Plan) -> dict[str, list[int]]:
 
 def _words(failure: Failure | None) -> str | None:
     return verdict.verdict(failure, failure.diagnosis) if failure else None
+
+
+def _survivors(outcome: Outcome) -> str | None:
+    """Return words for hosts that did not confirm the end of their ranks: the run was stopped, and they may not be."""
+    reason = next(iter(outcome.lost.values()), "")
+    return f"processes may still run on {', '.join(outcome.lost)}: {reason}" if outcome.lost else None
 
 
 def _load_catalogue() -> None:
@@ -87,14 +96,27 @@ class LiveRun:
         except OSError as error:
             what = f"cannot write {error.filename or self.folder}: {error.strerror}"
             raise UsageError(what, "--log-dir DIR") from None
+        except UsageError:  # a file of --stage changed
+            self.remove()
+            raise
 
     def submit(self) -> None:
         """Submit the job of the plan, where it has one. Raises LaunchError; a rejected job leaves no folder here."""
         try:
             self.job_id = self._transport.submit(self.plan)
         except batch.JobRejectedError:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove()
             raise
+
+    def remove(self) -> None:
+        """Delete the run's directory, if that is possible."""
+        with suppress(OSError):
+            owned.remove_directory(str(self.folder), run_files.KIND)
+        self.release()
+
+    def release(self) -> None:
+        """Hold the run's directory no longer: this process writes nothing more there."""
+        owned.release_directory(str(self.folder))
 
     @property
     def job_began(self) -> float | None:
@@ -168,8 +190,9 @@ class RecordedRun(LiveRun):
         self._ready, self._check = ready, check
         self._rules = _rules(ready)
         self._attempts = self._first_attempt(ready, began)
-        self._write_timeline(began, notes)
+        self._write_timeline(began, [*notes, *([ready.left] if ready.left else ())])
         self._remember_metrics()
+        self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
         self.record = record.Run(
@@ -190,7 +213,7 @@ class RecordedRun(LiveRun):
             grace=plan.grace,
             started=began,
             job_id=self.job_id,
-            job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
+            job=self._recorded_job(),
             session=session,
             in_program=in_program,
             settings_file=ready.settings.file,
@@ -204,6 +227,32 @@ class RecordedRun(LiveRun):
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
             self._git.start()
         self._unlisted = run_index.add_run(self.record)
+
+    def submit(self) -> None:
+        if self.plan.batch is not None:
+            registry.scheduler_of(self.plan.backend)  # raises for a backend without: nobody could stop the job
+        super().submit()
+
+    def _recorded_job(self) -> record.RecordedJob | None:
+        """Return the identity of the submitted job, by which other shells tell it from a later one with its number."""
+        plan, machine = self.plan, self._transport.machine
+        if plan.batch is None or self.job_id is None:
+            return None
+        step, reply = plan.steps[0], machine.run(plan.batch.state_of(self.job_id), job_status.IN_UTC)
+        scheduler = registry.scheduler_of(plan.backend)
+        cluster = job_status.cluster_of(scheduler, machine)
+        return record.RecordedJob(
+            **vars(job_status.identity_in(scheduler, reply.output)),
+            cluster=cluster.name,
+            controller=cluster.controller,
+            log=plan.batch.log,
+            many=not plan.batch.follow,
+            torchrun=step.rank_starter.labels_ranks,
+            labels=step.rank_starter.labels_tasks,
+            groups=step.groups,
+            poll=plan.batch.poll,
+            via=plan.batch.via,
+        )
 
     def _first_attempt(self, ready: Ready, began: float) -> Attempts | None:
         """Begin the attempts of a run with --retries. Those of a submitted job are in a file for its script."""
@@ -252,7 +301,8 @@ class RecordedRun(LiveRun):
             notes=notes,
             nodes=transport.facts,
             copies=self._ready.staged,
-            plan=render_plan(self.plan),  # without `on_end`, which may hold the address of a webhook
+            # Reports show it. Without `on_end`, which may hold the address of a webhook.
+            plan=hide_values(render_plan(self.plan), self._ready.job.env, is_public),
         )
 
     def _save_first(self) -> None:
@@ -272,6 +322,8 @@ class RecordedRun(LiveRun):
             relay.routine_note(f"ddpkit: no script given; running {self.record.command[0]} in {self.record.workdir}")
         where = f"in job {self.job_id}" if self.job_id else f"on {', '.join(self.record.hosts)}"
         relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
+        if self._ready.left:
+            relay.note(f"ddpkit: {self._ready.left}")
         if self._unlisted:
             known_by = f"use the directory of this run: ddpkit status {folder}"
             relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}; {known_by}")
@@ -356,7 +408,7 @@ class RecordedRun(LiveRun):
         failure = outcome.failure
         if failure is None or failure.action is not None:
             return outcome
-        failure = verdict.diagnose(failure, self.folder / "all.log")
+        failure = verdict.diagnose(failure, self.folder / "all.log", partial(on_end.waits, self.inbox))
         return replace(
             outcome, failure=replace(failure, diagnosis=verdict.name_python(failure.diagnosis, self._python))
         )
@@ -372,6 +424,7 @@ class RecordedRun(LiveRun):
         if self._attempts is not None and self._attempts.records[-1].ended is None:
             self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
+        words = words or (_survivors(outcome) if state == "stopped" else None)
         if failure is not None:
             self._note_failure(relay, failure)
             last = self._attempts and self._attempts.records[-1].decision
@@ -383,7 +436,7 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
             self._git.join(GIT_PATIENCE)
-        of_job = record.load_attempts(self.folder)
+        of_job = self._attempts_of_job(relay)
         times = timeline.read(self.folder)
         try:
             self._amend(
@@ -394,13 +447,36 @@ class RecordedRun(LiveRun):
                 failure=failure,
                 attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
                 versions=code_state.node_versions(timeline.read_launch(self.folder), times),
+                log_problem=relay.problem,
                 hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
+            if state != "left":
+                end = run_index.KnownEnd(state=state, exit_code=outcome.exit_code, verdict=words, failure=failure)
+                run_index.keep_end(self.record, end)
+        if relay.problem:
+            relay.note(f"ddpkit: {relay.problem}")
         self._remember_node(relay, outcome)
         self._run_hook(self.plan.on_end, relay, on_end.LOG)
+        self._close_marker()
         return outcome
+
+    def _attempts_of_job(self, relay: Relay) -> record.AttemptsFile | None:
+        """Read the attempts that the script of a submitted job made. A file that is damaged does not change the end."""
+        if self.plan.batch is None:
+            return None
+        try:
+            return record.load_attempts(self.folder)
+        except record.RecordError as error:
+            relay.note(f"ddpkit: {error.message}")
+            return None
+
+    def _close_marker(self) -> None:
+        """Take no more signals of other shells: the run has ended."""
+        marker, self._marker = self._marker, -1
+        if marker >= 0:
+            os.close(marker)
 
     def _note_failure(self, relay: Relay, failure: Failure) -> None:
         """Write the verdict. The rank's last lines are not repeated where they were shown a moment ago."""
@@ -415,8 +491,8 @@ class RecordedRun(LiveRun):
     def _remember_node(self, relay: Relay, outcome: Outcome) -> None:
         from ddpkit.run.bad_nodes import remember_blamed
 
-        all_log, run_id = self.folder / "all.log", self.plan.run_id
-        remember_blamed(self._rules.bad_nodes, outcome, all_log, run_id, lambda text: relay.note(f"ddpkit: {text}"))
+        note = lambda text: relay.note(f"ddpkit: {text}")  # noqa: E731
+        remember_blamed(self._rules.bad_nodes, outcome, self.plan.run_id, note)
 
     def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
         with self._lock:
@@ -424,7 +500,7 @@ class RecordedRun(LiveRun):
         on_end.run_hook(command, run, relay.err.write, relay.note, self.inbox, log_name)
         relay.flush()
 
-    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
+    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> Literal["left", "stopped", "failed", "done"]:
         if outcome.stopped_by is not None:
             return "left" if self.plan.batch and outcome.failure is None and not cancelled else "stopped"
         return "failed" if outcome.failure else "done"
@@ -436,10 +512,13 @@ class RecordedRun(LiveRun):
             code, verdict = error.exit_code, error.message
         with suppress(OSError):
             self._amend(ended=time.time(), state="failed", exit_code=code, verdict=verdict)
+        self._close_marker()
 
     def keep_metrics(self, setting: str) -> None:
         """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""
         run = self.record
+        if metrics.in_folder(self.folder) is not None:
+            return  # the script writes it there itself
         file = metrics.of_run(setting, run.workdir, run.command, run.started, run.ended)
         if file is not None:
             metrics.keep(file, self.folder)

@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING
 
 from ddpkit.config import LaunchSettings
 from ddpkit.execution.job import remote_job, with_variables
-from ddpkit.execution.requested_nodes import named_hosts, ranks_per_node
+from ddpkit.execution.requested_nodes import Queries, named_hosts, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.containers import Contained
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Container, Job, Plan, World
+from ddpkit.launchers.plan import Container, Job, Plan, ProjectCopy, World
+from ddpkit.launchers.shell import count
 from ddpkit.transports.choose import transport_class
+
+SHOWN = 4  # nodes in a line
 
 if TYPE_CHECKING:
     from ddpkit.execution.stage import Staged
     from ddpkit.transports.compatibility import Requirements
+    from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
+    from ddpkit.transports.pool import NodePool
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
 
@@ -33,8 +38,11 @@ class Approach:
     options: NodeOptions
     job: Job
     transport: RemoteNodesTransport
+    specs: tuple[HostSpec, ...]  # with their own Pythons
     nodes: int  # that run the job at a time; others are spare
-    copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
+    queries: Queries = Queries.ALL
+    unseen: bool = False  # the nodes must not be queried
+    copies: tuple[ProjectCopy, ...] = ()  # of --sync
     staged: Staged | None = None
 
     def again(self, hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None], *, strict: bool) -> Plan:
@@ -47,11 +55,27 @@ class Approach:
         self.transport.requirements = replace(self.transport.requirements, digest="", nodes=self.nodes)
         return self.plan(self.transport.survey(note, strict=strict), with_variables(self.job, env))
 
+    def survey(self, note: Callable[[str], None], *, strict: bool) -> World:
+        """Query the nodes, or assume what they would answer. Raises LaunchError, PreflightError."""
+        from ddpkit.transports.compatibility import assume_world
+
+        if self.unseen:
+            world = assume_world(self.transport.requirements, self.specs)
+            note(f"{_describe_assumed(world)}; to query the nodes: --survey")
+            return world
+        world = self.transport.survey(note, strict=strict)
+        if not self.queries.dry:
+            return world
+        pythons = {spec.label: spec.python for spec in self.specs}
+        return replace(world, hosts=tuple(replace(host, python=pythons[host.name]) for host in world.hosts))
+
     def plan(self, world: World, job: Job | None = None) -> Plan:
         """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
-        plan = self.backend.plan(job or self.job, world)
+        plan_job = job or self.job
+        plan = self.backend.plan(plan_job, world)
         heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
-        stage = self.staged.copies if self.staged else ()
+        staging = plan_job.stage
+        stage = self.staged.copies if self.staged else staging.copies if staging else ()
         return replace(plan, sync=self.copies, stage=stage, heartbeat_timeout=heartbeat)
 
 
@@ -62,46 +86,40 @@ def approach(
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
     waiting: Callable[[str], None] | None = None,
+    queries: Queries = Queries.ALL,
 ) -> Iterator[Approach]:
     """Make the job for named nodes and the pool of connections to them, which is closed at the end.
 
     `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
     """
-    from ddpkit.transports.pool import NodePool
+    from ddpkit.transports.connect import NoConnector
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
     backend = registry.build(registry.load(settings.backend), settings.options)
     chosen = transport_class(type(backend))
     assert issubclass(chosen, RemoteNodesTransport)  # callers have asked for `names_nodes`
-    options = NodeOptions.of(backend)
+    options = queries.options(settings, NodeOptions.of(backend))
     specs = named_hosts(settings, backend, options)
-    job = remote_job(settings, environ, options)
+    unseen = not queries.may_connect(settings, [spec.name for spec in specs])
+    job = remote_job(settings, options)
     width = len(specs) - settings.spares
     nodes = width if settings.spares else None
     requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)
-    connector = chosen.connector(options, note)
-    copies: tuple[tuple[str, ...], ...] = ()
-    if settings.sync:
-        from ddpkit.execution import rsync
-
-        new, silence = options.accepts_new, options.heartbeat_timeout
-        copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new, silence=silence)
-    staged: Staged | None = None
+    if queries.dry:
+        requirements = replace(requirements, dry=True, torch=False)
+    connector = NoConnector(options.connect_timeout) if unseen else chosen.connector(options, note)
+    copies = _copy_project(settings, options, specs, job, connector, progress, note)
+    staged = None
     if options.stage != "off":
-        from ddpkit.execution import stage as staging
+        from ddpkit.execution import stage
 
-        least = requirements.least
-        staged = staging.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
-        specs, job = list(staged.specs), staged.job
-        requirements = _requirements_of_copies(requirements, staged)
-
-    def container(spec: HostSpec) -> Container | None:
-        # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
-        if not isinstance(backend, Contained):
-            return None
-        return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
-
-    pool = NodePool(specs, connector, options.heartbeat_timeout, requirements.job.python, container)
+        if progress is None:
+            job = stage.by_nodes(job, options, settings.log_dir)
+        else:
+            least = requirements.least
+            staged = stage.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
+            specs, job, requirements = list(staged.specs), staged.job, _of_copies(requirements, staged.job)
+    pool = _node_pool(backend, options, job, specs, connector, requirements)
     pool.progress = waiting
     transport = chosen(pool, requirements)
     try:
@@ -110,7 +128,10 @@ def approach(
             options=options,
             job=job,
             transport=transport,
+            specs=tuple(specs),
             nodes=width,
+            queries=queries,
+            unseen=unseen,
             copies=copies,
             staged=staged,
         )
@@ -118,14 +139,67 @@ def approach(
         transport.close()
 
 
-def _requirements_of_copies(requirements: Requirements, staged: Staged) -> Requirements:
-    """What nodes need for the copies. In a dry run, nodes without copies need what they need without --stage."""
-    if staged.base:
-        return replace(requirements, job=replace(requirements.job, python=staged.base), torch=False)
-    if not staged.complete:
-        return requirements
-    script = staged.job.command[0] if requirements.script else None
-    return replace(requirements, job=replace(staged.job, workdir=requirements.job.workdir), script=script)
+def _node_pool(
+    backend: registry.Launcher,
+    options: NodeOptions,
+    job: Job,
+    specs: Sequence[HostSpec],
+    way: Connector,
+    requirements: Requirements,
+) -> NodePool:
+    from ddpkit.transports.pool import NodePool
+
+    if requirements.dry:
+        bare = [replace(spec, python="") for spec in specs]
+        return NodePool(bare, way, options.heartbeat_timeout, "python3", lambda _: None)
+
+    def container(spec: HostSpec) -> Container | None:
+        # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
+        if not isinstance(backend, Contained):
+            return None
+        return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
+
+    return NodePool(specs, way, options.heartbeat_timeout, requirements.job.python, container)
+
+
+def _describe_assumed(world: World) -> str:
+    ranks = ", ".join(f"{count(host.slots, 'rank')} on {host.name}" for host in world.hosts[:SHOWN])
+    more = ", ..." if len(world.hosts) > SHOWN else ""
+    return f"no node was queried; assumed: {ranks}{more}, rank 0 at {world.master_addr}:{world.master_port}"
+
+
+def _of_copies(requirements: Requirements, job: Job) -> Requirements:
+    """Return what nodes need for a job in local copies."""
+    script = job.command[0] if requirements.script else None
+    return replace(requirements, job=replace(job, workdir=requirements.job.workdir), script=script)
+
+
+def _copy_project(
+    settings: LaunchSettings,
+    options: NodeOptions,
+    specs: Sequence[HostSpec],
+    job: Job,
+    way: Connector,
+    progress: Callable[[str, int], None] | None,
+    note: Callable[[str], None],
+) -> tuple[ProjectCopy, ...]:
+    """Do what --sync is for, or only describe it without `progress`."""
+    if not settings.sync:
+        return ()
+    from ddpkit.execution import sync
+
+    return sync.bring(
+        specs,
+        job.workdir,
+        settings.log_dir,
+        progress,
+        way,
+        python=sync.node_python(job, options),
+        overwrite=settings.sync == "overwrite",
+        note=note,
+        silence=options.heartbeat_timeout,
+        accept_new=options.accepts_new,
+    )
 
 
 def _requirements(

@@ -11,6 +11,7 @@ import queue
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,10 @@ from pathlib import Path
 from typing import IO
 
 from ddpkit.execution.executor import Inbox
+from ddpkit.files import read_part
 from ddpkit.launchers.plan import OnEnd
+from ddpkit.node.owned import open_for_append
+from ddpkit.node.process_tree import LOOK_AGAIN, kill_group
 from ddpkit.run.documents import run_document
 from ddpkit.run.record import Run
 
@@ -64,12 +68,11 @@ def run_on_end(
     began, name = time.monotonic(), log_name.partition(".")[0]
     stays = inbox if log_name == ATTEMPT_LOG else None
     try:
-        with open(folder / log_name, "a+b") as log:
-            start = log.tell()
+        with open(open_for_append(str(folder / log_name), 0o644), "wb", buffering=0) as log:
+            start = log.seek(0, os.SEEK_END)
             ended = _run(command, document, log, inbox, began + limit, stays)
-            log.seek(start)
-            for line in log.read(SHOWN).splitlines():
-                show(f"[{name}] ".encode() + line + b"\n")
+        for line in read_part(folder / log_name, start, SHOWN).splitlines():
+            show(f"[{name}] ".encode() + line + b"\n")
     except OSError as error:
         ended = f"cannot be started: {error.strerror or error}"
     if ended:
@@ -116,6 +119,14 @@ def _feed(process: subprocess.Popen[bytes], document: str) -> None:
         pipe.write(document.encode())
 
 
+def waits(inbox: Inbox) -> bool:
+    """Whether a signal that ends a run is in the inbox, where it stays. What else was sent to an ended run goes."""
+    number = ended_by(inbox)
+    if number is not None:
+        inbox.put((-1, number))
+    return number is not None
+
+
 def ended_by(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:
     """Read the inbox until it is empty. Returns a signal in it that ends a run, or one of `also`."""
     number = None
@@ -128,8 +139,21 @@ def ended_by(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(TERM_GRACE)
+    """End the command's session. Its first process is not waited for until then: nobody else gets its number."""
+    until = time.monotonic() + TERM_GRACE
+    kill_group(process.pid, signal.SIGTERM)
+    while not _has_ended(process) and time.monotonic() < until:
+        time.sleep(LOOK_AGAIN)
+    kill_group(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(TERM_GRACE)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a process has ended, without waiting for it where the system can."""
+    if sys.platform != "linux":
+        return process.poll() is not None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True

@@ -10,23 +10,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
-from ddpkit.execution.job import local_job, with_variables, without_python
-from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
+from ddpkit.execution.job import describe_left, held_back, left_here, local_job, with_variables, without_python
+from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
 from ddpkit.run.timeline import NodeCopy
+from ddpkit.run.trust import check_run_folder
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
 from ddpkit.transports.this_machine import LocalTransport
 from ddpkit.transports.transport import Transport
+
+if TYPE_CHECKING:
+    from ddpkit.execution.named_nodes import Approach
 
 # The plan of another attempt: its hosts, its variables; the function gets notes.
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
@@ -47,6 +51,7 @@ class Ready:
     hosts: tuple[str, ...] = ()  # of the run, with its spares; empty: those of the plan
     plan_again: PlanAgain | None = None
     staged: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # local copies that were made, by host
+    left: str = ""  # a line about the variables that the nodes do not get, for a person, once the run starts
 
 
 @contextmanager
@@ -56,11 +61,13 @@ def prepare(
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
     waiting: Callable[[str], None] | None = None,
+    queries: Queries = Queries.ALL,
 ) -> Iterator[Ready]:
     """Make the job and its plan. The connections to the nodes are closed at the end.
 
-    Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run).
-    `note` gets lines for a person, `waiting` the missing nodes. Raises UsageError, LaunchError, PreflightError.
+    Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run,
+    for which `queries` says which nodes may be queried). `note` gets lines for a person, `waiting` the missing nodes.
+    Raises UsageError, LaunchError, PreflightError.
     """
     requested_nodes.check_alone(settings, environ)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
@@ -69,43 +76,48 @@ def prepare(
 
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
-        with via.approach(settings, backend, environ, note, progress) as (job, plan, way):
-            yield Ready(job=job, plan=_with_end(plan, settings), transport=way, settings=settings, bad_nodes=bad_nodes)
+        with via.approach(settings, backend, environ, note, progress, queries) as (job, plan, way):
+            whole, left = _with_end(plan, settings), left_here(settings, environ)
+            yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
         return
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
+    left = describe_left(held_back(settings, environ)) if chosen.slurm else left_here(settings, environ)
+    left = "" if chosen.local else left
     if not chosen.names_nodes:
         ready = prepare_offline(settings, environ, note, stage=NodeOptions.of(backend).stage != "off")
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
-        yield replace(ready, job=shown, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes)
+        yield replace(ready, job=shown, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes, left=left)
         return
-    from ddpkit.execution import avoided_nodes
     from ddpkit.execution.named_nodes import approach
 
-    with approach(settings, environ, note, progress, waiting) as nodes:
-        transport = nodes.transport
-        hosts = tuple(spec.label for spec in transport.pool.specs)
+    with approach(settings, environ, note, progress, waiting, queries) as nodes:
+        yield replace(_survey(nodes, settings, note), bad_nodes=bad_nodes, left=left)
 
-        avoided_nodes.warn(settings, hosts, note)
 
-        def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
-            return _with_end(nodes.again(hosts, env, note, strict=settings.preflight), settings)
+def _survey(nodes: Approach, settings: LaunchSettings, note: Callable[[str], None]) -> Ready:
+    """Query named nodes, and make their plan. Raises LaunchError, PreflightError."""
+    from ddpkit.execution import avoided_nodes
 
-        first = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
-        whole = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
-        whole = replace(whole, spares=spare_hosts(whole.hosts, hosts))
-        yield Ready(
-            job=replace(nodes.job, command=without_python(settings).script),  # --stage has another path in it
-            plan=whole,
-            transport=transport,
-            settings=settings,
-            bad_nodes=bad_nodes,
-            hosts=hosts,
-            plan_again=plan_again,
-            staged=nodes.staged.times if nodes.staged else {},
-        )
+    hosts = tuple(spec.label for spec in nodes.transport.pool.specs)
+    avoided_nodes.warn(settings, hosts, note)
+
+    def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
+        return _with_end(nodes.again(hosts, env, note, strict=settings.preflight), settings)
+
+    first = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
+    plan = _with_end(nodes.plan(nodes.survey(note, strict=settings.preflight), first), settings)
+    return Ready(
+        job=replace(nodes.job, command=without_python(settings).script),  # --stage has another path in it
+        plan=replace(plan, spares=spare_hosts(plan.hosts, hosts)),
+        transport=nodes.transport,
+        settings=settings,
+        hosts=hosts,
+        plan_again=plan_again,
+        staged=nodes.staged.times if nodes.staged else {},
+    )
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:
@@ -159,26 +171,16 @@ def prepare_offline(
     chosen = transport_class(type(backend))
     if chosen.local:
         requested_nodes.check_one_machine(settings, environ)
-    nnodes, nproc = number_of_nodes(settings, backend, environ), ranks_per_node(settings)
+    width = number_of_nodes(settings, backend, environ), ranks_per_node(settings)
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
+    if chosen.scheduled and job.folder:
+        check_run_folder(Path(job.folder), Path(job.workdir), job.command)
     if stage:
         from ddpkit.execution import stage as staging
 
         job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
-    transport: SchedulerTransport | LocalTransport
-    if issubclass(chosen, SlurmTransport):
-        transport = chosen(nnodes, nproc, environ)
-        named, transport.counts = requested_nodes.scheduled_hosts(settings)
-        transport.named = named or _hosts_of_allocation(settings, environ)
-        transport.spares = settings.spares if settings.retries else None
-    elif issubclass(chosen, SchedulerTransport):
-        requested_nodes.check_no_hostfile(settings)
-        requested_nodes.check_no_hosts(settings)
-        transport = chosen(nnodes, nproc, environ)
-    else:
-        requested_nodes.check_no_hostfile(settings)
-        transport = LocalTransport(nproc, environ, settings.env)
+    transport = _offline_transport(chosen, settings, environ, *width)
     world = transport.survey()
     if avoid is not None and transport.slurm and isinstance(world, Request):
         from ddpkit.execution import avoided_nodes
@@ -202,6 +204,24 @@ def prepare_offline(
         hosts=hosts,
         plan_again=plan_again,
     )
+
+
+def _offline_transport(
+    chosen: type[Transport], settings: LaunchSettings, environ: Mapping[str, str], nnodes: int | None, nproc: int | None
+) -> SchedulerTransport | LocalTransport:
+    """Return the transport to a scheduler, or to this machine. Raises UsageError."""
+    if issubclass(chosen, SlurmTransport):
+        slurm = chosen(nnodes, nproc, environ)
+        named, slurm.counts = requested_nodes.scheduled_hosts(settings)
+        slurm.named = named or _hosts_of_allocation(settings, environ)
+        slurm.spares = settings.spares if settings.retries else None
+        slurm.held_back = held_back(settings, environ)
+        return slurm
+    requested_nodes.check_no_hostfile(settings)
+    if issubclass(chosen, SchedulerTransport):
+        requested_nodes.check_no_hosts(settings)
+        return chosen(nnodes, nproc, environ)
+    return LocalTransport(nproc, environ, settings.env)
 
 
 def _hosts_of_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str, ...]:

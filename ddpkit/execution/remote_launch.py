@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,7 @@ from pathlib import Path
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.execution import rsync
-from ddpkit.execution.job import remote_env
+from ddpkit.execution import sync
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.transports.channel import RefusedError, at_home
@@ -62,20 +62,31 @@ def prepare_host(
     argv: Sequence[str],
     progress: Callable[[str, int], None],
     way: Connector,
+    note: Callable[[str], None],
 ) -> RemoteCommand:
     """Make the command for a launcher on another host from that of this one. --sync copies the folder there first."""
     workdir = str(Path(settings.workdir).absolute())
     if settings.sync:
-        rsync.bring([spec], workdir, settings.log_dir, progress, way)
+        sync.bring(
+            [spec],
+            workdir,
+            settings.log_dir,
+            progress,
+            way,
+            python=settings.python,
+            overwrite=settings.sync == "overwrite",
+            note=note,
+            silence=NodeOptions.heartbeat_timeout,
+        )
     again = transport_class(registry.load(settings.backend)).names_nodes  # from there to its nodes
-    words, env = translate_command(argv, remote_env(settings, environ), sync=again)
+    words, env = translate_command(argv, settings.env, again=again)
     return RemoteCommand(
         python=spec.python or settings.python, workdir=spec.workdir or workdir, argv=tuple(words), env=env
     )
 
 
-def translate_command(argv: Sequence[str], env: Mapping[str, str], *, sync: bool) -> tuple[list[str], dict[str, str]]:
-    """The command line for the other host, without `--on`, and the variables that it needs there. `sync`: with --sync.
+def translate_command(argv: Sequence[str], env: Mapping[str, str], *, again: bool) -> tuple[list[str], dict[str, str]]:
+    """The command line for the other host, without `--on`, and the variables that it needs there. `again`: with --sync.
 
     `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value.
     """
@@ -95,7 +106,7 @@ def translate_command(argv: Sequence[str], env: Mapping[str, str], *, sync: bool
             name, equals, value = word[6:].partition("=")
             variables |= {name: value} if equals else {}
             words += ["--env", name]
-        elif not word.startswith("--on=") and word != "--json" and (sync or word != "--sync"):
+        elif not word.startswith("--on=") and word != "--json" and (again or word.partition("=")[0] != "--sync"):
             words.append(word)
     words.insert(1, "--json")
     return words, variables
@@ -140,7 +151,10 @@ def launch(
         raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which --on requires", fix)
     if code == _NO_FOLDER:
         workdir = command.workdir
-        raise UsageError(f"{spec.label}: directory not found: {workdir}", f"--workdir DIR, or --sync from {workdir}")
+        raise UsageError(
+            f"{spec.label}: directory not found: {workdir}",
+            f"--workdir DIR, or --sync from {shlex.quote(str(workdir))}",
+        )
     return Answer(code=code, record=record, messages=messages.strip())
 
 

@@ -3,23 +3,64 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpkit.config import DAY, LaunchSettings
 from ddpkit.errors import MOST_RANKS, UsageError
+from ddpkit.files import read_trusted
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import count
+from ddpkit.launchers.shell import count, quote
 from ddpkit.launchers.starters import Starter
 from ddpkit.transports import local_facts, slurm_nodes
 
 if TYPE_CHECKING:
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.transport import Transport
+
+
+class Queries(Enum):
+    """The nodes that a command may query, and how."""
+
+    ALL = "all"  # a launch: with the ranks' Python and variables
+    TYPED = "typed"  # a dry run: nodes that the caller named, with `python3` of their PATH and no variable
+    SURVEY = "survey"  # a dry run with --survey: every node, in the same way
+
+    @property
+    def dry(self) -> bool:
+        return self is not Queries.ALL
+
+    def may_connect(self, settings: LaunchSettings, names: Iterable[str]) -> bool:
+        """Tell whether a command may connect to the nodes of these settings. `names`: of the nodes."""
+        return self is not Queries.TYPED or _are_typed(settings, names)
+
+    def options(self, settings: LaunchSettings, options: NodeOptions) -> NodeOptions:
+        """The options of connections. In a dry run a file, a variable or a profile accepts no host key."""
+        if not self.dry:
+            return options
+        new = options.accepts_new and settings.is_option_given("accept_new_host_keys")
+        words = options.pdsh_args if settings.is_option_given("pdsh_args") else ""
+        return replace(options, accepts_new=new, pdsh_args=words)
+
+
+def _are_typed(settings: LaunchSettings, names: Iterable[str]) -> bool:
+    """Tell whether the caller named these nodes: not by a group, and no file has another user or port for them."""
+    if settings.hosts and settings.is_given("hosts"):
+        typed = not any(word.startswith("@") for word in settings.hosts)
+    else:
+        typed = bool(settings.hostfile) and settings.is_given("hostfile")
+    return typed and not any(changes_address(settings, name) for name in names)
+
+
+def changes_address(settings: LaunchSettings, name: str) -> bool:
+    """Tell whether `[host.NAME]` has another user or port."""
+    own = settings.host.get(name)
+    return own is not None and bool(own.user or own.port)
 
 
 def ranks_per_node(settings: LaunchSettings) -> int | None:
@@ -249,12 +290,14 @@ def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec
     if not path or (settings.hosts and settings.is_given("hosts")):
         return hosts.parse(settings.hosts, settings.groups, settings.host, options.exclude)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text, untrusted = read_trusted(Path(path), pipes=True)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"cannot read the host file {path}: {getattr(error, 'strerror', '') or error}",
-            f"printf 'node1 slots=8\\nnode2 slots=8\\n' > {path}",
+            f"ls -l {quote(path)}",
         ) from None
+    if untrusted:
+        raise UsageError(*untrusted)
     return hosts.parse_file(path, text, settings.host, options.exclude, settings.groups)
 
 

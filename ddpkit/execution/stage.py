@@ -1,7 +1,7 @@
-"""Copies the project, and with it a virtual environment, to the local disk of each node before the ranks start.
+"""`--stage`: copies the project, and with it an environment, to the local disk of each node before the ranks start.
 
-One copy for each content: `ddpkit.node.stage` finds, verifies and removes copies on a node, rsync brings them there.
-A copy shares unchanged files with earlier ones. Ranks keep their working directory: only code is read from the copy.
+One archive for each content: rsync sends it to a node, `sbcast` to the nodes of a job. `ddpkit.node.stage` unpacks it
+there once. Ranks keep their working directory: only code is read from the copy.
 """
 
 from __future__ import annotations
@@ -12,156 +12,144 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
-import zlib
-from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import IO, Any, Literal
 
 from ddpkit.errors import UsageError
-from ddpkit.execution import rsync
-from ddpkit.execution.stage_sources import CopySources, ServedCopy
+from ddpkit.execution import archive, rsync
+from ddpkit.execution.node_calls import ANY_PYTHON, PATIENCE, NodeCalls
+from ddpkit.execution.sync import check_source
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Job, LocalCopy, Staging
-from ddpkit.launchers.shell import join
-from ddpkit.node.stage import measure
+from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
+from ddpkit.launchers.preload import is_conda_archive
+from ddpkit.launchers.shell import quote
+from ddpkit.node.owned import own_file
 from ddpkit.run.timeline import NodeCopy
-from ddpkit.transports.channel import Channel, NoAnswerError, RefusedError
+from ddpkit.transports.channel import NoAnswerError
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import Problem, refusal
 
-PATIENCE = 600.0  # seconds: for another launch's copy, and for a node to verify one
 LOOK_AGAIN = 0.3  # seconds
-UNNAMED = sys.platform == "linux"  # an open file of this process can be read without a name
-ANY_PYTHON = "python3"  # of a node: a conda environment that is not there yet needs none
 BLOCK = 4096  # bytes that a small file takes on a disk
-
-
-class Answer(TypedDict):
-    """The answer of `stage.look`."""
-
-    state: Literal["present", "busy", "absent"]
-    bases: list[str]  # other copies of this kind
-    problem: str
-    fix: str
-    machine: str
-    python: list[int]
-
-
-class ServeAnswer(TypedDict):
-    """The answer of `stage_peer.serve`."""
-
-    problem: str
-    addresses: tuple[str, ...]
-    port: int
-    key: str
-    digest: str
-
-
-class FetchAnswer(TypedDict):
-    """The answer of `stage_peer.fetch`."""
-
-    size: int
-    problem: str
+SLACK = 1 << 24  # bytes by which a directory may grow while it is packed
+UNPACKED = 20  # times the size of a compressed archive, and not more
+CONDA_FILES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """A directory to be copied: its files, and what they hold."""
+    """What is copied: a directory with its files, or an archive of conda-pack."""
 
     kind: Literal["project", "env"]
     source: str
-    names: tuple[str, ...]
-    size: int  # bytes
     digest: str
-    base: str = ""  # Python of a virtual environment, which it does not contain; a conda environment has its own
+    size: int  # bytes
+    described: Mapping[str, str] = field(default_factory=dict)  # files of a directory; see `archive.describe`
+    conda: bool = False  # an archive, made by conda-pack
+    base: str = ""  # Python of a virtual environment, which it does not contain
     version: tuple[int, ...] = ()  # of that Python
 
     @property
     def name(self) -> str:
         """The name of its copy. Programs of a virtual environment hold its path."""
         key = self.digest + (self.source if self.kind == "env" else "")
-        return f"{self.kind}-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
+        return f"{self.kind}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
     @property
-    def needs(self) -> list[int]:
-        """Bytes and files that a disk must have room for."""
-        return [self.size + BLOCK * len(self.names), len(self.names)]
+    def files(self) -> int:
+        return 1 if self.conda else len(self.described)
+
+    def archive(self, root: str) -> Archive:
+        """Describe the archive of a directory."""
+        moved = f"{root}/{self.name}" if self.kind == "env" else ""
+        return Archive(source=self.source, described=self.described, moved_to=moved)
 
     def copy(self, root: str) -> LocalCopy:
         """Describe the copy for the plan."""
         target = f"{root}/{self.name}"
-        return LocalCopy(source=self.source, target=target, files=len(self.names), size=self.size, missing=())
+        return LocalCopy(source=self.source, target=target, files=self.files, size=self.size, missing=())
 
-    @cached_property
-    def packed(self) -> str:
-        """The names, as `ddpkit.node.stage.unpack` reads them: for a virtual environment, tens of thousands."""
-        return b64encode(zlib.compress("\0".join(self.names).encode("utf-8", "surrogateescape"))).decode()
-
-    def list_args(self, root: str) -> dict[str, str | bool]:
-        """Name the copy and its files, for `ddpkit.node.stage` and `stage_peer`."""
-        return {"names": self.packed, "content": self.kind == "project", "root": root, "name": self.name}
-
-    def finish_args(self, root: str, served: ServedCopy | None = None) -> dict[str, str | bool]:
-        """Arguments of `ddpkit.node.stage.finish`. `served`: a node's, whose programs have their new path."""
-        wanted, moved = self.digest, self.source if self.kind == "env" else ""
-        if served is not None and moved:
-            wanted, moved = served.digest, ""
-        return {**self.list_args(root), "wanted": wanted, "moved_from": moved}
-
-    def argv(self, spec: HostSpec, bases: Sequence[str], stager: Stager) -> list[str]:
-        """The command line of rsync to a node. `bases`: copies that share unchanged files."""
-        root, way, new = stager.root, stager.way, stager.accept_new
-        words = [
-            "--info=stats1",
-            "--from0",
-            "--files-from=-",
-            "--no-owner",
-            "--no-group",
-            "--omit-dir-times",
-        ]
-        words += ["--checksum"] if self.kind == "project" else []
-        words += [f"--link-dest={root}/{base}" for base in bases]
-        target = f"{root}/{self.name}/"
-        read = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", stager.listed[self.name])
-        return [*read, *rsync.command(spec, f"{self.source}/", target, words, way.timeout, accept_new=new)]
+    def for_node(self, root: str) -> dict[str, Any]:
+        """The content as `ddpkit.node.stage` reads it."""
+        unpacked = self.size * UNPACKED if self.conda else self.size + SLACK
+        room = self.size + (4 * self.size if self.conda else self.size + BLOCK * self.files)
+        return {
+            "root": root,
+            "name": self.name,
+            "source": self.source,
+            "size": self.size,
+            "needs": [room, 0 if self.conda else self.files],
+            "limits": [CONDA_FILES if self.conda else self.files, unpacked],
+            "links": {} if self.conda else archive.outer_links(self.archive(root)),
+            "conda": self.conda,
+            "python": self.version,
+            "machine": os.uname().machine if self.kind == "env" and not self.conda else "",
+        }
 
 
 def project(workdir: str, log_dir: str) -> Content:
-    """Return the files that --sync copies. Raises UsageError."""
+    """Return the files that --sync copies, without this program's own output. Raises UsageError."""
+    check_source(workdir, "--stage")
     names = rsync.list_files(workdir, rsync.selection(workdir, log_dir))
-    stamp, size = measure(workdir, names, content=True)
-    return Content(kind="project", source=workdir, names=tuple(names), size=size, digest=stamp)
+    own = {(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))}
+    names = [name for name in names if (status := _lstat(workdir, name)) and (status.st_dev, status.st_ino) not in own]
+    described, size = archive.describe(workdir, names, content=True)
+    return Content(kind="project", source=workdir, digest=archive.digest(described), size=size, described=described)
+
+
+def _lstat(source: str, name: str) -> os.stat_result | None:
+    try:
+        return Path(source, name).lstat()
+    except OSError:
+        return None
 
 
 def environment(python: str) -> Content:
-    """Return the files of the virtual environment or conda environment of a Python. Raises UsageError."""
+    """Return the files of the virtual environment of a Python. Raises UsageError."""
     path = shutil.which(os.path.expanduser(python))  # noqa: PTH111
     prefix = Path(path).absolute().parent.parent if path else Path("/nowhere")
     config = prefix / "pyvenv.cfg"
-    base, version = _base_python(str(path), config) if config.is_file() else ("", ())
     if sys.platform != "linux":
         raise UsageError("--stage=env: this machine does not run Linux, and the nodes do", "add --stage")
-    if not base and not (prefix / "conda-meta").is_dir():
-        what = f"--stage=env: {python} is in no virtual environment or conda environment on this machine"
+    if (prefix / "conda-meta").is_dir() and not config.is_file():
+        what = (
+            f"--stage=env: {prefix} is a conda environment, which cannot be moved as it is; conda-pack makes an archive"
+        )
+        raise UsageError(what, f"conda-pack -p {quote(str(prefix))} -o env.tar.gz; then add --stage=env.tar.gz")
+    if not config.is_file():
+        what = f"--stage=env: {python} is in no virtual environment on this machine"
         raise UsageError(what, "add --stage, or --python ENV/bin/python")
-    names, top = [], str(prefix)
+    base, version = _base_python(str(path), config)
+    top = str(prefix)
+    check_source(top, "--stage=env")
+    names = []
     for folder, folders, files in os.walk(top):
-        if not base and folder == top:  # conda's base environment holds the others, and a cache
-            folders[:] = [each for each in folders if each not in ("envs", "pkgs")]
         inside = folder[len(top) + 1 :] + "/" if folder != top else ""
         names += [inside + each for each in folders + files]
-    names = [name for name in names if name not in ("pip.conf", ".condarc")]  # they can hold a password
-    stamp, size = measure(top, names, content=False)
-    return Content(
-        kind="env", source=str(prefix), names=tuple(names), size=size, digest=stamp, base=base, version=version
-    )
+    # The first can hold a password. The other is the marker of ddpkit's own directories.
+    names = [name for name in names if name not in ("pip.conf", ".ddpkit")]
+    described, size = archive.describe(top, names, content=False)
+    stamp = archive.digest(described)
+    return Content(kind="env", source=top, digest=stamp, size=size, described=described, base=base, version=version)
+
+
+def conda_archive(path: str) -> Content:
+    """Return an archive of conda-pack. Raises UsageError."""
+    source = Path(path).expanduser().absolute()
+    try:
+        status = source.stat()
+    except OSError as error:
+        what = f"--stage={path}: {(error.strerror or '').lower()}"
+        raise UsageError(what, "conda-pack -p PREFIX -o FILE.tar.gz") from None
+    stamp = f"{status.st_size} {status.st_mtime_ns}"
+    return Content(kind="env", source=str(source), digest=stamp, size=status.st_size, conda=True, base=ANY_PYTHON)
 
 
 def _base_python(path: str, config: Path) -> tuple[str, tuple[int, ...]]:
@@ -180,17 +168,17 @@ def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
     for content in contents:
         target = f"{root}/{content.name}"
         if content.kind == "env":
-            job = replace(job, python=f"{target}/bin/{Path(job.python).name}")
+            job = replace(job, python=f"{target}/bin/{'python' if content.conda else Path(job.python).name}")
         first, *rest = job.command
         if job.kind == "module":
             job = replace(job, command=_module(first, rest, target)) if content.kind == "project" else job
-        elif job.kind == "script" or "/" in first:
+        elif (job.kind == "script" or "/" in first) and not content.conda:
             path = Path(os.path.normpath(Path(job.workdir, first)))
             inside = path.is_relative_to(content.source)
             name = str(path.relative_to(content.source)) if inside else ""
-            if inside and name not in content.names:
+            if inside and name not in content.described:
                 raise UsageError(
-                    f"--stage: {first} is in .gitignore, and is not copied", f"git check-ignore -v {first}"
+                    f"--stage: {first} is in .gitignore, and is not copied", f"git check-ignore -v {quote(first)}"
                 )
             if inside:
                 job = replace(job, command=(f"{target}/{name}", *rest))
@@ -205,14 +193,14 @@ def _module(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:
     return ("-c", text, *rest[1:])
 
 
-def check_node(content: Content, answer: Answer) -> tuple[str, str] | None:
+def check_node(content: Content, answer: Mapping[str, Any]) -> tuple[str, str] | None:
     """Find the reason why a node cannot use a copy, and the fix. Pure."""
     if answer["problem"]:
-        return answer["problem"], answer["fix"]
+        return answer["problem"], "add --stage-dir DIR"  # a hint is never a node's text
     if content.version and tuple(answer["python"]) != content.version:
         have, needs = (".".join(map(str, each)) for each in (answer["python"], content.version))
         return f"{content.base} is Python {have}, and {content.source} requires {needs}", "add --stage"
-    if content.kind == "env" and answer["machine"] != os.uname().machine:
+    if content.kind == "env" and not content.conda and answer["machine"] != os.uname().machine:
         return f"its architecture is {answer['machine']}, and this machine's is {os.uname().machine}", "add --stage"
     return None
 
@@ -224,9 +212,38 @@ class Staged:
     job: Job
     specs: tuple[HostSpec, ...]
     copies: tuple[LocalCopy, ...]
-    base: str  # Python of the nodes where the copy of the virtual environment is missing (dry run); empty: it is there
-    complete: bool  # all nodes have all copies
     times: Mapping[str, Sequence[NodeCopy]]  # by host
+
+
+class _Packed:
+    """The archives of a launch, each made when the first node needs it. They are on the disk of TMPDIR meanwhile."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._files = ExitStack()
+        self._paths: dict[str, str] = {}
+
+    def path(self, content: Content) -> str:
+        """Return the path of an archive. Raises UsageError, OSError."""
+        if content.conda:
+            return content.source
+        with self._lock:
+            if content.name not in self._paths:
+                if sys.platform == "linux":  # without a name it goes with this process, however that ends
+                    file: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())
+                    path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+                else:
+                    path = f"{tempfile.gettempdir()}/ddpkit-archive-{os.urandom(8).hex()}"
+                    descriptor = self._files.enter_context(own_file(path))
+                    file = self._files.enter_context(os.fdopen(descriptor, "wb", closefd=False))
+                archive.pack(content.archive(self._root), file)
+                file.flush()
+                self._paths[content.name] = path
+        return self._paths[content.name]
+
+    def close(self) -> None:
+        self._files.close()
 
 
 @dataclass(kw_only=True)
@@ -235,130 +252,81 @@ class Stager:
 
     contents: Sequence[Content]
     root: str
+    calls: NodeCalls
     way: Connector
-    accept_new: bool
-    progress: Callable[[str, int], None] | None  # None: a dry run
+    options: NodeOptions
+    progress: Callable[[str, int], None]
     note: Callable[[str], None]
     missing: dict[str, list[str]] = field(default_factory=dict)  # labels, by name of a copy
-    listed: dict[str, str] = field(default_factory=dict)  # files with names, by name of a copy
     times: dict[str, list[NodeCopy]] = field(default_factory=dict)  # by label
-    sources: CopySources = field(default_factory=lambda: CopySources(rsync.AT_ONCE))
 
-    def run(self, pool: NodePool, least: int | None) -> tuple[HostSpec, ...]:
-        """Copy. Returns the nodes that have the copies: all, or at least `least`. Raises the refusal."""
-        problems = pool.connect()
+    def run(self, least: int | None) -> tuple[HostSpec, ...]:
+        """Copy. Returns the nodes that have the copies: all, or at least `least`. Raises the refusal, UsageError."""
+        pool = self.calls.pool
+        problems = self.calls.connect()
         bad = {problem.host for problem in problems}
         specs = [spec for spec in pool.specs if spec.label not in bad]
-        self.sources.expect(len(specs))
-
-        def one(index: int) -> None:
-            spec = specs[index]
-            try:
-                for content in self.contents:
-                    problem = self._bring(spec, pool.channel(spec.label), content)
-                    if problem is not None:
-                        problems.append(problem)
-                        return
-            except Exception as error:  # a thread that dies in silence would count as a success
-                known = isinstance(error, NoAnswerError | RefusedError)
-                what = str(error) if known else f"{type(error).__name__}: {error}"
-                fix = f"ssh {spec.target} uptime"
-                problems.append(Problem(host=spec.label, what=what, fix=fix, unreachable=True))
-
-        with ExitStack() as files:
-            for content in self.contents:
-                file = files.enter_context(tempfile.NamedTemporaryFile(prefix="ddpkit-names-", delete=not UNNAMED))
-                if UNNAMED:  # a launcher that is killed leaves no file
-                    Path(file.name).unlink()
-                file.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in content.names))
-                file.flush()
-                self.listed[content.name] = f"/proc/{os.getpid()}/fd/{file.fileno()}" if UNNAMED else file.name
-            if least is not None or not problems:
-                rsync.in_threads(one, len(specs))
+        packed = _Packed(self.root)
+        try:
+            for content in self.contents if least is not None or not problems else ():
+                new = self.calls.each(specs, partial(self._bring, content=content, packed=packed), copies=True)
+                problems += new
+                specs = [spec for spec in specs if spec.label not in {problem.host for problem in new}]
+        finally:
+            packed.close()
         if least is None and problems:
             raise refusal(problems, len(pool.specs))
         pool.drop_failed(problems, least, self.note)
         return pool.specs
 
-    def _bring(self, spec: HostSpec, channel: Channel, content: Content) -> Problem | None:
+    def _bring(self, spec: HostSpec, *, content: Content, packed: _Packed) -> Problem | None:
         began = time.time()
-
-        def brought(size: int | None, source: str = "") -> Problem | None:
-            copied, ended = size is not None, time.time()
-            copy = NodeCopy(kind=content.kind, copied=copied, size=size or 0, source=source, began=began, ended=ended)
-            self.times.setdefault(spec.label, []).append(copy)
-            if self.progress is not None and self.sources.wanted(content.name, spec.label, copied=copied):
-                return self._serve(spec, channel, content, fresh=copied)
-            return None
-
-        answer = self._look(spec, channel, content)
+        answer = self._look(spec, content)
         refused = check_node(content, answer)
         if refused is not None:
             return Problem(host=spec.label, what=refused[0], fix=refused[1], check="stage")
-        if answer["state"] == "present":
-            return brought(None)
-        self.missing.setdefault(content.name, []).append(spec.label)
-        if self.progress is None:
-            return None
-        while True:
-            with self.sources.turn(content.name, spec.label) as served:
-                problem, size = self._copy(spec, channel, content, answer["bases"], served)
-                if problem is None:
-                    channel.ask("stage.finish", content.finish_args(self.root, served), beats=True)
-                    done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
-                    if done["problem"]:
-                        return Problem(host=spec.label, what=done["problem"], fix=done["fix"])
-                    return brought(size, served.label if served else "")
-                if served is None:
-                    channel.ask("stage.release", {"root": self.root, "name": content.name})
-                    return problem
-                self.sources.drop(served.label)
-                self.note(f"{spec.label}: cannot copy from {served.label}: {problem.what}; trying another source")
-
-    def _copy(
-        self, spec: HostSpec, channel: Channel, content: Content, bases: Sequence[str], served: ServedCopy | None
-    ) -> tuple[Problem | None, int]:
-        """Copy from a node that has it, or from here. Returns the problem, and the bytes."""
-        assert self.progress is not None
-        if served is None:
-            argv = rsync.with_login(content.argv(spec, bases, self), join(self.way.login(spec)))
-            return rsync.copy_one(spec, argv, self.progress, lambda: self._check_alive(channel))
-        args = {**content.list_args(self.root), "addresses": served.addresses, "port": served.port}
-        channel.ask("stage_peer.fetch", {**args, "bases": bases, "key": served.key}, beats=True)
-        fetched: FetchAnswer = channel.answer(time.monotonic() + PATIENCE)
-        if fetched["problem"]:
-            return Problem(host=served.label, what=fetched["problem"], fix=""), 0
-        self.progress(spec.label, 100)
-        return None, fetched["size"]
-
-    def _check_alive(self, channel: Channel) -> None:
-        """Raise NoAnswerError for a node that is lost: its rsync would wait for it much longer."""
-        if channel.silence:
-            channel.ask("stage.release", {"root": self.root, "name": ""}, beats=True)  # it has no lock of that name
-            channel.answer(time.monotonic() + PATIENCE)
-
-    def _serve(self, spec: HostSpec, channel: Channel, content: Content, *, fresh: bool) -> Problem | None:
-        args = {"root": self.root, "name": content.name, "content": content.kind == "project", "fresh": fresh}
-        channel.ask("stage_peer.serve", args, beats=True)
-        answer: ServeAnswer = channel.answer(time.monotonic() + PATIENCE)
-        if answer["problem"]:
-            return Problem(host=spec.label, what=answer["problem"], fix="launch again, which repairs them")
-        served = ServedCopy(
-            label=spec.label,
-            addresses=answer["addresses"],
-            port=answer["port"],
-            key=answer["key"],
-            digest=answer["digest"],
-        )
-        self.sources.add(content.name, served)
+        size = 0
+        if answer["state"] != "present":
+            self.missing.setdefault(content.name, []).append(spec.label)
+            problem, size = self._send(spec, content, packed, str(answer["archive"]))
+            if problem is not None:
+                return problem
+        copied, ended = answer["state"] != "present", time.time()
+        copy = NodeCopy(kind=content.kind, copied=copied, size=size, source="", began=began, ended=ended)
+        self.times.setdefault(spec.label, []).append(copy)
         return None
 
-    def _look(self, spec: HostSpec, channel: Channel, content: Content) -> Answer:
-        args = {"root": self.root, "name": content.name, "needs": content.needs, "dry": self.progress is None}
+    def _send(self, spec: HostSpec, content: Content, packed: _Packed, target: str) -> tuple[Problem | None, int]:
+        try:
+            path = packed.path(content)
+        except OSError as error:
+            raise UsageError(f"--stage: cannot pack {content.source}: {error.strerror}", "df -h $TMPDIR") from None
+        argv = rsync.command(
+            spec,
+            path,
+            target,
+            ["--copy-links", "--inplace", "--whole-file"],
+            timeout=self.way.timeout,
+            silence=self.options.heartbeat_timeout,
+            accept_new=self.options.accepts_new,
+            login=self.way.login(spec),
+        )
+        problem, size = rsync.send(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "stage"))
+        if problem is not None:
+            self.calls.call(spec, "stage.release", {"name": content.name})
+            return problem, size
+        done = self.calls.call(spec, "stage.unpack", {"content": content.for_node(self.root), "archive": target})
+        if done["problem"]:
+            return Problem(
+                host=spec.label, what=done["problem"], fix="launch again; or add --stage-dir DIR", check="stage"
+            ), size
+        return None, size
+
+    def _look(self, spec: HostSpec, content: Content) -> Mapping[str, Any]:
+        args = {"content": content.for_node(self.root)}
         until, noted = time.monotonic() + PATIENCE, False
         while True:
-            channel.ask("stage.look", args, beats=True)
-            answer: Answer = channel.answer(until)
+            answer: Mapping[str, Any] = self.calls.call(spec, "stage.look", args)
             if answer["state"] != "busy":
                 return answer
             if time.monotonic() > until:
@@ -373,36 +341,43 @@ def _contents(job: Job, options: NodeOptions, log_dir: str) -> tuple[str, list[C
     """Return the directory of the copies, and what is copied. Raises UsageError."""
     if options.container:
         raise UsageError("--stage does not work with --container: the image holds the code", "remove --stage")
-    root = options.stage_dir or f"/tmp/ddpkit-stage-{os.getuid()}"
-    if not root.startswith("/"):
-        raise UsageError(f"--stage-dir {root}: must be an absolute path", "--stage-dir /local/DIR")
-    contents = [project(job.workdir, log_dir), *([environment(job.python)] if options.stage == "env" else [])]
+    above = options.stage_dir or "/tmp"
+    if not above.startswith("/"):
+        raise UsageError(f"--stage-dir {above}: must be an absolute path", "--stage-dir /local/DIR")
+    root = f"{os.path.normpath(above)}/ddpkit-stage-{os.getuid()}"
+    contents = [project(job.workdir, log_dir)]
+    if options.stage == "env":
+        contents.append(environment(job.python))
+    elif is_conda_archive(options.stage):
+        contents.append(conda_archive(options.stage))
     for content in contents:
-        if Path(os.path.normpath(root)).is_relative_to(content.source):
-            what = f"--stage-dir {root}: is inside {content.source}, whose files are copied"
+        if Path(root).is_relative_to(content.source):
+            what = f"--stage-dir {above}: is inside {content.source}, whose files are copied"
             raise UsageError(what, "--stage-dir /local/DIR")
     return root, contents
 
 
 def by_nodes(job: Job, options: NodeOptions, log_dir: str) -> Job:
-    """Return the job in copies that each node of a scheduler's job makes from the shared directory.
+    """Return the job in copies that the nodes of a scheduler's job get. Raises UsageError.
 
-    One reader a node: `sbcast` would need an archive, and would send it again for each job. Raises UsageError.
+    The archives lie in the run's directory, which all nodes see. An archive of conda-pack stays where it is.
     """
     root, contents = _contents(job, options, log_dir)
-    entries = [
-        {
-            "source": content.source,
-            "needs": content.needs,
-            "python": content.version,
-            "machine": os.uname().machine if content.kind == "env" else "",
-            "finish": content.finish_args(root),
-        }
+    archives = {
+        content.name: content.source if content.conda else f"{job.folder}/stage/{content.name}.tar"
         for content in contents
-    ]
+    }
+    entries = [{**content.for_node(root), "archive": archives[content.name]} for content in contents]
     copies = tuple(replace(content.copy(root), by_nodes=True) for content in contents)
-    python = contents[-1].base or job.python
-    staging = Staging(python=python, contents=json.dumps(entries) + "\n", copies=copies)
+    staging = Staging(
+        python=contents[-1].base or job.python,
+        contents=json.dumps(entries) + "\n",
+        copies=copies,
+        archives={
+            path: None if content.conda else content.archive(root)
+            for content, path in zip(contents, archives.values(), strict=True)
+        },
+    )
     return replace(relocate(job, contents, root), stage=staging)
 
 
@@ -412,39 +387,33 @@ def bring(
     options: NodeOptions,
     log_dir: str,
     way: Connector,
-    progress: Callable[[str, int], None] | None,
+    progress: Callable[[str, int], None],
     note: Callable[[str], None],
     least: int | None,
 ) -> Staged:
-    """Copy what the option `stage` names to all nodes. Without `progress` copy nothing.
-
-    Raises UsageError, and the refusal for nodes without copies.
-    """
+    """Copy what the option `stage` names to all nodes. Raises UsageError, and the refusal for nodes without copies."""
+    with_env = options.stage not in ("off", "project")
     own = next((spec.label for spec in specs if spec.python), "")
-    if own and options.stage == "env":
-        raise UsageError(f"--stage=env: {own} has a Python of its own in ddpkit.toml", "add --stage")
+    if own and with_env:
+        raise UsageError(f"--stage={options.stage}: {own} has a Python of its own in ddpkit.toml", "add --stage")
     root, contents = _contents(job, options, log_dir)
     moved = relocate(job, contents, root)
-    accept_new = options.accepts_new
-    stager = Stager(contents=contents, root=root, way=way, accept_new=accept_new, progress=progress, note=note)
-    python = contents[-1].base or (ANY_PYTHON if options.stage == "env" else job.python)
-    pool = NodePool(specs, way, options.heartbeat_timeout, python)
+    python = contents[-1].base or (ANY_PYTHON if with_env else job.python)
+    calls = NodeCalls(specs, way, python, options.heartbeat_timeout)
+    stager = Stager(contents=contents, root=root, calls=calls, way=way, options=options, progress=progress, note=note)
     began = time.monotonic()
     try:
-        kept = stager.run(pool, least)
+        kept = stager.run(least)
     except BaseException:
         way.close()
         raise
     finally:
-        pool.hang_up()
+        calls.hang_up()
     copies = tuple(
         replace(content.copy(root), missing=tuple(each.label for each in kept if each.label in missing))
         for content in contents
         for missing in [stager.missing.get(content.name, ())]
     )
-    if progress is not None:
-        for copy in copies:
-            note(f"staged {copy} ({time.monotonic() - began:.1f} s)")
-    absent = progress is None and any(copy.missing for copy in copies)
-    base = python if absent and options.stage == "env" and copies[-1].missing else ""
-    return Staged(job=moved, specs=kept, copies=copies, base=base, complete=not absent, times=stager.times)
+    for copy in copies:
+        note(f"staged {copy} ({time.monotonic() - began:.1f} s)")
+    return Staged(job=moved, specs=kept, copies=copies, times=stager.times)

@@ -14,8 +14,9 @@ from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import check_request, job_elsewhere, without_python
+from ddpkit.execution.requested_nodes import Queries, changes_address
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
+from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request, Via
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.slurm import Slurm
 from ddpkit.transports.hosts import HostSpec, parse
@@ -31,6 +32,7 @@ def approach(
     environ: Mapping[str, str],
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None,
+    queries: Queries = Queries.ALL,
 ) -> Iterator[tuple[Job, Plan, SlurmTransport]]:
     """Connect to the login host, and make the job and its plan for it. The connection is closed at the end.
 
@@ -43,18 +45,22 @@ def approach(
     check_request(settings)
     settings = without_python(settings)
     spec = _one_host(settings, backend.via)
-    options = NodeOptions.of(backend)
+    options = queries.options(settings, NodeOptions.of(backend))
+    typed = settings.is_option_given("via") and "@" not in backend.via[:1] and not changes_address(settings, spec.name)
+    if queries is Queries.TYPED and not typed:
+        what = f"a dry run connects to no host that only a file or a variable names: {spec.label} (via)"
+        raise UsageError(what, "add --survey")
     via = Via(
         host=spec.name,
         user=spec.user,
         port=spec.port,
-        transport=options.transport,
-        python=spec.python or "python3",
+        transport="openssh" if options.transport == "openssh" else "paramiko",
+        python="python3" if queries.dry else spec.python or "python3",
         connect_timeout=options.connect_timeout,
     )
     host = LoginHost(via, options, note)
     try:
-        yield _prepare(settings, backend, environ, note, progress, host, spec, via)
+        yield _prepare(settings, backend, environ, note, progress, host, spec, via, queries)
     finally:
         host.close()
 
@@ -68,21 +74,25 @@ def _prepare(
     host: LoginHost,
     spec: HostSpec,
     via: Via,
+    queries: Queries,
 ) -> tuple[Job, Plan, SlurmTransport]:
     from ddpkit.execution import avoided_nodes
 
     given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
     project = Path("." if given else settings.workdir).absolute()
     workdir = spec.workdir or path_there(settings.workdir, project, "")
-    copies = _copy(settings, host, replace(spec, workdir=workdir), project, progress) if settings.sync else ()
+    copies = _copy(settings, host, replace(spec, workdir=workdir), project, progress, note) if settings.sync else ()
     first = settings.script[0]
     script = "" if backend.container or not (first.endswith(".py") or "/" in first) else first
     automatic = settings.source("python") in AUTOMATIC
     same = path_there(settings.python, project, workdir) if settings.python.startswith("/") else settings.python
     pythons = ["python3"] if backend.container else [spec.python or same, *(["python3"] if automatic else [])]
     logs = path_there(settings.log_dir, project, workdir) if settings.log_dir.startswith("/") else settings.log_dir
-    facts = host.call("look", 20.0, workdir=workdir, log_dir=logs, script=script, pythons=pythons)
+    facts = host.call(
+        "look", 20.0, workdir=workdir, log_dir=logs, script=script, pythons=pythons, login=not queries.dry
+    )
     synced = bool(copies) and progress is None
+    facts["scheduler"] = facts["scheduler"] or queries.dry  # perhaps on the PATH of its login shell
     check_answer(facts, host, script=first, python=pythons[0], synced=synced)
     if automatic and facts["python"] != settings.python and not backend.container:
         note(f"Python of the ranks: {facts['python']} on {host.place}")
@@ -92,9 +102,11 @@ def _prepare(
     request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)
     transport = SlurmTransport(nnodes, nproc, {}, host)
     python = pythons[0] if backend.container else facts["python"]
-    job = job_elsewhere(settings, environ, facts["workdir"], python, facts["log_dir"])
+    job = job_elsewhere(settings, facts["workdir"], python, facts["log_dir"])
     host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
-    chosen_backend = avoided_nodes.exclude(backend, request, settings, note, transport)
+    chosen_backend: Launcher = backend
+    if not queries.dry:  # with sinfo there
+        chosen_backend = avoided_nodes.exclude(backend, request, settings, note, transport)
     plan = replace(chosen_backend.plan(job, request), sync=copies)
     return job, plan, transport
 
@@ -124,8 +136,20 @@ def _copy(
     spec: HostSpec,
     project: Path,
     progress: Callable[[str, int], None] | None,
-) -> tuple[tuple[str, ...], ...]:
-    """Copy the project to the login host, or only return the command for a dry run."""
-    from ddpkit.execution import rsync
+    note: Callable[[str], None],
+) -> tuple[ProjectCopy, ...]:
+    """Copy the project to the login host; in a dry run, only describe the copy."""
+    from ddpkit.execution import sync
+    from ddpkit.execution.node_calls import ANY_PYTHON
 
-    return rsync.bring([spec], str(project), settings.log_dir, progress, host.way())
+    return sync.bring(
+        [spec],
+        str(project),
+        settings.log_dir,
+        progress,
+        host.way(),
+        python=spec.python or ANY_PYTHON,
+        overwrite=settings.sync == "overwrite",
+        note=note,
+        silence=NodeOptions.heartbeat_timeout,
+    )

@@ -22,12 +22,34 @@ from ddpkit.launchers.shell import Secret, Value, join, quote
 
 # The variables of `ddpkit.node.env_names` with the use `container`, for sed. Those of --env are added by name.
 _PASSED = (
-    r"((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|"
+    r"((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|"
     r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)"
 )
 _NAMES = f"env | sed -nE 's/^{_PASSED}=.*/\\1/p'"
 _NVIDIA = "[ ! -e /dev/nvidiactl ]"  # the driver's own device: there is a GPU here
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+# The name of the container to start. One that is there under its plain name is the user's, and used as it is. What is
+# made here has a name that only ddpkit gives, and until it is whole a mark beside its lock: only such a one is removed.
+# Another rank, or another run, waits for the rest. The directory is this user's alone.
+_CREATE = """container=$(
+    umask 077
+    folder=${{XDG_STATE_HOME:-$HOME/.local/state}}/ddpkit/enroot
+    mkdir -p "$folder" 2> /dev/null || {{ folder=/tmp/ddpkit-enroot-$(id -u) && mkdir -p "$folder"; }} || exit 1
+    [ -O "$folder" ] && [ ! -L "$folder" ] || {{ echo "ddpkit: $folder belongs to another user" >&2; exit 1; }}
+    own={own}; part=$folder/$(uname -n)-$own
+    exec 9>> "$part.lock" < /dev/null
+    flock -w 10 9 ||
+        {{ echo "ddpkit: waiting for the container $own, which another process makes" >&2; flock -w 1800 9; }} ||
+        {{ echo "ddpkit: $part.lock: held by another process for 30 minutes" >&2; exit 1; }}
+    there=$(enroot list) || {{ echo "ddpkit: enroot list failed: no container was made" >&2; exit 1; }}
+    there() {{ printf '%s\n' "$there" | grep -Fqx -e "$1"; }}
+    if there {name}; then own={name}
+    elif ! there "$own" || [ -e "$part.half" ]; then
+        ! there "$own" || enroot remove -f "$own" >&2 || exit 1
+        : >> "$part.half" && enroot create --name "$own" {image} >&2 && rm -- "$part.half" || exit 1
+    fi
+    printf %s "$own"
+) || exit 1"""
 # enroot writes each variable into a line of a file, and takes surrounding quotes away (common::envfmt).
 _CHANGED_BY_ENROOT = re.compile(r"\n|\A[\"'].*[\"']\s*\Z", re.DOTALL)
 
@@ -95,7 +117,9 @@ class Enroot:
         if "://" in want.image or want.image.endswith(".sif"):
             raise UsageError(
                 f"-o container={want.image}: enroot requires a .sqsh file, or the name of a container",
-                f"enroot import {want.image}, then -o container=FILE.sqsh" if "://" in want.image else None,
+                f"enroot import {shlex.quote(want.image)}, then -o container=FILE.sqsh"
+                if "://" in want.image
+                else None,
             )
         if not _NAME.fullmatch(self._name(want)):
             raise UsageError(
@@ -124,24 +148,18 @@ class Enroot:
         words += [part for key, value in want.env.items() if _crosses(value) for part in ("--env", key)]
         words += [part for key, value in want.marks.items() for part in ("--env", f"{key}={value}")]
         inner = ["sh", "-c", 'cd "$0" && exec "$@"', want.workdir] if want.workdir else []
+        container, create = quote(name), ""
+        if want.image.endswith(".sqsh"):
+            own, image = quote(f"ddpkit-{name}"), quote(want.image)
+            container, create = '"$container"', _CREATE.format(name=container, own=own, image=image)
         return "\n".join(
             [
-                *self._create(want, name),
-                f'set -- {join([name, *inner])} "$@"',
+                *filter(None, [create]),
+                f'set -- {" ".join([container, *map(quote, inner)])} "$@"',
                 _pass_names(),
                 f'{join([*words, *want.args])} "$@"',
             ]
         )
-
-    def _create(self, want: Want, name: str) -> list[str]:
-        """Make the container once on a node. Another rank, or another run, that sees half of it waits for the rest."""
-        if not want.image.endswith(".sqsh"):
-            return []
-        create, remove = join(["enroot", "create", "--name", name, want.image]), join(["enroot", "remove", "-f", name])
-        return [
-            f"( flock 9 && {{ enroot list | grep -Fqx -e {quote(name)} || {create} || {{ {remove}; false; }}; }}",
-            f') 9>>"/tmp/ddpkit-$(id -u)-"{quote(name)}.lock </dev/null >&2 || exit 1',
-        ]
 
     def srun(self, want: Want) -> str:
         return ""

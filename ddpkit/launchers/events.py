@@ -6,26 +6,42 @@ Each is one line of JSON. `e` is the kind of an event, `c` the kind of a command
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Literal, TypedDict, cast
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
+
+from ddpkit.launchers.typed_json import Between, Form, Test, keys, literal
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # in `typing` from Python 3.11
+
+MOST_RANKS_EVER = 10**9 - 1
+Rank = Annotated[int, Between(0, MOST_RANKS_EVER)]
+RankText = Annotated[str, Form(r"[0-9]{1,9}")]
+Pid = Annotated[int, Between(0, (1 << 31) - 1)]
+ExitCode = Annotated[int, Between(0, 255)]
+Signal = Annotated[int, Between(1, 64)]
+Seconds = Annotated[float, Between(0, 1e11)]
+Amount = Annotated[float, Between(0, 1e15)]
+Name = Annotated[str, Between(1, 100)]  # of a program, an exception, a point of a start
+Sentence = Annotated[str, Between(0, 8000)]
+Names = Annotated[list[Annotated[str, Between(0, 300)]], Between(0, 10_000)]
+EndKind = Literal["own", "peer", "waited", "terminated"]  # values of `ddpkit.node.first_failure.Kind`
+Piece = Annotated[str, Between(0, 1 << 16)]  # a supervisor sends at most 20,000 characters
 
 
 class _Event(TypedDict, total=False):
     """Keys that every event may have."""
 
     host: str  # where it happened, if one sender speaks for several hosts
-    t: float
+    t: Seconds
 
 
 class HelloEvent(_Event):
     """The supervisor is up, before anything is asked or started."""
 
     e: Literal["hello"]
-    pid: int
+    pid: Pid
 
 
 class SourceEvent(_Event):
@@ -38,8 +54,8 @@ class AnswerEvent(_Event):
     """The answer to a call, in packed pieces; once whole, with `values` (one, or one of each host) and `error`."""
 
     e: Literal["answer"]
-    id: int
-    data: str
+    id: Pid
+    data: Piece
     more: NotRequired[bool]
     values: NotRequired[list[object]]
     error: NotRequired[str | None]
@@ -48,105 +64,110 @@ class AnswerEvent(_Event):
 class RankSample(TypedDict):
     """Resources that one rank uses, with all processes below it."""
 
-    pid: int | None
-    state: str  # the kernel's letter
-    cpu: float  # seconds
-    rss: int  # bytes
-    out: float | None  # time of its last line
+    pid: Pid | None
+    state: Annotated[str, Between(0, 10)]  # the kernel's letter
+    cpu: Amount  # seconds
+    rss: Annotated[int, Between(0, 1e15)]  # bytes
+    out: Seconds | None  # time of its last line
 
 
 class BeatEvent(_Event):
     """A sign of life every few seconds."""
 
     e: Literal["beat"]
-    ranks: dict[str, RankSample]
+    ranks: dict[RankText, RankSample]
 
 
 class StartEvent(_Event):
     """A rank runs."""
 
     e: Literal["start"]
-    rank: int
-    pid: int
+    rank: Rank
+    pid: Pid
 
 
 class MarkEvent(_Event):
     """A rank reached a point of its start (`ddpkit/node/rank_events.py`)."""
 
     e: Literal["mark"]
-    rank: int
-    name: str
+    rank: Rank
+    name: Name
 
 
 class VersionsEvent(_Event):
     """A rank imported torch: the versions of Python, torch, CUDA and NCCL; `-`: there is none."""
 
     e: Literal["versions"]
-    rank: int
-    versions: list[str]
+    rank: Rank
+    versions: Annotated[list[Name], Between(0, 8)]
 
 
 class StepsEvent(_Event):
     """Durations of the steps that each rank took since the last such event."""
 
     e: Literal["steps"]
-    ranks: dict[str, list[list[float]]]
+    ranks: dict[RankText, list[Annotated[list[Amount], Between(6, 6)]]]
 
 
 class OutputEvent(_Event):
     """Whole lines of a rank, or (rank None) of an agent. With `more` they go on in the next event."""
 
     e: Literal["out"]
-    rank: int | None
-    fd: int  # 1: standard output, 2: standard error
-    data: str
+    rank: Rank | None
+    fd: Literal[1, 2]  # standard output, standard error
+    data: Piece
     more: NotRequired[bool]
     agent: NotRequired[str]  # the program whose lines these are, where the step's agent is another one
 
 
 class ExitEvent(_Event):
-    """A rank ended; `code` or `signal` is None."""
+    """A rank ended; `code` or `signal` is None. Where it failed, its last lines tell more (`first_failure.py`)."""
 
     e: Literal["exit"]
-    rank: int
-    code: int | None
-    signal: int | None
-    oom: NotRequired[str]  # why the kernel ended it for want of memory
-
-
-class TimeoutEvent(_Event):
-    """An exception ends a rank that waited for others. It stays for a moment, so that all ranks can be looked at."""
-
-    e: Literal["timeout"]
-    rank: int
-    raised: str  # the exception's name
+    rank: Rank
+    code: ExitCode | None
+    signal: Signal | None
+    kind: NotRequired[EndKind]  # own unless given
+    since: NotRequired[Seconds]  # when its exception was printed, else `t`
+    raised: NotRequired[Annotated[str, Between(0, 100)]]  # that exception, if a signal for all ranks cut its end short
+    oom: NotRequired[Sentence]  # why the kernel ended it for want of memory
 
 
 class FailedEvent(_Event):
     """The first failure of a supervisor: its other ranks are being ended."""
 
     e: Literal["failed"]
-    rank: int | None
-    code: int | None
-    signal: int | None
-    what: str
-    reason: NotRequired[str]
-    raised: NotRequired[str]  # the exception's name, of a rank that has not ended yet
-    oom: NotRequired[str]
+    rank: Rank | None
+    code: ExitCode | None
+    signal: NotRequired[Signal | None]
+    what: Name
+    reason: NotRequired[Sentence]
+    kind: NotRequired[EndKind]
+    since: NotRequired[Seconds]
+    raised: NotRequired[Annotated[str, Between(0, 100)]]  # the exception of a rank whose status does not show it
+    oom: NotRequired[Sentence]
+    kernel: NotRequired[Sentence]  # what it says of GPUs and of out-of-memory kills
 
 
 class LeftoverEvent(_Event):
     """Processes that outlived their rank, and were ended."""
 
     e: Literal["left"]
-    names: list[str]
+    names: Names
+
+
+class DaemonsEvent(_Event):
+    """Processes that go on after the run: see `ddpkit.node.daemons`."""
+
+    e: Literal["daemons"]
+    names: Names
 
 
 class StuckEvent(_Event):
     """Processes that even KILL does not end. With `more` the node still waits for them."""
 
     e: Literal["stuck"]
-    names: list[str]
+    names: Names
     more: NotRequired[bool]
 
 
@@ -154,7 +175,7 @@ class RefusedEvent(_Event):
     """Nothing was started, or not all ranks: those are ended. `t`: when, on the node."""
 
     e: Literal["refused"]
-    message: str
+    message: Sentence
 
 
 class EndEvent(_Event):
@@ -179,93 +200,64 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
-    OutputEvent | ExitEvent | TimeoutEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
+    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent | EndEvent |
     LostEvent | NoteEvent
 )  # fmt: skip
 
 
-_Test = Callable[[object], bool]
+# Events that a supervisor sends. The others are made on this machine.
+_OF_NODES = (
+    HelloEvent, SourceEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
+    ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, EndEvent,
+)  # fmt: skip
+_NEVER = ("host", "agent", "values", "error")  # keys that only this machine adds
+_TIMED = ("beat", "start", "mark", "steps", "exit", "failed")  # each of which has the time of the node
+_RAW = ("out", "answer")  # whose text goes into files as it is, or is packed
 
 
-def _integer(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 31
+class BadEventError(ValueError):
+    """A node sent what no supervisor sends."""
 
 
-def _number(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= cast(float, value) < 1e13  # neither NaN nor infinite; bytes, seconds
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _or_none(test: _Test, value: object) -> bool:
-    return value is None or test(value)
-
-
-def _list(test: _Test, value: object) -> bool:
-    return isinstance(value, list) and all(map(test, value))
-
-
-def _by_rank(test: _Test, value: object) -> bool:
-    return isinstance(value, dict) and all(map(_rank_text, value)) and all(map(test, value.values()))
-
-
-def _rank_text(value: object) -> bool:
-    return isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 10
-
-
-def _sample(value: object) -> bool:
-    return isinstance(value, dict) and all(name in value and test(value[name]) for name, test in _SAMPLE.items())
-
-
-def _step_record(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 6 and all(map(_number, value))
-
-
-_MAYBE_RANK, _MAYBE_NUMBER = partial(_or_none, _integer), partial(_or_none, _number)
-_TEXTS = partial(_list, _text)
-_SAMPLE: dict[str, _Test] = {"pid": _MAYBE_RANK, "state": _text, "cpu": _number, "rss": _number, "out": _MAYBE_NUMBER}
-_END: dict[str, _Test] = {"rank": _integer, "code": _MAYBE_RANK, "signal": _MAYBE_RANK, "t": _number}
-# What a supervisor sends: the keys that each kind has, and those that it may have.
-_REQUIRED: dict[str, dict[str, _Test]] = {
-    "hello": {"pid": _integer},
-    "source": {},
-    "answer": {"id": _integer, "data": _text},
-    "beat": {"t": _number, "ranks": partial(_by_rank, _sample)},
-    "start": {"rank": _integer, "pid": _integer, "t": _number},
-    "mark": {"rank": _integer, "name": _text, "t": _number},
-    "versions": {"rank": _integer, "versions": _TEXTS},
-    "steps": {"t": _number, "ranks": partial(_by_rank, partial(_list, _step_record))},
-    "out": {"rank": _MAYBE_RANK, "fd": lambda value: value in (1, 2) and type(value) is int, "data": _text},
-    "exit": _END,
-    "timeout": {"rank": _integer, "raised": _text, "t": _number},
-    "failed": {"rank": _MAYBE_RANK, "code": _MAYBE_RANK, "t": _number, "what": _text},
-    "left": {"names": _TEXTS},
-    "stuck": {"names": _TEXTS},
-    "refused": {"message": _text},
-    "end": {},
-}  # fmt: skip
-_OPTIONAL: dict[str, _Test] = {
-    "t": _number, "more": lambda value: isinstance(value, bool), "signal": _MAYBE_RANK, "reason": _text,
-    "raised": _text, "oom": _text,
-}  # fmt: skip
+@cache
+def _kinds() -> dict[str, dict[str, tuple[Test, bool]]]:
+    """The keys of each kind that a node may send."""
+    kinds = {}
+    for each in _OF_NODES:
+        kind = literal(each, "e")
+        parts = {name: part for name, part in keys(each).items() if name not in ("e", *_NEVER)}
+        kinds[kind] = {**parts, "t": (parts["t"][0], kind in _TIMED)}
+    return kinds
 
 
 def from_node(value: object) -> Event | None:
-    """Check an event that a supervisor on another machine sent. Returns None if it cannot be one.
+    """Check an event that a supervisor sent. None: a kind that this version does not know. Raises BadEventError.
 
     Only known keys are kept: no node speaks for another host. Texts for the screen have no control characters.
     """
     kind = value.get("e") if isinstance(value, dict) else None
-    required = _REQUIRED.get(kind) if isinstance(kind, str) else None
-    if required is None or not isinstance(value, dict):
+    if not isinstance(value, dict) or not isinstance(kind, str):
+        raise BadEventError("not an event")
+    known = _kinds().get(kind)
+    if known is None:
         return None
-    if not all(name in value and test(value[name]) for name, test in required.items()):
-        return None
-    extra = {name for name, test in _OPTIONAL.items() if name in value and test(value[name])}
-    kept = {name: value[name] for name in ("e", *required, *sorted(extra - required.keys()))}
-    return cast(Event, kept if kind in ("out", "answer") else {name: _visible(each) for name, each in kept.items()})
+    kept: dict[str, object] = {"e": kind}
+    for name, (test, needed) in known.items():
+        if name in value:
+            if not test(value[name]):
+                raise BadEventError(f"event {kind!r} with a wrong value of {name!r}")
+            kept[name] = value[name]
+        elif needed:
+            raise BadEventError(f"event {kind!r} without {name!r}")
+    return cast(Event, kept if kind in _RAW else {name: _visible(each) for name, each in kept.items()})
+
+
+def ranks_of(event: Event) -> Iterable[int]:
+    """Return the ranks that an event is about."""
+    if event["e"] == "beat" or event["e"] == "steps":
+        return map(int, event["ranks"])
+    rank = event.get("rank")
+    return (rank,) if isinstance(rank, int) else ()
 
 
 def _visible(value: object) -> object:
@@ -277,13 +269,7 @@ def _visible(value: object) -> object:
 
 def failure(event: ExitEvent) -> FailedEvent:
     """Convert the end of a rank into a failure."""
-    return {**event, "e": "failed", "what": "rank", "reason": "", "raised": ""}
-
-
-def timed_out(event: TimeoutEvent) -> FailedEvent:
-    """Convert a wait that took too long into a failure."""
-    rank, raised = event["rank"], event["raised"]
-    return {"e": "failed", "what": "rank", "rank": rank, "code": 1, "signal": None, "raised": raised, "t": event["t"]}
+    return cast(FailedEvent, {**event, "e": "failed", "what": "rank"})
 
 
 class StopCommand(TypedDict):
@@ -291,6 +277,7 @@ class StopCommand(TypedDict):
 
     c: Literal["stop"]
     grace: float
+    ending: NotRequired[int]  # a rank that an exception has ended, and whose teardown is not to be cut short by TERM
 
 
 class SignalCommand(TypedDict):

@@ -5,10 +5,21 @@ Sizes are bytes, times seconds since the epoch. None: it could not be looked at,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from ddpkit.launchers import host_names
+from ddpkit.launchers.typed_json import Between, Form, matches
+from ddpkit.text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # in `typing` from Python 3.11
+
+HostName = Annotated[str, Form(host_names.NAME)]
+Address = Annotated[str, Form(host_names.ADDRESS)]
+InterfaceAddress = Annotated[list[Annotated[str, Form(r"[\w.:%@-]{1,64}")]], Between(2, 2)]
+Port = Annotated[int, Between(1, 65535)]
+Count = Annotated[int, Between(0, 1 << 20)]
 
 
 class TorchFacts(TypedDict):
@@ -23,9 +34,9 @@ class PortFacts(TypedDict):
     """Ports on which a node listens, and answers with its secret."""
 
     secret: str
-    port: int | None  # rank 0's, on its node only
+    port: Port | None  # rank 0's, on its node only
     no_port: str  # why it cannot listen there
-    high_port: int | None
+    high_port: Port | None
 
 
 class NumaFacts(TypedDict):
@@ -45,15 +56,15 @@ class TopologyFacts(TypedDict):
 class DeviceFacts(TypedDict):
     """CPUs and GPUs for ranks."""
 
-    cpus: int
-    gpus: int
+    cpus: Count
+    gpus: Count
     topology: TopologyFacts
 
 
 class NodeFacts(PortFacts, DeviceFacts):
     """The answer of `probe.look`. An empty `no_...` means that nothing is wrong with it."""
 
-    host: str
+    host: HostName
     time: float
     workdir: str
     no_workdir: str
@@ -63,8 +74,8 @@ class NodeFacts(PortFacts, DeviceFacts):
     torch: TorchFacts | None
     set: list[str]  # names of variables
     stale: list[str]  # names of variables that must not reach a rank
-    addresses: list[list[str]]  # [interface, address]
-    own_name: list[str]  # addresses
+    addresses: list[InterfaceAddress]
+    own_name: list[Address]
     machine: str  # the same for two names of one machine
     no_gpus: str
     tmp: str
@@ -79,7 +90,7 @@ class RecordedFacts(TypedDict, total=False):
     torch: TorchFacts | None
     cpus: int
     gpus: int
-    addresses: list[list[str]]
+    addresses: list[InterfaceAddress]
     workdir: str
 
 
@@ -199,7 +210,7 @@ class NodeInventory(TypedDict):
     """The answer of `inventory.gather`."""
 
     time: float
-    host: str
+    host: HostName
     linux: bool
     limits: Limits
     space: dict[str, Space | None]  # by use: tmp, shm, workdir
@@ -218,3 +229,23 @@ class NodeInventory(TypedDict):
     names: dict[str, list[str] | str]  # by name: its addresses, or why it has none
     gpus: list[Gpu] | str | None  # text: why they are not known
     gpu_host: GpuHost
+
+
+# The type of each function's answer. An answer of another function may be any JSON within bounds.
+_ANSWERS: Mapping[str, object] = {
+    "probe.look": NodeFacts,
+    "probe.listen": PortFacts,
+    "probe.reach": list[Annotated[list[str], Between(2, 2)]],
+    "inventory.gather": NodeInventory,
+}
+
+
+def is_answer(function: str, value: object) -> bool:
+    """Return whether a node can have answered this to a function."""
+    hint = _ANSWERS.get(function)
+    return hint is None or matches(hint, value)
+
+
+def words_of_node(text: str) -> str:
+    """Return text in which a node may have its words as one line, which a person can be shown."""
+    return one_line(text)

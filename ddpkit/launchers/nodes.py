@@ -24,8 +24,8 @@ class NodeOptions:
     pdsh_args: str = ""  # more options for pdsh
     transport: str = "paramiko"  # or openssh: the ssh program
     starter: str = "ranks"  # anything else needs torch on every node
-    stage: Literal["off", "project", "env"] = "off"  # what is copied to the local disk of each node
-    stage_dir: str = ""  # where; empty: a directory of this user in /tmp
+    stage: str = "off"  # what is copied to the local disk of each node: project, env, or an archive of conda-pack
+    stage_dir: str = ""  # where; empty: /tmp
     container: str = ""  # the image of the ranks
     container_workdir: str = ""  # their working folder in it
 
@@ -51,7 +51,7 @@ class Nodes(Starter):
         NodeOptions.heartbeat_timeout,
         "seconds without a heartbeat after which a node or the launcher is treated as lost",
     )
-    stage: Literal["off", "project", "env"] = stage_option()
+    stage: str = stage_option()
     stage_dir: str = stage_dir_option()
 
     name: ClassVar[str]

@@ -12,10 +12,13 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from ddpkit.errors import UsageError
+from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
+from ddpkit.launchers.typed_json import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.text import format_ranks
 
 
@@ -33,6 +36,7 @@ class Job:
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
+    observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank_observe.py`
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
 
     @property
@@ -123,12 +127,18 @@ class Proc:
 class Via:
     """A login host with the commands of a scheduler, and the way to it."""
 
-    host: str
-    user: str = ""
-    port: int | None = None
-    transport: str = "paramiko"  # or openssh
-    python: str = "python3"  # of the supervisor there
-    connect_timeout: float = 5.0  # seconds
+    host: LoginName
+    user: UserName = ""
+    port: Annotated[int, Between(1, 65535)] | None = None
+    transport: Literal["paramiko", "openssh"] = "paramiko"
+    python: ProgramName = "python3"  # of the supervisor there
+    connect_timeout: Seconds = 5.0
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what may not stand on a command line, also where a record of a run names it."""
+        wrong = host_names.problem(self.host, self.user, self.port)
+        if wrong:
+            raise UsageError(wrong, "write it as login1 or user@login1:2222")
 
     @property
     def by_hand(self) -> tuple[str, ...]:
@@ -148,7 +158,17 @@ class Request:
     hosts: tuple[str, ...] = ()  # that the user named, in this order
     counts: tuple[int, ...] = ()  # ranks on each node; empty: `nproc_per_node` on every one
     spares: int | None = None  # hosts of the allocation that stay free at first; None: no host replaces another
+    held_back: tuple[str, ...] = ()  # variables of this machine that the job must not get, unless it has its own
     via: Via | None = None  # None: this machine has the scheduler's commands
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """An archive of a directory, as `ddpkit.execution.archive` packs it."""
+
+    source: str
+    described: Mapping[str, str]  # what the directory holds, by name
+    moved_to: str = ""  # the new path of an environment, which its programs hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,43 +178,75 @@ class File:
     path: str
     text: str = ""
     copy_of: str = ""  # one of the programs in ddpkit/node, by its name
+    archive: Archive | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
-    """How to follow what a scheduler runs for us. `{job}` stands for the job's id."""
+class Scheduler:
+    """The commands of a scheduler, and how to read what they print. `{job}` stands for a job's id.
 
-    submit: tuple[str, ...]
-    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
+    A backend has it as `scheduler`. `ps`, `status` and `stop` find it there by the backend's name: no record holds it.
+    """
+
     job_id: str  # a regular expression with one group, for the submitting program's output
     unreachable: str  # a regular expression: what the submitting program says where its scheduler is down
     ping: tuple[str, ...]  # says whether the scheduler is there
     queue: tuple[str, ...]  # shows the user's own jobs
-    show_resources: tuple[str, ...]  # shows what may be asked for
     state: tuple[str, ...]  # prints what the next ones read
     state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal, script (its node)
+    # Named groups of the same output: name, user, submitted. With the cluster they tell this job from a later one with
+    # its number. Empty: the scheduler never gives a number twice.
+    identity_pattern: str = ""
+    cluster: tuple[str, ...] = ()  # prints the name of the cluster; empty: a job's id contains it
+    cluster_pattern: str = ""  # a regular expression with one group, for that output
+    # The same; its matches tell this cluster from another one with the name, as sites leave the default.
+    controller_pattern: str = ""
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
     ending: tuple[str, ...]
     success_states: tuple[str, ...]  # states of jobs that may have ended with exit code 0
-    unsatisfiable_reasons: str  # a regular expression of reasons for which a job waits for ever
+    unsatisfiable_reasons: str  # a regular expression of reasons that do not pass by themselves
     forgotten_pattern: (
         str  # a regular expression for the error of the state's program about a job that it has forgotten
     )
     stop: tuple[str, ...]
     signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
-    log: str
     no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
     signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
-    requeue_exit_code: int | None = None  # an exit code with which the job starts itself again
-    follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
-    nodes: int = 0  # of one attempt, where its script can start the ranks again
-    script_lost: tuple[str, ...] = ()  # requeues such a job whose script died with its node
     show_queue: tuple[str, ...] = ()  # shows the {queue} of such a job to a person
     limits: tuple[str, ...] = ()  # prints the limits of the {queue} of a job that can never run; empty: no such program
     asked_pattern: str = ""  # named groups of the state's output: queue, and others, which a person sees
     limits_pattern: str = ""  # named groups of the output of `limits`, which a person sees
+
+    def state_of(self, job_id: str) -> list[str]:
+        """Return the command that prints the state of a job."""
+        return [word.replace("{job}", job_id) for word in self.state]
+
+    def stop_of(self, job_id: str) -> list[str]:
+        """Return the command that cancels a job."""
+        return [word.replace("{job}", job_id) for word in self.stop]
+
+    def is_id(self, word: str) -> bool:
+        """Tell whether a text is a whole id, as the submitting program prints it."""
+        match = re.search(self.job_id, word, re.MULTILINE)
+        return match is not None and match[1] == word
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch(Scheduler):
+    """How to submit and to follow one job: `Batch(**vars(scheduler), submit=..., ...)`."""
+
+    submit: tuple[str, ...]
+    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
+    show_resources: tuple[str, ...]  # shows what may be asked for
+    log: str
+    requeue_exit_code: int | None = None  # an exit code with which the job starts itself again
+    poll: float = 60.0  # seconds between two queries of a process about its jobs
+    disposable: bool = False  # a job that only tests is cancelled if it cannot start
+    follow: bool = True  # False: many jobs in one; only submitted
+    nodes: int = 0  # of one attempt, where its script can start the ranks again
+    script_lost: tuple[str, ...] = ()  # requeues such a job whose script died with its node
     # A pattern of the submitting program's error, the command that lists what can be requested, and more of the hint.
     show_refused: tuple[tuple[str, str, str], ...] = ()
     via: Via | None = None  # the host with these commands, the files of the plan and the log; None: this machine
@@ -285,6 +337,23 @@ class OnEnd:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProjectCopy:
+    """The project of the launcher's machine in a directory of a node (`--sync`)."""
+
+    host: str
+    source: str
+    target: str
+    files: int
+    size: int  # bytes, of which those are sent that the node does not have
+    overwrite: bool  # files that are newer there are replaced
+
+    def __str__(self) -> str:
+        size = f"{count(self.files, 'file')}, {self.size / 1e6:.1f} MB"
+        newer = "replaces what is newer there" if self.overwrite else "stops if something is newer there"
+        return f"{self.source} -> {self.host}:{self.target}: what differs of {size}; {newer}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class LocalCopy:
     """A directory of the launcher's machine that nodes have on their own disk."""
 
@@ -303,11 +372,12 @@ class LocalCopy:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies that each node of a scheduler's job makes before the ranks start: see `ddpkit.node.stage.main`."""
+    """Copies that the nodes of a scheduler's job get before the ranks start: see `ddpkit.node.stage.main`."""
 
     python: str  # runs that program: the job's own, or the base of a staged virtual environment
     contents: str  # JSON, its input
     copies: tuple[LocalCopy, ...]
+    archives: Mapping[str, Archive | None]  # by path; None: it exists already
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +392,7 @@ class Plan:
     heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
     min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
     files: tuple[File, ...] = ()
-    sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
+    sync: tuple[ProjectCopy, ...] = ()  # of the working folder, to the nodes
     stage: tuple[LocalCopy, ...] = ()
     batch: Batch | None = None  # then the steps say what the job will run
     on_end: OnEnd | None = None
@@ -387,7 +457,7 @@ def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
     if plan.batch is not None:
         head, _, rest = plan.files[-1].text.partition("\n")
-        copies = "".join(f"# before: {join(argv)}\n" for argv in plan.sync)
+        copies = "".join(f"# synced: {copy}\n" for copy in plan.sync)
         copies += "".join(f"# staged: {copy}\n" for copy in plan.stage)
         submit = join(plan.batch.typed(plan.batch.submit))
         return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {submit}\n{copies}{rest}"
@@ -395,7 +465,7 @@ def render_plan(plan: Plan) -> str:
     width += "" if plan.steps[0].scheduled else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
     out += [f"# spare: {', '.join(plan.spares)}"] if plan.spares else []
-    out += [f"{join(argv)} || exit 1" for argv in plan.sync]
+    out += [f"# synced: {copy}" for copy in plan.sync]
     out += [f"# staged: {copy}" for copy in plan.stage]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
@@ -436,7 +506,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "min_nodes": plan.min_nodes,
         "spares": list(plan.spares),
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
-        "sync": [list(argv) for argv in plan.sync],
+        "sync": [asdict(copy) for copy in plan.sync],
         "stage": [{**asdict(copy), "missing": list(copy.missing)} for copy in plan.stage],
         "submit": list(plan.batch.typed(plan.batch.submit)) if plan.batch else None,
         "on_end": asdict(plan.on_end) if plan.on_end else None,
@@ -466,27 +536,6 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
             for step in plan.steps
         ],
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scheduled:
-    """A scheduler's job, with all that is needed to ask for it later: no backend is looked up again."""
-
-    state: tuple[str, ...]  # prints what `pattern` finds, once for each job of an array
-    pattern: str  # named groups: state, reason, nodes, code, signal
-    waiting: tuple[str, ...]  # states
-    running: tuple[str, ...]
-    success_states: tuple[str, ...]
-    stopped: tuple[str, ...]
-    forgotten_pattern: str  # a regular expression for the scheduler's error about a job that it has forgotten
-    stop: tuple[str, ...]
-    log: str  # its output file, with {job} for the job's id
-    many: bool  # an array: one such file for each of its jobs
-    torchrun: bool  # how the lines in it are labelled
-    labels: bool = True
-    groups: tuple[int, ...] = ()  # ranks in each group of a heterogeneous job
-    signals_from: int = 0  # see `ddpkit.launchers.plan.Batch`
-    via: Via | None = None
 
 
 FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal", "script")  # of a job

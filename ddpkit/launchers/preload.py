@@ -37,12 +37,21 @@ def stage_option() -> Any:
     """The option for local copies of the project."""
     return option(
         "off",
-        "copy the project to a cache on the local disk of each node, and run the script there; env: also the virtual "
-        "environment of the ranks",
+        "run the script from a copy of the project on the local disk of each node; env: and the virtual environment; "
+        "FILE.tar.gz: and this archive of conda-pack",
         "project",
     )
 
 
+def is_conda_archive(stage: str) -> bool:
+    """Tell whether a value of `stage` is the name of an archive. Raises UsageError for one that means nothing."""
+    if stage.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
+        return True
+    if stage not in ("off", "project", "env"):
+        raise UsageError(f"-o stage={stage}: off, project, env, or an archive of conda-pack", "add --stage=env.tar.gz")
+    return False
+
+
 def stage_dir_option() -> Any:
     """The option for the directory of these copies."""
-    return option("", "directory of that cache; default: /tmp/ddpkit-stage-UID")
+    return option("", "directory for that cache; default: /tmp; copies are in ddpkit-stage-UID there")

@@ -12,7 +12,8 @@
         def plan(self, job: Job, world: World) -> Plan: ...
 
 `plan` gets a `World` from local, ssh and pdsh, and a `Request` from slurm and scheduler. A backend that reaches nodes
-by ssh or pdsh may have the fields of `ddpkit.launchers.nodes.NodeOptions`; one that it lacks has its default. No base
+by ssh or pdsh may have the fields of `ddpkit.launchers.nodes.NodeOptions`; one that it lacks has its default. One that
+submits jobs also has `scheduler: ClassVar[Scheduler]`: other commands find it there by the backend's name. No base
 class is needed. The entry-point group `ddpkit.launchers` adds backends. A backend is imported when its name is used.
 """
 
@@ -25,7 +26,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol
 
 from ddpkit.errors import UsageError, nearest, similar
-from ddpkit.launchers.plan import Job, Plan
+from ddpkit.launchers.plan import Job, Plan, Scheduler
 
 GROUP = "ddpkit.launchers"
 _BUILT_IN = {
@@ -119,6 +120,14 @@ def load(name: str) -> type[Any]:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"backend {name!r} cannot be loaded from {target}: {error}") from error
     return backend
+
+
+def scheduler_of(name: str) -> Scheduler:
+    """Return the commands of a backend's scheduler. Raises UsageError for a backend that is not there, or has none."""
+    scheduler = getattr(load(name), "scheduler", None)
+    if not isinstance(scheduler, Scheduler):
+        raise UsageError(f"backend {name!r} has no `scheduler`, by which its jobs can be queried and stopped")
+    return scheduler
 
 
 def options(backend: type[Any]) -> list[Option]:

@@ -46,7 +46,6 @@ def script(
         "",
         "set -euo pipefail",
         *(f': "${{{name}:?it is not written in this script: export it}}"' for name in secrets),
-        *(f"{join(argv)} || exit 1" for argv in plan.sync),
         "",
         "grace=" + f"{plan.grace:g} # seconds between TERM and KILL for what has to end",
         f"port={fixed_port or 'free # chosen on the first node when the ranks start'}",

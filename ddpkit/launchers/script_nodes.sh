@@ -66,13 +66,13 @@ one() { # NODE: its ranks, each line with its name in front; what is to be known
     local code=0 name
     trap '' INT # the terminal sends it to all of these at once; the script is who decides
     name=$(label "$1")
-    visit "$1" inf "step_$1" 2>"$said" | sed -u "s/^/[$name] /" || code=${PIPESTATUS[0]}
-    { printf '%s: exit code %s\nover\n' "$name" "$code" >"$said"; } 2>/dev/null || true # nobody is there to know
+    visit "$1" inf "step_$1" 2>>"$said" | sed -u "s/^/[$name] /" || code=${PIPESTATUS[0]}
+    { [ -p "$said" ] && printf '%s: exit code %s\nover\n' "$name" "$code" >>"$said"; } 2>/dev/null || true # nobody is there to know
 }
 
 # Whoever opens the lifeline by its path when it has ended already would wait for ever: that wakes them.
 wake() {
-    : >"$lifeline"
+    if [ -p "$lifeline" ]; then : >>"$lifeline"; fi # after kill -9 the number may be another program's
 }
 
 # ---- Run. The lifeline is a pipe whose other end, 9, this shell alone has open: kill -9 of it ends the lifeline too.
@@ -81,7 +81,7 @@ scratch=$(mktemp -d)
 mkfifo "$scratch/lifeline" "$scratch/said"
 # shellcheck disable=SC2094 # 7 reads the lifeline without writing it
 exec 8<>"$scratch/said" 9<>"$scratch/lifeline" 7<"$scratch/lifeline"
-rm -r "$scratch"
+rm -r -- "$scratch"
 lifeline=/proc/$$/fd/7 said=/proc/$$/fd/8
 
 end() { # as a signal asks: with this exit code, when all has ended; at once when it is asked again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -45,12 +45,31 @@ Word = str | Raw
 Value = str | Raw | Secret | None
 
 
-_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|(^|_)API_?KEY|_KEY(_|$)", re.IGNORECASE)
+# TOKENIZERS_PARALLELISM, GIT_AUTHOR_NAME and SSH_AUTH_SOCK are none.
+_SECRET_NAME = re.compile(
+    r"TOKEN(?!I[ZS])|SECRET|PASS(W|PHRASE|CODE|_|$)|CREDENTIAL|(^|_)API_?KEY|_KEY(_|$)|^KEY$|PRIVATE|"
+    r"(^|_)PATS?(_|$)|_PWD?$|_PW_|WEBHOOK|(^|_)DSN(_|$)|(DATABASE|DB|MONGO(DB)?|REDIS|POSTGRES(QL)?|MYSQL|AMQP|BROKER|SENTRY)_?(URL|URI)|"
+    r"CONN(ECTION)?_?STR(ING)?|AUTH(?!OR|_SOCK)|COOKIE|BEARER|SIGNATURE",
+    re.IGNORECASE,
+)
+# Tokens of Hugging Face, GitHub, GitLab, OpenAI and Anthropic, Slack, AWS, Google, npm, PyPI, a JWT, a private key;
+# a user with a password in a URL; `password=...` in a connection string.
+_SECRET_VALUE = re.compile(
+    r"(?<![A-Za-z0-9])(hf_|gh[pousr]_|github_pat_|glpat-|npm_|pypi-|dckr_pat_|sk-|xox[a-z]-|xapp-|AIza|SG\.)[\w.-]{8,}|"
+    r"(?<![A-Za-z0-9])(AKIA|ASIA)[A-Z0-9]{8,}|(?<![\w-])eyJ[\w-]{6,}\.[\w-]{4,}|-----BEGIN [A-Z ]*PRIVATE KEY|"
+    r"hooks\.slack\.com/|://[^\s/:@]*:[^\s@]+@|://[^\s/:@]{16,}@"
+)
+_SECRET_PAIR = re.compile(r"\b(password|passwd|pwd|secret|token|api_?key|accountkey)\s*[=:]\s*\S", re.IGNORECASE)
 
 
-def guard(name: str, value: str) -> str | Secret:
-    """Wrap the value of a variable whose name says that it is a secret."""
-    return Secret(value) if _SECRET_NAME.search(name) else value
+def is_secret(name: str, value: str = "") -> bool:
+    """Tell whether a variable is a secret by its name, or by the form of its value."""
+    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value) or _SECRET_PAIR.search(value))
+
+
+def guard(name: str, value: str, *, inherited: bool = False) -> str | Secret:
+    """Wrap the value of a secret. `inherited`: nobody typed it (`--env NAME`), so that it always is one."""
+    return Secret(value) if inherited or is_secret(name, value) else value
 
 
 def quote(word: Word) -> str:
@@ -68,6 +87,18 @@ def assign(name: str, value: Value) -> str:
         # The text can still be pasted into a shell in which the name is set.
         return f'{name}="${{{name}:?its value is not shown}}"'
     return f"{name}={quote(value or '')}"
+
+
+def hide_values(text: str, env: Mapping[str, Value], is_public: Callable[[str], bool]) -> str:
+    """Return shell text without the values of variables, for a page that is shown to others.
+
+    What was typed can be a secret that neither its name nor its form gives away. `is_public`: whether values of a
+    variable of this name can be shown.
+    """
+    for name, value in env.items():
+        if isinstance(value, str) and value and not is_public(name):
+            text = text.replace(f"{name}={quote(value)}", assign(name, Secret(value)))
+    return text
 
 
 def exports(env: Mapping[str, Value]) -> list[str]:

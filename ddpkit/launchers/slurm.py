@@ -17,16 +17,28 @@ from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
-from ddpkit.launchers.plan import JOB_HOOK, Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
+from ddpkit.launchers.plan import (
+    JOB_HOOK,
+    Batch,
+    File,
+    Job,
+    Plan,
+    Proc,
+    RankStarter,
+    Request,
+    Scheduler,
+    Step,
+    render_step,
+)
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
+from ddpkit.node.rank_observe import OBSERVERS
 
-# Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
+# Defaults of variables, after `cores` was computed.
 _DEFAULTS = """
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 """
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
@@ -54,15 +66,15 @@ echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_
 
 # In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
-hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \\
+hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || \\
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${{PYTHONPATH:+:$PYTHONPATH}}\""""
 
 # The same for a rank in a container that has the run's folder: what its image has on the path stays there.
 _HOOK_INSIDE = """
-hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
+hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
 inside='export DDPKIT_HOOK="$0" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"'
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
 
 # Before a rank enters its container. Until the second line comes, the task prints the output of the runtime. That line
 # is on both outputs: they are read apart.
@@ -105,7 +117,17 @@ set -- sh -c 'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${{PYTHONPATH:+
 
 # One task has the CPUs of all ranks, and a site may bind it to as many as one rank needs. Where nothing binds, srun
 # warns of the option.
-_UNBOUND = 'bind=; case "$(scontrol show config)" in *task/affinity*) bind=--cpu-bind=none ;; esac'
+_UNBOUND = (
+    'config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"',
+    'bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac',
+)
+
+# What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
+_FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
+_NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
+# What ddpkit reads in the job's output, so that it need not query the controller.
+_RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
+_ENDED = 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"'
 
 # Around each rank, then: torchrun ends with 1 whatever the code of the rank was.
 _TELL = """\
@@ -125,12 +147,12 @@ while True:
     print(port)
     break"""
 
+ABSENT = 96  # exit code of `ddpkit/node/stage.py` on a node that needs an archive
 _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
-_GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
 # What sbatch refuses, the command that lists what can be requested instead, and more of the hint.
 _SHOW_REFUSED = (
     ("[Ff]eature|constraint", "sinfo --Node --format='%N %f'", "lists the features: --constraint NAME"),
@@ -150,12 +172,47 @@ _FLAGS = {"exclusive"}  # without a value
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
 
+# Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
+SLURM = Scheduler(
+    job_id=r"^(\d+)",
+    unreachable="Unable to contact|communication|resolve_ctls",
+    ping=("scontrol", "ping"),
+    queue=("squeue", "--me"),
+    state=("scontrol", "--oneliner", "show", "job", "{job}"),
+    state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
+    r".*?\bExitCode=(?P<code>\d+):"
+    r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)(?: BatchHost=(?P<script>\S+))?",
+    identity_pattern=r"\bJobName=(?P<name>.*?) UserId=(?P<user>[^\s(]+).*?\bSubmitTime=(?P<submitted>\S+)",
+    cluster=("scontrol", "show", "config"),
+    cluster_pattern=r"(?m)^ClusterName\s*=\s*(\S+)",
+    controller_pattern=r"(?m)^(?:SlurmctldHost\S*|StateSaveLocation)\s*=\s*(\S+)",
+    waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
+    running=("RUNNING", "SIGNALING"),
+    ending=("COMPLETING", "STAGE_OUT"),
+    success_states=("COMPLETED",),
+    unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit)|BadConstraints|InvalidAccount|InvalidQOS|"
+    r"DependencyNeverSatisfied|launch_failed_requeued_held",
+    forgotten_pattern="Invalid job id",
+    stop=("scancel", "{job}"),
+    # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
+    signal=("scancel", "--signal={signal}", "{job}"),
+    no_output=53,  # Slurm 22.05, seen
+    show_queue=("sinfo", "-p", "{queue}"),
+    limits=("scontrol", "--oneliner", "show", "partition", "{queue}"),
+    asked_pattern=r"\b(?P<time>TimeLimit=\S+) .*?\bPartition=(?P<queue>\S+) .*?"
+    r"\b(?P<resources>(?:Req)?TRES=\S+?)(?:,billing=\d+)? ",
+    limits_pattern=r"\b(?P<nodes>MaxNodes=\S+) (?P<time>MaxTime=\S+) .*?\b(?P<state>State=\S+) "
+    r".*?\b(?P<resources>TRES=\S+?)(?:,billing=\d+)?(?: |$)",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slurm(Contained):
     """Common part of both backends: the options, by their SLURM names, and the job."""
 
     reach: ClassVar[str] = "slurm"
     needs: ClassVar[str] = "sbatch and srun; a directory that all nodes share"
+    scheduler: ClassVar[Scheduler] = SLURM
 
     partition: str = option("", "queue")
     account: str = option("", "account to charge")
@@ -190,8 +247,9 @@ class Slurm(Contained):
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
     preload: str = preload_option(" (slurm-srun)")
-    stage: Literal["off", "project", "env"] = stage_option()
+    stage: str = stage_option()
     stage_dir: str = stage_dir_option()
+    poll: float = option(60.0, "seconds between two queries to SLURM's controller about running jobs: 5 to 3600")
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
     connect_timeout: float = option(5.0, "timeout for the connection of --via, in seconds")
@@ -204,29 +262,32 @@ class Slurm(Contained):
     torchrun: ClassVar[bool]
 
     def plan(self, job: Job, world: Request) -> Plan:
+        if not 5.0 <= self.poll <= 3600.0:
+            raise UsageError(f"-o poll={self.poll:g}: it must be between 5 and 3600 seconds", "-o poll=60")
         layout = self._layout(job, world)
         step = self._step(job, world, layout)
         modules = self._modules(job)
         needed: dict[str, str] = {}
         if modules:
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
-            needed |= {"preload/rank_wrapper": "rank_wrapper", "preload/oom": "oom"}
+            needed |= {f"preload/{name}": name for name in ("rank_wrapper", "oom", "daemons")}
         elif job.folder:
-            needed = {"torchrun_agent": "torchrun_agent", "oom": "oom"} if self.torchrun else {}
-            needed["rank_wrapper"] = "rank_wrapper"
+            needed = {name: name for name in ("torchrun_agent", "scratch_dir", "owned", "oom")} if self.torchrun else {}
+            needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
         if self._asked(job):
-            needed |= {"hook/sitecustomize": "rank_hook"} | {
-                f"hook/{name}": name for name in ("rank_responder", "rank_events", "rank_events_file")
-            }
+            needed["hook/sitecustomize"] = "rank_hook"
+            if job.observe:
+                needed |= {f"hook/{name}": name for name in (*OBSERVERS, "rank_events_file")}
         files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
         if self._asked(job):
-            # What each rank tells goes into a file beside the last one.
-            files += [File(path=f"{job.folder}/hook/grace", text=f"{job.grace:g}\n"), File(path=_begins(job))]
+            files.append(File(path=_begins(job)))  # with --observe each rank writes a file beside it
         if modules:
             files.append(self._fork_spec(job, modules, layout))
         if job.stage:
-            files.append(File(path=f"{job.folder}/stage/stage.py", copy_of="stage"))
+            names = ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server")
+            files += [File(path=f"{job.folder}/stage/{name}.py", copy_of=name) for name in names]
             files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
+            files += [File(path=path, archive=archive) for path, archive in job.stage.archives.items() if archive]
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -342,15 +403,17 @@ class Slurm(Contained):
         # what is asked for here, and inside a step they would confine us to its node.
         inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
         words, text, more = self._task(job, layout)
-        unbound = [_UNBOUND] if self._modules(job) else []
+        unbound = _UNBOUND if self._modules(job) else ()
         more = f"$bind {more}".strip() if unbound else more
         if layout.het:
             # srun takes a `:` among the arguments for the next group: the command is in the text.
             text = f"set -- {join(words[1:])}\n{text}"
         by_node = self._by_node(job)
         wrapper = self._wrapper(job, in_container=bool(more))
-        command = self._srun(world, layout, inside, wrapper, words, more, by_node=by_node)
+        command = self._srun(job, world, layout, inside, wrapper, words, more, by_node=by_node)
         lines = [
+            *([] if held else self._marks(layout)),
+            _FAIL,
             *([self.setup] if self.setup else []),
             *unbound,
             # 26.05 sets it to the first group's CPUs, and srun would then request as many for the other groups.
@@ -365,14 +428,22 @@ class Slurm(Contained):
             lines += self._in_attempts(job, layout, command, join(_decide(job, world)))
         else:
             lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
+        # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
+        stale = [name for name in world.here.stale if held or not _left(name)]
+        own: dict[str, Value] = dict.fromkeys([*stale, *(world.held_back if held else ())])
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        env |= {"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}
         return Step(
             host=world.here.name if held else "slurm",
             node_rank=0,
             ranks=range(sum(layout.counts)),
             workdir=job.workdir,
-            # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
-            env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
+            env={
+                **dict.fromkeys(name for name in world.here.stale if held or not _left(name)),
+                **own,
+                **env,
+                **job.env,
+            },
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=(
                 RankStarter.SRUN_TORCHRUN
@@ -390,7 +461,7 @@ class Slurm(Contained):
         """Set rank 0's host and port, and the list of nodes where srun needs one."""
         held = world.allocation
         probe = self._probe(job)
-        lines, where = ["# rank 0 runs on the first node"], ""
+        lines, check, where = ["# rank 0 runs on the first node"], list[str](), ""
         if layout.listed:
             lines += layout.nodes(inside, len(held.hosts) if held else len(layout.counts))
             master, where = "${nodes%%[[:space:]]*}", '"$MASTER_ADDR"'
@@ -399,13 +470,30 @@ class Slurm(Contained):
         else:
             nodelist = "SLURM_JOB_NODELIST_HET_GROUP_0" if layout.het else "SLURM_JOB_NODELIST"
             master = f'"$(scontrol show hostnames "${nodelist}" | head -n 1)"'
+            check = [f'[ -n "$MASTER_ADDR" ] || {_NO_NODES}']
         if held and layout.hosts:
             there = world.here.name == layout.hosts[0].partition(".")[0]
             where = "" if there else layout.hosts[0]
         if where:
             srun = join(["srun", *inside, *(["--het-group=0"] if layout.het else []), "--nodes=1", "--ntasks=1"])
             probe = f"{srun} --nodelist={where} --export=ALL {probe}"
-        return [*lines, f"MASTER_ADDR={master}", f"MASTER_PORT=$({probe}) || exit 1", "export MASTER_ADDR MASTER_PORT"]
+        return [
+            *lines,
+            f"MASTER_ADDR={master}",
+            *check,
+            *self._port(probe),
+            "export MASTER_ADDR MASTER_PORT",
+        ]
+
+    def _port(self, probe: str, otherwise: str = 'fail "Python found no free port on $MASTER_ADDR"') -> list[str]:
+        """Lines that set rank 0's port. `otherwise`: if there is none."""
+        return [f"MASTER_PORT=$({probe})", f'[ -n "$MASTER_PORT" ] || {otherwise}']
+
+    def _marks(self, layout: Layout) -> list[str]:
+        """The first lines of a job script: they report its start and its end."""
+        names = [f"$SLURM_JOB_NODELIST_HET_GROUP_{n}" for n in range(len(layout.groups))]
+        nodes = ",".join(names) if layout.het else "$SLURM_JOB_NODELIST"
+        return [_RUNS.format(nodes=nodes), f"trap '{_ENDED}' EXIT"]
 
     def _probe(self, job: Job) -> str:
         # It runs on the node itself, and the job's Python may be in the container alone.
@@ -425,14 +513,44 @@ class Slurm(Contained):
         elif layout.hosts:
             argv.append(f"--nodelist={','.join(layout.hosts)}")
         # Each node reports its own problem: none ends the others.
-        argv += ["--kill-on-bad-exit=0", "--export=ALL", job.stage.python, "-I", "-S", f"{job.folder}/stage/stage.py"]
+        argv += ["--kill-on-bad-exit=0", "--export=ALL", *self._stage_task(job)]
         # srun's own error would count as one of rank 0.
         show = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
-        return [*([] if inside else self._begin(job)), f"shown=$({join(argv)} 2>&1) || {{ {show}; {otherwise}; }}"]
+        held = [word for word in inside if word.startswith("--jobid")]
+        names = [copy.target for copy in job.stage.copies]
+        # Where it cannot bring an archive, as to a spare node that has no directory yet, nodes read the shared one.
+        bring = [
+            f"sbcast {join([*held, path])} {quote(f'{target}.tar-')}$suffix 2> /dev/null"
+            for path, target in zip(job.stage.archives, names, strict=True)
+        ]
+        return [
+            *([] if inside else self._begin(job)),
+            f'stage() {{ {join(argv)} "$@"; }}',
+            "suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \\n') shown=$(stage look 2>&1); code=$?",
+            f'if [ "$code" = {ABSENT} ]; then',
+            *(f"    {line}" for line in bring),
+            '    shown=$(stage unpack "$suffix" 2>&1); code=$?',
+            "fi",
+            f'[ "$code" = 0 ] || {{ {show}; {otherwise}; }}',
+        ]
+
+    def _stage_task(self, job: Job) -> list[str]:
+        """The program that finds, unpacks and holds local copies: see `ddpkit/node/stage.py`."""
+        assert job.stage is not None
+        return [job.stage.python, "-B", "-I", "-S", f"{job.folder}/stage/stage_task.py"]
+
+    def _hold(self, job: Job) -> str:
+        """The words in front of a task that hold its local copies as long as it lives."""
+        copies = [copy.target for copy in job.stage.copies] if job.stage else []
+        return f"{join([*self._stage_task(job), 'hold', *copies, '--'])} " if copies else ""
 
     def _begin(self, job: Job) -> list[str]:
-        """The line of a job script that writes the time at which an attempt began."""
-        return [f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []
+        """The line of a job script that writes the time at which an attempt began.
+
+        SLURM makes the job's output with the umask of its user. In the run's directory nobody else writes to it.
+        """
+        private = "" if self.output else " [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1;"
+        return [f"{{ date +%s.%N >> {quote(_begins(job))};{private} }} 2> /dev/null"] if self._asked(job) else []
 
     def _wrapper(self, job: Job, *, in_container: bool) -> list[str]:
         """Return the Python and the program around each task that is a rank. `in_container`: srun starts it inside."""
@@ -443,6 +561,7 @@ class Slurm(Contained):
 
     def _srun(
         self,
+        job: Job,
         world: Request,
         layout: Layout,
         inside: list[str],
@@ -455,6 +574,7 @@ class Slurm(Contained):
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
         task = f'sh -c "$task" {join(wrapper)} --task ' if wrapper else ""
+        task = self._hold(job) + task
         before, after = join(["srun", *inside]), f'{" " * bool(more)}{more} {task}sh -c "$each"'
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
@@ -518,11 +638,11 @@ class Slurm(Contained):
             # If this script dies with its node, SLURM keeps the job: a task on another node requeues it.
             'there=$(squeue -h -j "$SLURM_JOB_ID" -o %N)',
             'there=$(scontrol show hostnames "$there" | grep -vxF "$SLURMD_NODENAME" | tail -n 1)',
-            f'[ -z "$there" ] || kill -0 "$watch" 2> /dev/null || {{ {watch}; }}',
+            f'[ -z "$there" ] || watched || {{ {watch}; }}',
             *self._copy(job, layout, [], "code=123; next_attempt; continue"),
             "MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node",
             f'on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="{rank_0}"',
-            f"MASTER_PORT=$($on {self._probe(job)})",
+            *self._port(f"$on {self._probe(job)}", "{ code=123; next_attempt; continue; }"),
             "export MASTER_ADDR MASTER_PORT",
             *self._in_job(job, command, again=True),
             "next_attempt",
@@ -530,13 +650,16 @@ class Slurm(Contained):
         return [
             f"export -n {JOB_HOOK}  # it can hold secrets: the ranks do not get it",
             f"nodes=$({_NODES} | head -n {len(layout.counts)} | paste -sd , -)",
+            f'[ -n "$nodes" ] || {_NO_NODES}',
             f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
             "next_attempt() {",
             "    trap '' TERM  # a requeue sends it: the decision comes to its end",
             f'    next=$({again} "$code") || exit "$code"',
             f"    trap - TERM; {tell}",
             "}",
-            """watch=; trap '[ -z "$watch" ] || kill "$watch" 2> /dev/null' EXIT""",
+            # Of the shell's own jobs: the number of one that has ended may be another process now.
+            'watched() { jobs -pr | grep -qx "${watch:-none}"; }',
+            f"""watch=; trap '{_ENDED}; ! watched || kill "$watch"' EXIT""",
             "while :; do",
             *(f"    {line}" for line in attempt),
             "done",
@@ -546,11 +669,9 @@ class Slurm(Contained):
         """srun in a job script, whose exit code is the job's.
 
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
-        failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
+        failed stands in its output, which is the job's.
         """
-        programs = [_TAP_CODE if self._by_node(job) else _CODE]
-        if self._asked(job):
-            programs = ["-e", *programs, "-e", _GOES_ON]
+        code = _TAP_CODE if self._by_node(job) else _CODE
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
@@ -562,7 +683,7 @@ class Slurm(Contained):
             "code='' first=''",
             f"{command} || code=$?",
             # What a script prints makes no failure of a success, and no success of a failure.
-            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {join(programs)} | head -n 1)',
+            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {quote(code)} | head -n 1)',
             "code=${first:-${code:-0}}",
         ]
         if self.chain:
@@ -652,43 +773,19 @@ class Slurm(Contained):
 
     def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
         return Batch(
+            **vars(SLURM),
             submit=("sbatch", "--parsable", script),
             env={
-                **dict.fromkeys(left),
+                **dict.fromkeys((*left, *world.held_back)),
                 **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
             },
-            job_id=r"^(\d+)",
-            unreachable="Unable to contact|communication|resolve_ctls",
-            ping=("scontrol", "ping"),
-            queue=("squeue", "--me"),
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
             show_refused=_SHOW_REFUSED[: -1 if world.hosts or self.nodelist else None],
-            # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
-            state=("scontrol", "--oneliner", "show", "job", "{job}"),
-            state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
-            r".*?\bExitCode=(?P<code>\d+):"
-            r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)(?: BatchHost=(?P<script>\S+))?",
-            waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
-            running=("RUNNING", "SIGNALING"),
-            ending=("COMPLETING", "STAGE_OUT"),
-            success_states=("COMPLETED",),
-            unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
-            r"DependencyNeverSatisfied|launch_failed_requeued_held",
-            forgotten_pattern="Invalid job id",
-            stop=("scancel", "{job}"),
-            # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
-            signal=("scancel", "--signal={signal}", "{job}"),
             log=self._log(job),
-            no_output=53,  # Slurm 22.05, seen
+            poll=self.poll,
             follow=not self.array,
             requeue_exit_code=AGAIN if self.chain else None,
             via=world.via,
-            show_queue=("sinfo", "-p", "{queue}"),
-            limits=("scontrol", "--oneliner", "show", "partition", "{queue}"),
-            asked_pattern=r"\b(?P<time>TimeLimit=\S+) .*?\bPartition=(?P<queue>\S+) .*?"
-            r"\b(?P<resources>(?:Req)?TRES=\S+?)(?:,billing=\d+)? ",
-            limits_pattern=r"\b(?P<nodes>MaxNodes=\S+) (?P<time>MaxTime=\S+) .*?\b(?P<state>State=\S+) "
-            r".*?\b(?P<resources>TRES=\S+?)(?:,billing=\d+)?(?: |$)",
         )
 
 

@@ -75,14 +75,14 @@ class Layout:
         if self.hosts:
             return [*lines, f"nodes={quote(' '.join(self.hosts))}"]
         if self.order == "block":
-            return [*lines, 'nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")']
+            return [*lines, 'nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")', _LISTED]
         srun = join(["srun", *inside, f"--nodes={most}", f"--ntasks={most}", "--ntasks-per-node=1", "--export=ALL"])
         each = quote('echo "$SLURM_TOPOLOGY_ADDR $SLURMD_NODENAME"')
         first = f" | head -n {len(self.counts)}" if most > len(self.counts) else ""
         return [
             *lines,
             f"nodes=$({srun} sh -c {each} | LC_ALL=C sort -V | sed 's/.* //'{first})",
-            '[ -n "$nodes" ] || exit 1',
+            _LISTED,
         ]
 
     def file(self, folder: str, *, by_node: bool) -> list[str]:
@@ -90,7 +90,7 @@ class Layout:
         numbers = " ".join("1" if by_node else str(number) for number in self.counts)
         where = f" {quote(f'{folder}/hosts.XXXXXX')}" if folder else ""
         return [
-            f"SLURM_HOSTFILE=$(mktemp{where}) || exit 1",
+            f'SLURM_HOSTFILE=$(mktemp{where}) || fail "the list of nodes cannot be written"',
             "export SLURM_HOSTFILE",
             f"set -- {numbers}",
             'for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"',
@@ -115,6 +115,9 @@ class Layout:
         if not self.uneven:
             return str(self.counts[0])
         return f'$(set -- {" ".join(map(str, self.counts))}; shift "$SLURM_PROCID"; echo "$1")'
+
+
+_LISTED = '[ -n "$nodes" ] || fail "SLURM did not list the nodes of job $SLURM_JOB_ID"'
 
 
 def arrange(world: Request, *, ranks: int, cpus: int, order: Order, later: tuple[Group, ...]) -> Layout:

@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from ddpkit.launchers.events import Event, ExitEvent, FailedEvent, OutputEvent
+from ddpkit.launchers.events import Event, ExitEvent, FailedEvent, OutputEvent, failure
+from ddpkit.node.first_failure import WINDOW, End, Kind, LastWords, first_failure
 
 PIECE = 1024
 MOST_PIECES = 1024  # that are joined: a line without an end is passed on in parts of about a megabyte
@@ -35,17 +36,9 @@ RANK_ENDED = re.compile(
 )
 # Printed by torchrun's agent when the tap of a rank was killed, and the kernel ended the rank (`torchrun_agent.py`).
 LOST_TAP = re.compile(r"ddpkit: rank (\d{1,9}) on ([\w.-]{1,255}) lost its helper")
-# Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
-# A script may have left a line without an end in front of it.
-RAISED = re.compile(
-    r"(.*)ddpkit: rank (\d+) raised (\w+)(?: at (\d{1,11}\.?\d*)|, and its process continues)", re.DOTALL
-)
 # Printed before a rank enters a container, and in it, on both outputs, before the rank's program runs.
 ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
-# Printed by a rank whose wait for other ranks took too long, before it ends.
-TIMED_OUT = re.compile(r"(.*)ddpkit: rank (\d+) timed out with (\w+) at (\d{1,11}\.?\d*)", re.DOTALL)
-MOST_SKEW = 300.0  # seconds between the clock of a node and that of the launcher
 # SLURM's own processes on a node, and its plug-ins, write to the outputs of a task. 26.05 prints a time, not a name.
 PLUGIN = re.compile(
     r"(slurmstepd|srun|pyxis)(?:-\S+)?: "
@@ -53,6 +46,17 @@ PLUGIN = re.compile(
 )
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
+
+# Printed by a job's script, at its start and at its end. Where nobody prints it, only the controller knows.
+JOB_RUNS = re.compile(r"ddpkit: job \S+ runs on (\S+)")
+# Lines that say that a job ends, or its step: the last line of its script, and what SLURM prints. A rank's line has a
+# label in front.
+_ENDS = re.compile(
+    r"^(?:ddpkit: job \S+ ended with code \d"
+    r"|srun: (?:error: |Job step aborted|Force Terminated|forcing job termination)"
+    r"|(?:slurmstepd\S*:|\[\S+\]) error: \*\*\* (?:JOB|STEP) \S+ ON )",
+    re.MULTILINE,
+)
 
 # What SLURM prints of a job that somebody cancelled, in up to ten lines: its end says it once.
 _CANCEL_REPEATED = re.compile(
@@ -72,6 +76,11 @@ _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_sig
 def repeats_cancel(text: str) -> bool:
     """Tell whether a line of SLURM only repeats that a job was cancelled."""
     return bool(_CANCEL_REPEATED.fullmatch(text))
+
+
+def says_end(output: str) -> bool:
+    """Tell whether some line of a job's output says that the job ends."""
+    return bool(_ENDS.search(output))
 
 
 class SrunReader:
@@ -96,12 +105,15 @@ class SrunReader:
         self.hosts: dict[int, str] = {}
         self.pids: dict[int, int] = {}  # on that host
         self.step = ""  # 123.0, as `scancel` takes it
+        self.nodes = ""  # of the job, as its script reports them
+        self.ends = 0  # lines that say that the job ends, or this attempt
         self.runtimes: dict[int, str] = {}  # of each rank that enters a container
         self.begun: set[tuple[int, int]] = set()  # rank and output (1, 2): what comes now is the rank's own
         self.failed = False
-        self.raised: dict[int, tuple[float, str]] = {}  # rank: when, which exception; of those that said so
-        self.goes_on = False  # the first failed rank has not ended, so srun ends no other
-        self._since: float | None = None  # when the known failure was, if an exception was it
+        self.words: dict[int, LastWords] = {}
+        self._ends: list[tuple[End, FailedEvent]] = []  # of ranks that failed
+        self._first: End | None = None  # the one that was yielded as the first failure
+        self._decide_at: float | None = None  # time.monotonic(): no cause came of what follows from one
         self.attempt = 0  # how often the job was started again before what is read now
         # Lines of ranks without a host, and since when: the line that names it is on another output of srun.
         self._early: dict[int, list[Event]] = {}
@@ -117,19 +129,25 @@ class SrunReader:
             yield from self._line(number, line.decode("utf-8", "surrogateescape"))
 
     def flush(self) -> Iterator[Event]:
-        """The end of the output: a last line without an end is a line as well."""
+        """The end of the output: a last line without an end is a line as well, and no end of a rank follows."""
         for number in (1, 2):
             if self._held.get(number):
                 yield from self.feed(number, b"\n")
         yield from self._release_all()
+        yield from self.decide()
 
     @property
     def waits(self) -> bool:
-        """Whether lines wait for the host of their rank."""
-        return bool(self._early)
+        """Whether lines wait for the host of their rank, or a failure for its cause."""
+        return bool(self._early) or self._decide_at is not None
 
     def overdue(self) -> Iterator[Event]:
-        """Yield lines that have waited long enough for the host of their rank. Call it again and again."""
+        """Yield lines that have waited long enough for the host of their rank, and failures for their cause.
+
+        Call it again and again.
+        """
+        if self._decide_at is not None and time.monotonic() >= self._decide_at:
+            yield from self.decide()
         if self._early and time.monotonic() >= self._early_since + WAIT:
             self._without_host.update(self._early)
             yield from self._release_all()
@@ -148,6 +166,8 @@ class SrunReader:
             yield {"e": "exit", "rank": rank, "code": 0, "signal": None, "t": time.time()}
 
     def _line(self, number: int, line: str) -> Iterator[Event]:
+        if _ENDS.match(line):
+            self.ends += 1
         ended = _ENDED.match(line)
         if ended:
             yield _out(None, number, line)
@@ -160,14 +180,12 @@ class SrunReader:
             return
         attempt = ATTEMPT.fullmatch(line)
         if attempt:
-            yield from self._release_all()
-            self._without_host.clear()
-            self.attempt = int(attempt[1])
-            self.reset_after_requeue()
-            self.hosts.clear()
-            self.pids.clear()
-            self.runtimes.clear()
-            self.begun.clear()
+            yield from self._begin_attempt(int(attempt[1]))
+            return
+        runs = JOB_RUNS.fullmatch(line)
+        if runs:
+            self.nodes = runs[1]
+        if runs or (line.startswith("ddpkit: job ") and _ENDS.match(line)):
             return
         labelled = _LABEL.fullmatch(line) if self.labels else None
         if self.labels and (labelled is None or int(labelled[1]) >= self.ranks):
@@ -175,7 +193,7 @@ class SrunReader:
             return
         task, text = labelled.groups() if labelled else ("", line)
         of_tap = RANK_LINE.fullmatch(text) if self.torchrun else None
-        if of_tap:
+        if of_tap and int(of_tap[1]) < self.ranks:
             rank, output, more, text = of_tap.groups()
             joined = self._joined(int(output), f"rank {rank}", text, bool(more)) if output else text
             if joined is not None:
@@ -190,12 +208,12 @@ class SrunReader:
         over = RANK_ENDED.fullmatch(text) if self.torchrun else None  # without a tap, only a script can print it
         if started and not self.torchrun and (int(started[1]) != int(task) or int(task) in self.pids):
             started = None  # a script's own line: its shell has printed the first one
-        if started:
+        if started and int(started[1]) < self.ranks:
             rank, host, pid, self.step = int(started[1]), started[2], int(started[3]), started[4]
             self.hosts[rank], self.pids[rank] = host, pid
             yield {"e": "start", "rank": rank, "host": host, "pid": pid, "t": time.time()}
             yield from self._release(rank)
-        elif over:
+        elif over and int(over[1]) < self.ranks:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:3])
             yield from self._rank_ended(int(over[1]), code, killer, over[4] or "")
         elif self.torchrun:
@@ -203,10 +221,20 @@ class SrunReader:
         else:
             yield from self._rank_line(int(task), number, text)
 
+    def _begin_attempt(self, number: int) -> Iterator[Event]:
+        yield from self._release_all()
+        self._without_host.clear()
+        self.attempt = number
+        self.reset_after_requeue()
+        self.hosts.clear()
+        self.pids.clear()
+        self.runtimes.clear()
+        self.begun.clear()
+
     def _agent_line(self, number: int, text: str) -> Iterator[Event]:
         """A line of torchrun, or one of ours in its name."""
         lost_tap = LOST_TAP.fullmatch(text)
-        if lost_tap is None:
+        if lost_tap is None or int(lost_tap[1]) >= self.ranks:
             yield _out(None, number, text)
         elif not self.failed:
             rank, reason = int(lost_tap[1]), "its helper process was killed"
@@ -232,52 +260,16 @@ class SrunReader:
         if begins and int(begins[1]) == rank:
             self.begun.add((rank, number))
             return
-        timeout = TIMED_OUT.fullmatch(text) if own else None
-        # A script may print the log of an earlier run.
-        if timeout and int(timeout[2]) == rank and abs(time.time() - float(timeout[4])) < MOST_SKEW:
-            if timeout[1]:
-                yield from self._of_rank(rank, number, timeout[1])
-            yield from self._release(rank)
-            when, host = min(float(timeout[4]), time.time()), self.hosts.get(rank, "?")
-            yield {"e": "timeout", "rank": rank, "host": host, "raised": timeout[3], "t": when}
-            return
-        raised = RAISED.fullmatch(text) if own else None
-        if raised is None or int(raised[2]) != rank:
-            yield from self._of_rank(rank, number, text)
-            return
-        if raised[1]:
-            yield from self._of_rank(rank, number, raised[1])
-        if raised[4]:
-            # Never later than it is heard: the node's clock may be ahead, and what follows from it comes after it.
-            self.raised.setdefault(rank, (min(float(raised[4]), time.time()), raised[3]))
-            if self._since is not None and self.raised[rank][0] < self._since:
-                yield from self._first_raised()  # it was first, and heard second
-        elif not self.failed and rank in self.raised:
-            self.goes_on = True
-            yield from self._first_raised()
-
-    def _first_raised(self) -> Iterator[Event]:
-        rank = min(self.raised, key=self.raised.__getitem__)
-        yield from self._release(rank)
-        self.failed, (self._since, name) = True, self.raised[rank]
-        yield {
-            "e": "failed",
-            "rank": rank,
-            "host": self.hosts.get(rank, "?"),
-            "what": "rank",
-            "code": 1,
-            "signal": None,
-            "raised": name,
-            "t": self._since,
-        }
+        yield from self._of_rank(rank, number, text)
 
     def reset_after_requeue(self) -> None:
         """Discard the failure of the previous attempt."""
-        self.failed = self.goes_on = False
-        self.raised.clear()
-        self._since = None
+        self.failed, self._first, self._decide_at = False, None, None
+        self._ends.clear()
+        self.words.clear()
 
     def _of_rank(self, rank: int, number: int, text: str) -> Iterator[Event]:
+        self.words.setdefault(rank, LastWords()).take(text + "\n", time.time())
         plugin = PLUGIN.match(text)
         agent = "" if (rank, number) in self.begun else self.runtimes.get(rank, "")
         agent = (plugin[1] or "slurmstepd") if plugin else agent
@@ -303,11 +295,13 @@ class SrunReader:
         killer = int(signal.SIGKILL) if oom else None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
         if code is None and killer is None:
             return
-        if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
+        if self.torchrun and self._ends:  # the task is an agent, and ends because a rank did
+            return
+        if self.torchrun:
             yield from self._fail(None, host, self.agent, int(code[1]) if code else None, killer)
             return
-        for task in _numbers(tasks):
-            rank = task + self._first_rank(host)
+        first = self._first_rank(host)
+        for rank in _numbers(tasks, first, self.ranks):
             self.hosts.setdefault(rank, host)
             yield from self._rank_ended(rank, int(code[1]) if code else None, killer, oom)
 
@@ -323,21 +317,37 @@ class SrunReader:
     def _rank_ended(
         self, rank: int, code: int | None, killer: int | None, oom: str = "", reason: str = ""
     ) -> Iterator[Event]:
-        host = self.hosts.get(rank, "?")
+        """A rank's last lines tell whether its end may follow from another one's: then the launcher decides."""
+        host, now = self.hosts.get(rank, "?"), time.time()
         yield from self._release(rank)
-        ended: ExitEvent = {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
+        ended: ExitEvent = {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": now}
         if oom:
             ended["oom"] = oom
-        yield ended
-        if code == 0 or self.failed:
+        if code == 0:
+            yield ended
             return
-        if rank not in self.raised:
-            yield from self._fail(rank, host, "rank", code, killer, reason=reason, oom=oom)
-        elif rank == min(self.raised, key=self.raised.__getitem__):
-            self._since = self.raised[rank][0]
-            yield from self._fail(rank, host, "rank", code, killer, at=self._since)
-        else:
-            yield from self._first_raised()  # whose process takes longer to end
+        words = self.words.get(rank, LastWords())
+        kind, since, raised = words.of_end(code, killer, now, agent=bool(self._ends))
+        ended["kind"], ended["since"] = kind.value, since
+        failed = failure(ended)
+        if reason:
+            failed["reason"] = reason
+        if kind is Kind.OWN and killer == signal.SIGTERM and raised:
+            failed["raised"] = raised
+        yield ended
+        self._ends.append((End(rank, since, kind), failed))
+        self._decide_at = self._decide_at or time.monotonic() + WINDOW
+        if kind is Kind.OWN or len(self._ends) == self.ranks:
+            yield from self.decide()
+
+    def decide(self) -> Iterator[Event]:
+        """Yield the first failure among the ends so far, unless it is known."""
+        if not self._ends or (self.failed and self._first is None):
+            return
+        first = first_failure([end for end, _ in self._ends])
+        if first is not self._first:
+            self.failed, self._first, self._decide_at = True, first, None
+            yield next(event for end, event in self._ends if end is first)
 
     def _fail(
         self,
@@ -346,14 +356,11 @@ class SrunReader:
         what: str,
         code: int | None,
         killer: int | None,
-        at: float | None = None,
         reason: str = "",
-        oom: str = "",
     ) -> Iterator[Event]:
-        """Only the first failure is one: after it srun ends the other tasks, whose ends have later times."""
+        """The failure of an agent or a node. Only the first failure is one: after it srun ends the other tasks."""
         if not self.failed:
             self.failed = True
-            t = time.time() if at is None else at
             event: FailedEvent = {
                 "e": "failed",
                 "rank": rank,
@@ -364,19 +371,17 @@ class SrunReader:
             }
             if reason:
                 event["reason"] = reason
-            if oom:
-                event["oom"] = oom
-            yield {**event, "t": t}
+            yield {**event, "t": time.time()}
 
 
 def _out(rank: int | None, number: int, text: str) -> OutputEvent:
-    return {"e": "out", "rank": rank, "fd": number, "data": text + "\n"}
+    return {"e": "out", "rank": rank, "fd": 1 if number == 1 else 2, "data": text + "\n"}
 
 
-def _numbers(text: str) -> list[int]:
-    """`0,2-3` as [0, 2, 3]."""
+def _numbers(text: str, first: int, below: int) -> list[int]:
+    """`0,2-3` as [0, 2, 3], each plus `first`; those below a limit."""
     numbers: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
+    for words in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text)[:below]:
+        least, last = int(words[0]), int(words[1] or words[0])
+        numbers += range(first + least, min(first + last + 1, below))
     return numbers

@@ -22,10 +22,6 @@ from ddpkit.launchers.shell import Value
 # DDPKIT_TAP (the line pasted by hand) the script simply runs. Not a shell, which would drop variables with odd names.
 _TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
-# Collectives that torch's Flight Recorder keeps. Torch 2.2 to 2.10 keeps none by default, and `dump` and
-# `--hang-timeout` read them. Torch 2.8 and later warns of the second name; `rank_hook.py` sets it for older ones.
-_RECORDER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-
 ELASTIC_RESTARTS = 3
 
 
@@ -125,14 +121,13 @@ def _node_env(job: Job, world: World, node_rank: int, omp_threads: int, *, elast
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
     }
-    if {*host.chosen, *job.env, *host.env}.isdisjoint(_RECORDER):
-        wished[_RECORDER[0]] = "2000"
     if elastic:
         # Else ranks that were started again meet the addresses of those before them in the agents' store, and wait for
         # a dead port (torch 2.13: a node that restarts alone counts its attempts, which name the keys, by itself).
         wished["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return {
         "DDPKIT_RUN": job.run_id,
+        **({"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}),
         "NODE_RANK": str(node_rank),
         **{name: value for name, value in wished.items() if name not in host.chosen},
     }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.files import write_atomically
+from ddpkit.files import read_bounded, remove_if_same, write_atomically
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import dump
 from ddpkit.monitor.server import (
@@ -57,7 +58,7 @@ def request_dump(run: Run) -> dict[str, Any]:
         while time.monotonic() < until:
             fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
             if fresh:
-                summary: dict[str, Any] = json.loads(fresh[-1].read_text())
+                summary: dict[str, Any] = json.loads(read_bounded(fresh[-1], dump.LARGEST))
                 return summary
             if not launcher_process.is_alive(run):
                 raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
@@ -193,7 +194,7 @@ def read_job_output(run: Run) -> SrunReader:
             offset += len(data)
     except OSError as error:
         what = f"cannot read the output of job {run.job_id}, {path}: {error.strerror or error}"
-        raise UsageError(what, f"ls -l {path}") from None
+        raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
     return reader
 
 
@@ -204,19 +205,22 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
     A launcher that did not take it must not take it later.
     """
     path = Path(run.folder) / names.replace("*", str(os.getpid()))
+    made = None
     try:
-        write_atomically(path, json.dumps(request))
+        write_atomically(path, json.dumps(request), 0o600)
+        made = path.lstat()
     except OSError as error:
         if required:
             raise UsageError(
                 f"cannot write the request for run {run.run_id} to {run.folder}: {error.strerror}",
-                f"df -h {run.folder}; ls -ld {run.folder}",
+                f"df -h {shlex.quote(run.folder)}; ls -ld {shlex.quote(run.folder)}",
             ) from None
     try:
         yield
     finally:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
+        if made is not None:
+            with suppress(OSError):
+                remove_if_same(str(path), made)
 
 
 def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, list[int]]:
@@ -230,18 +234,19 @@ def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, li
 def _no_answer(run: Run) -> DdpkitError:
     return DdpkitError(
         f"the launcher of run {run.run_id} did not answer in {PATIENCE:g} s, or cannot write to {run.folder}",
-        f"ddpkit status {run.run_id}; df -h {run.folder}",
+        f"ddpkit status {run.run_id}; df -h {shlex.quote(run.folder)}",
     )
 
 
 def signal_launcher(run: Run, number: int, command: str) -> None:
     """Send a launcher on this machine a signal that asks for something. Raises UsageError where it cannot answer."""
+    launcher_process.check_launcher(run)
     if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
         raise UsageError(
             f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot answer",
             f"kill -CONT {run.launcher_pid}",
         )
-    if not run.in_program and not _catches(run.launcher_pid, number):
+    if not run.in_program and not launcher_process.catches(run.launcher_pid, number):
         raise UsageError(
             f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not accept requests: "
             "it has just started, is about to end, or is an older ddpkit",
@@ -255,13 +260,3 @@ def signal_launcher(run: Run, number: int, command: str) -> None:
         raise UsageError(
             f"run {run.run_id} belongs to {owner}, and only {owner} can query it", f"sudo -u {owner} ddpkit {command}"
         ) from None
-
-
-def _catches(pid: int, number: int) -> bool:
-    """True if a process catches this signal, and where /proc does not say."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True
-    words = [line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")]
-    return not words or bool(int(words[0], 16) >> (number - 1) & 1)

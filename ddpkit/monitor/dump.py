@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import write_atomically
+from ddpkit.files import create, make_plain_directory, read_bounded, write_atomically
 from ddpkit.monitor import hang, rank_state
 
+LARGEST = 64 << 20  # bytes of a summary that is read
 SUMMARY = "summary.json"
 
 
@@ -119,16 +120,16 @@ def write(dump: Dump, folder: Path) -> Path:
     path = stem
     for number in range(2, 100):
         try:
-            path.mkdir()
+            make_plain_directory(str(path))
             break
         except FileExistsError:
             path = stem.with_name(f"{stem.name}-{number}")
     for answer in dump.answers:
         for rank, facts in answer.ranks.items():
-            (path / f"rank_{rank}.json").write_text(json.dumps({"host": answer.host, "t": answer.t, **facts}) + "\n")
-            (path / f"rank_{rank}.txt").write_text(stacks(facts))
+            create(path / f"rank_{rank}.json", json.dumps({"host": answer.host, "t": answer.t, **facts}) + "\n")
+            create(path / f"rank_{rank}.txt", stacks(facts))
         if answer.ras:
-            (path / f"ras_{answer.host}.txt").write_text(answer.ras["text"])
+            create(path / f"ras_{answer.host}.txt", answer.ras["text"])
     dump.summary["folder"] = str(path.absolute())
     write_atomically(path / SUMMARY, json.dumps(dump.summary, indent=2) + "\n")
     return path
@@ -148,10 +149,10 @@ def newest_hang(run_folder: Path) -> HangDump | None:
     dumps = []
     for path in run_folder.glob(f"dump-*/{SUMMARY}"):
         try:
-            summary = json.loads(path.read_text())
+            summary = json.loads(read_bounded(path, LARGEST))
             findings = tuple(hang.Finding(**{**each, "ranks": tuple(each["ranks"])}) for each in summary["findings"])
             dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=findings))
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue  # another version wrote it, or it is being removed
     last = max(dumps, key=lambda each: each.time, default=None)
     shown = tuple(each for each in last.findings if each.kind not in ("none", "unrecorded")) if last else ()

@@ -273,7 +273,8 @@ def _judge_stacks(
 def _unrecorded(ranks: Sequence[Rank]) -> list[Finding]:
     """Ranks without a record of collectives, by the reason."""
     by_reason: dict[str, list[int]] = {}
-    for rank in ranks:
+    waits = any(rank.communicates for rank in ranks)
+    for rank in [rank for rank in ranks if waits or rank.how != "faulthandler"]:
         by_reason.setdefault(rank.unrecorded, []).append(rank.rank)
     return [
         Finding(

@@ -49,6 +49,7 @@ class Rank:
     wchan: str = ""
     stack: tuple[Frame, ...] = ()  # of the main thread, the innermost first
     threads: int = 0
+    switches: int | None = None  # how often its main thread has waited; None: not known
     recorded: bool = False  # its Flight Recorder is on
     unrecorded: str = ""  # why its Flight Recorder is off; empty: it is on, or not known
     groups: Mapping[str, InGroup] = field(default_factory=dict)  # by name and backend: `0:gloo`; each counts by itself
@@ -112,6 +113,7 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
         wchan=facts.get("wchan") or "",
         stack=tuple((str(file), int(line or 0), str(name)) for file, line, name in main["frames"]) if main else (),
         threads=len(threads),
+        switches=facts.get("switches"),
         recorded=bool(record) and not record.get("off"),
         unrecorded=record.get("off") or "",
         groups=_groups(entries, now),

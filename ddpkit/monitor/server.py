@@ -10,11 +10,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ddpkit.console.relay import Relay
 from ddpkit.errors import NO_PROGRESS
-from ddpkit.files import write_atomically
+from ddpkit.files import read_bounded, remove_file, write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME
@@ -29,6 +29,7 @@ DUMP_MINIMUM = 1.5  # seconds in which a node looks at its ranks, where the comm
 SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node takes a sample, without its span
 # Files in the run's folder.
 DUMP_REQUESTS = "dump.*.ask"
+REQUEST_SIZE = 1 << 16  # bytes
 SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"
 
 
@@ -63,7 +64,7 @@ class Launcher(Protocol):
     """The launcher that the server belongs to: see `ddpkit.execution.executor.Carrier`."""
 
     plan: Plan
-    relay: Relay
+    folder: Path  # of the run
     deadline: float | None
     timed_out: set[int]
 
@@ -193,10 +194,10 @@ class MonitorServer:
     def _requests(self, names: str, keys: Sequence[str]) -> list[dict[str, float]]:
         """Take the requests that other shells left in the run's folder."""
         requests = []
-        for path in self._launcher.relay.folder.glob(names):
+        for path in self._launcher.folder.glob(names):
             with suppress(OSError, ValueError, TypeError, KeyError):
-                request = json.loads(path.read_text())
-                path.unlink(missing_ok=True)
+                request = json.loads(read_bounded(path, REQUEST_SIZE))
+                remove_file(str(path))
                 requests.append({key: float(request[key]) for key in keys})
         return requests
 
@@ -204,7 +205,7 @@ class MonitorServer:
         sample = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
         numbered = {"number": f"{os.getpid()}.{time.monotonic_ns()}", **sample}
         with suppress(OSError):  # a full disk must not end a run; the client reports that nothing came
-            write_atomically(self._launcher.relay.folder / SAMPLE_FILE, json.dumps(numbered))
+            write_atomically(self._launcher.folder / SAMPLE_FILE, json.dumps(numbered))
 
     # ---- stacks
 
@@ -253,7 +254,7 @@ class MonitorServer:
             return
         folder, problem = "", ""
         try:
-            folder = str(dump.write(result, self._launcher.relay.folder))
+            folder = str(dump.write(result, self._launcher.folder))
         except OSError as error:
             problem = f"cannot be written: {error.strerror}"
         if self._on_timeout is not None:

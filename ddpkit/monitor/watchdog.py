@@ -2,9 +2,11 @@
 
 What counts as progress is a collective that any rank begins or ends, by torch's Flight Recorder: a rank may print for
 hours and hang, and a long evaluation prints nothing and does not. A run hangs when there was none for so long while a
-rank waits in one (or is stopped). Without such a record (PyTorch before 2.9 without NCCL, a recorder that is off, or
-before the first process group) it is a line that any rank prints, or a stack that has changed. The next look is due
-when a hang could be one at the earliest: a run that trains is looked at once in every such time.
+rank waits in one (or is stopped). Without such a record (no `--observe stacks`, PyTorch before 2.9 without NCCL, a
+recorder that is off, or before the first process group) it is a line that any rank prints, a stack that has changed,
+or a main thread that has waited for things again and again: a hung one waits for one thing alone. Where a rank is
+stopped, others may poll for it, and this does not count. The next look is due when a hang could be one at the
+earliest: a run that trains is looked at once in every such time.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from ddpkit.monitor.hang import Finding
 from ddpkit.monitor.rank_state import Rank
 
 Action = Literal["warn", "end"]
+# Waits of a main thread between two looks, which are no progress: a look itself makes one or two.
+FEW = 16
 _WAITING = ("stopped", "late", "mismatch", "silent", "stacks", "stuck")
 
 
@@ -30,6 +34,7 @@ class Watch:
         self.warned = False
         self._blind = False
         self._stacks: object = None
+        self._switches: dict[int, int] = {}  # by rank
 
     def unrecorded(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings about a missing record of collectives, the first time that there are any."""
@@ -46,8 +51,13 @@ class Watch:
             at = now - min(idle)
         else:
             stacks = [rank.stack for rank in ranks]
-            at = max(last_line, self.progress if stacks == self._stacks else now)
-            self._stacks = stacks
+            known = {rank.rank: rank.switches for rank in ranks if rank.switches is not None}
+            stopped = any(finding.kind == "stopped" for finding in findings)
+            moved = not stopped and any(
+                number - self._switches.get(rank, number) > FEW for rank, number in known.items()
+            )
+            at = max(last_line, self.progress if stacks == self._stacks and not moved else now)
+            self._stacks, self._switches = stacks, known
         if at > self.progress + 0.5:  # an age is measured on the rank's clock, and trembles
             self.warned = False
         self.progress = max(self.progress, at)

@@ -3,7 +3,8 @@
 stale       would mislead a rank: from another launcher, or from the SLURM task that starts this one; removed
 place       tells a process its rank, its peers, or its devices; the resolver reads it and `ddpkit env` shows it
 container   set on the node for a rank; passed into its container
-forwarded   tunes a library of the ranks; a launch on other machines passes it on without --env
+tuning      tunes a library of the ranks; other machines get it with --env alone, and a launch names it otherwise
+private     can hold a secret, or a path of this machine; a job of SLURM gets it with --env alone
 reported    changes what libraries do, or which ones are loaded; `ddpkit test` compares it between nodes
 
 A name with a star stands for all that begin so.
@@ -32,6 +33,7 @@ ENV_NAMES = (
     ("stale place", "DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT"),
     ("stale", "DDPKIT_PRELOAD DDPKIT_TAP"),
     ("place container", "DDPKIT_RUN"),
+    ("stale container", "DDPKIT_OBSERVE"),
     ("place", "DDPKIT_DETECT_SLURM DDPKIT_INIT_TIMEOUT"),
     # SLURM; Lightning reads the stale ones
     ("stale", "SLURM_NPROCS* SLURM_NTASKS* SLURM_TASK* SLURM_STEP* SLURM_PROCID* SLURM_LOCALID* SLURM_NODEID*"),
@@ -54,12 +56,13 @@ ENV_NAMES = (
     # GPUs
     ("place container", "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES ZE_AFFINITY_MASK"),
     ("place container", "ASCEND_RT_VISIBLE_DEVICES"),
-    ("forwarded", "CUDA_LAUNCH_BLOCKING* CUDA_DEVICE_ORDER* CUBLAS_*"),
+    ("tuning", "CUDA_LAUNCH_BLOCKING* CUDA_DEVICE_ORDER* CUBLAS_*"),
     ("reported", "CUDA_* HIP_* ROCR_* NVIDIA_*"),
     # libraries of the ranks
-    ("forwarded reported container", "NCCL_* GLOO_* UCX_* FI_* TORCH_* OMP_*"),
-    ("forwarded reported", "PYTORCH_* MKL_* PYTHONPATH*"),
-    ("forwarded", "TORCHDYNAMO_* TORCHINDUCTOR_* HF_* TRANSFORMERS_* TOKENIZERS_* WANDB_* PYTHONHASHSEED*"),
+    ("tuning reported container", "NCCL_* GLOO_* UCX_* FI_* TORCH_* OMP_*"),
+    ("tuning reported", "PYTORCH_* MKL_* PYTHONPATH*"),
+    ("tuning", "TORCHDYNAMO_* TORCHINDUCTOR_* TOKENIZERS_* PYTHONHASHSEED*"),
+    ("tuning private", "HF_* HUGGING_FACE_* TRANSFORMERS_* WANDB_*"),
     ("container", "RCCL_* PYTHONUNBUFFERED PYTHONFAULTHANDLER"),
     ("reported", "LD_LIBRARY_PATH* LD_PRELOAD* http_proxy* https_proxy*"),
 )

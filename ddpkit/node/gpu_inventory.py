@@ -16,6 +16,7 @@ import time
 
 from ddpkit.node.amd_gpus import list_amd_gpus, memory_by_process
 from ddpkit.node.cpu_topology import list_names, read_text
+from ddpkit.node.search_path import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ def nvidia_smi() -> list[dict[str, Any]] | str | None:
     until = time.monotonic() + SMI_LIMIT
     try:
         everything, nvlink = _start("-q", "-x"), _start("nvlink", "--status")
-    except FileNotFoundError:
-        return None
     except OSError as error:
+        if is_absent(error, "nvidia-smi"):
+            return None
         return "nvidia-smi: " + str(error)
     code, text = _finish(everything, until)
     _, links = _finish(nvlink, min(until, time.monotonic() + 10))  # the driver is initialized by now

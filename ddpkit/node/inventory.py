@@ -116,11 +116,14 @@ def limits() -> dict[str, int | None]:
     return limits
 
 
-def threads_left() -> int | None:
-    """How many processes and threads may still be started in this cgroup; None: no bound is known."""
-    folder = _cgroup("pids")
-    most, now = (_read(folder + "/pids.max"), _number(folder + "/pids.current")) if folder else (None, None)
-    return int(most) - now if most and most.isdigit() and now is not None else None
+def threads_left(root: str = "") -> int | None:
+    """How many processes and threads may still be started in this cgroup and those above; None: no bound is known."""
+    left = []
+    for folder in _cgroups("pids", root):
+        most, now = _read(folder + "/pids.max"), _number(folder + "/pids.current")
+        if most and most.isdigit() and now is not None:
+            left.append(int(most) - now)
+    return min(left) if left else None
 
 
 def space(folder: str) -> dict[str, Any] | None:
@@ -139,39 +142,46 @@ def space(folder: str) -> dict[str, Any] | None:
     }
 
 
-def _cgroup(controller: str) -> str:
-    """The folder of this process's cgroup for a controller, version 2 or 1; empty where there is none."""
-    for line in (_read("/proc/self/cgroup") or "").splitlines():
+def _cgroups(controller: str, root: str) -> list[str]:
+    """The folders of this process's cgroup for a controller, version 2 or 1, and of those above it: all bound it."""
+    for line in (_read(root + "/proc/self/cgroup") or "").splitlines():
         _, controllers, place = line.split(":", 2)
-        if controllers == "" and os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
-            return "/sys/fs/cgroup" + place.rstrip("/")
-        if controller in controllers.split(","):
-            return "/sys/fs/cgroup/" + controller + place.rstrip("/")
-    return ""
+        top = ""
+        if controllers == "" and os.path.exists(root + "/sys/fs/cgroup/cgroup.controllers"):
+            top = root + "/sys/fs/cgroup"
+        elif controller in controllers.split(","):
+            top = root + "/sys/fs/cgroup/" + controller
+        if top:
+            parts = [part for part in place.split("/") if part]
+            return ["/".join([top, *parts[:count]]) for count in range(len(parts), -1, -1)]
+    return []
 
 
-def memory() -> dict[str, int | None]:
-    """Bytes: of the machine, free for us, and what the cgroup allows (None: no bound)."""
-    words = {line.split(":")[0]: line.split()[1] for line in (_read("/proc/meminfo") or "").splitlines() if ":" in line}
+def memory(root: str = "") -> dict[str, int | None]:
+    """Bytes: of the machine, free for us, and what the cgroup allows that leaves us least (None: no bound)."""
+    text = _read(root + "/proc/meminfo") or ""
+    words = {line.split(":")[0]: line.split()[1] for line in text.splitlines() if ":" in line}
     total, free = int(words.get("MemTotal", 0)) * 1024, int(words.get("MemAvailable", 0)) * 1024
-    bound = used = None
-    folder = _cgroup("memory")
-    for most, now in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-        limit = _number(folder + "/" + most) if folder else None
-        if limit is not None and limit < 1 << 60:
-            bound, used = limit, _number(folder + "/" + now)
+    bounds = []
+    for folder in _cgroups("memory", root):
+        for most, now in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            limit = _number(folder + "/" + most)
+            if limit is not None and limit < 1 << 60:
+                bounds.append((limit, _number(folder + "/" + now)))
+    bound, used = min(bounds, key=lambda each: each[0] - (each[1] or 0)) if bounds else (None, None)
     return {"total": total, "free": free, "bound": bound, "used": used}
 
 
-def processors() -> dict[str, Any]:
-    """Of the machine, those that this process may use, and the share of time that the cgroup allows (None: all)."""
-    quota = None
-    folder = _cgroup("cpu")
-    words = (_read(folder + "/cpu.max") or "").split() if folder else []
-    if len(words) == 2 and words[0].isdigit():
-        quota = int(words[0]) / int(words[1])
+def processors(root: str = "") -> dict[str, Any]:
+    """Of the machine, those that this process may use, and the share of time that cgroups allow (None: all)."""
+    quotas = []
+    for folder in _cgroups("cpu", root):
+        words = (_read(folder + "/cpu.max") or "").split()
+        words = words or [str(_number(folder + "/cpu.cfs_" + name + "_us")) for name in ("quota", "period")]
+        if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+            quotas.append(int(words[0]) / int(words[1]))
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return {"machine": os.cpu_count(), "allowed": allowed, "quota": quota}
+    return {"machine": os.cpu_count(), "allowed": allowed, "quota": min(quotas) if quotas else None}
 
 
 # ---- the network

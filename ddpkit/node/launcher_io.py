@@ -13,6 +13,7 @@ import os
 import time
 
 from ddpkit.node.event_loop import WRITE, EventLoop
+from ddpkit.node.seal import Seal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ PARTING = 1.0  # seconds for the last events, once the launcher is taken for gon
 class LauncherIO:
     """The handlers `on_command`, `on_pause` and `on_gone` are set by the supervisor."""
 
-    def __init__(self, loop: EventLoop, silence: float, received: bytes) -> None:
+    def __init__(self, loop: EventLoop, silence: float, received: bytes, seals: tuple[Seal, Seal]) -> None:
+        """`seals`: of events, and of commands."""
         self.on_command: Callable[[dict[str, Any]], None]
         self.on_pause: Callable[[bool], None]  # True: the pipes of the ranks are not to be read
         self.on_gone: Callable[[str], None]  # the reason; empty at end of file
@@ -41,6 +43,7 @@ class LauncherIO:
         self.interval = min(HEARTBEAT, silence / 4) if silence else HEARTBEAT
         self._loop = loop
         self._received = received  # read, and not yet carried out
+        self._sent_seal, self._received_seal = seals
         self._paused = False
         self._last_read = self._last_turn = time.monotonic()
         self.heartbeat_at = self._last_read + self.interval
@@ -54,7 +57,7 @@ class LauncherIO:
 
     def send(self, **event: object) -> None:
         if self.open and not (self.cut_off and len(self.unsent) > BACKLOG_HIGH):
-            self.unsent += json.dumps(event, separators=(",", ":")).encode() + b"\n"
+            self.unsent += self._sent_seal.close(json.dumps(event, separators=(",", ":")).encode())
             self.flush()
 
     def flush(self) -> None:
@@ -104,14 +107,16 @@ class LauncherIO:
             self.on_gone("")  # while the reason can be sent: standard output may still be read
             self._lose()
             return
-        self._last_read = time.monotonic()
         self._received += data
         self.run_commands()
 
     def run_commands(self) -> None:
         *lines, self._received = self._received.split(b"\n")
         for line in lines:
-            self.on_command(json.loads(line))
+            command = self._received_seal.open(line)
+            if command is not None:  # else another process wrote it
+                self._last_read = time.monotonic()
+                self.on_command(json.loads(command))
 
     # ---- the launcher's end
 

@@ -6,6 +6,7 @@ launcher is gone. Each function returns its value, the number of an OSError (0: 
 
 from __future__ import annotations
 
+import errno
 import functools
 import glob
 import os
@@ -16,6 +17,9 @@ import socket
 import subprocess
 
 from ddpkit.node.env_names import env_matcher
+from ddpkit.node.owned import replace_file
+from ddpkit.node.owners import strangers
+from ddpkit.node.search_path import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,21 +43,27 @@ def _tried(action: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 @_tried
-def look(workdir: str, log_dir: str, script: str, pythons: list[str]) -> dict[str, Any]:
-    """Return the facts of this host. The first of `pythons` that exists is chosen. `log_dir`: below `workdir`."""
-    if not shutil.which("sbatch"):
+def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: bool) -> dict[str, Any]:
+    """Return the facts of this host. The first of `pythons` that exists is chosen. `log_dir`: below `workdir`.
+
+    `login`: a login shell may run, for its PATH.
+    """
+    if login and not shutil.which("sbatch"):
         _take_login_path()
     folder = os.path.abspath(os.path.expanduser(workdir))
     # A name is searched in PATH. A relative path is below the directory.
     words = [os.path.join(folder, os.path.expanduser(each)) if "/" in each else each for each in pythons]
     paths = list(map(shutil.which, words))
+    logs = os.path.join(folder, os.path.expanduser(log_dir))
     return {
         "host": socket.gethostname(),
         "stale": list(filter(_is_stale, os.environ)),
         "scheduler": bool(shutil.which("sbatch")),
         "workdir": folder,
         "no_workdir": "" if os.access(folder, os.X_OK) else os.strerror(13 if os.path.exists(folder) else 2),
-        "log_dir": os.path.join(folder, os.path.expanduser(log_dir)),
+        "log_dir": logs,
+        # A job loads programs from there, maybe hours later.
+        "strangers": strangers(os.path.join(logs, "run"), [os.path.join(folder, script or "script")]),
         "has_script": not script or os.path.exists(os.path.join(folder, script)),
         "python": next((os.path.abspath(each) for each in paths if each), ""),
     }
@@ -74,11 +84,20 @@ def _env(changes: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
 
 
+def _start(argv: list[str], changes: dict[str, str | None], stdin: int) -> subprocess.Popen[bytes]:
+    env, pipe = _env(changes), subprocess.PIPE
+    try:
+        return subprocess.Popen(argv, env=env, stdin=stdin, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        if is_absent(error, argv[0], env.get("PATH")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0]) from None
+        raise
+
+
 @_tried
 def run(argv: list[str], changes: dict[str, str | None], timeout: float) -> list[Any]:
     """Run a command to its end. Returns exit code, output and error output; the code is None after the timeout."""
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(argv, env=_env(changes), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    process = _start(argv, changes, subprocess.DEVNULL)
     try:
         output, errors = process.communicate(timeout=timeout)
         code: int | None = process.returncode
@@ -89,9 +108,18 @@ def run(argv: list[str], changes: dict[str, str | None], timeout: float) -> list
     return [code, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")]
 
 
+def _make_directories(path: str) -> None:
+    """Make a directory and those above it. No other user may write to them."""
+    umask = os.umask(0o022)
+    try:
+        os.makedirs(path, exist_ok=True)
+    finally:
+        os.umask(umask)
+
+
 @_tried
 def make_folder(path: str) -> None:
-    os.makedirs(path, exist_ok=True)
+    _make_directories(path)
     if not os.access(path, os.W_OK | os.X_OK):
         raise PermissionError(13, os.strerror(13), path)
 
@@ -99,14 +127,10 @@ def make_folder(path: str) -> None:
 @_tried
 def write(files: list[list[str]]) -> None:
     """Write files, each a path and a text. No other user may change them."""
-    umask = os.umask(0o022)
-    try:
-        for path, text in files:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-    finally:
-        os.umask(umask)
+    for path, text in files:
+        # Python makes its cache by the umask of a rank: another user could put a program into it.
+        _make_directories(os.path.dirname(path) + ("/__pycache__" if path.endswith(".py") else ""))
+        replace_file(path, text.encode(), 0o600)
 
 
 @_tried
@@ -128,8 +152,7 @@ def read(path: str, offset: int, size: int) -> str:
 @_tried
 def start(argv: list[str], changes: dict[str, str | None]) -> int:
     """Start a program. Returns its process id."""
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(argv, env=_env(changes), stdin=pipe, stdout=pipe, stderr=pipe)
+    process = _start(argv, changes, subprocess.PIPE)
     _programs[process.pid] = process
     return process.pid
 

@@ -18,6 +18,7 @@ import time
 
 from ddpkit.node.cpu_topology import list_gpus, read_text, read_topology, visible_entries
 from ddpkit.node.env_names import env_matcher, nccl_conf
+from ddpkit.node.owned import own_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
         present = int(declared)
     else:
         present = len(list_gpus(root))
+    return visible_gpus(present, environ)
+
+
+def visible_gpus(present: int, environ: Mapping[str, str | None]) -> int:
+    """How many of the GPUs of a machine a process with these variables sees."""
     for name in VISIBLE:
         visible = environ.get(name)
         if visible is not None:
@@ -176,12 +182,8 @@ def _why_not_written(folder: str) -> str:
     """Why a small file cannot be written there; empty where it can."""
     path = "%s/ddpkit-%s" % (folder, os.urandom(8).hex())
     try:
-        try:
-            with open(path, "wb") as file:
-                file.write(b"\0" * TMP_NEEDS)
-        finally:
-            if os.path.exists(path):
-                os.unlink(path)
+        with own_file(path, b"\0" * TMP_NEEDS):
+            pass
     except OSError as error:
         return str(error.strerror)
     return ""

@@ -9,10 +9,13 @@ Standard library only, Python 3.8 and later.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import sys
 import time
+
+from ddpkit.node.daemons import children, shared_daemons
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
 if sys.platform != "linux":  # never sent: every node is Linux
     from ddpkit.node.process_tree_macos import command_of, every
 
+SETTLED = 0.2  # seconds after which a shared daemon without ranks is one that stays
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+_seen: dict[int, float] = {}  # shared daemons, and when they were first seen after the ranks: time.monotonic()
 groups: set[int] = set()  # process groups that were begun here, by their first process
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -33,6 +39,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def become_subreaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide() -> None:
+    """Close memory and open files of this process to others of its user, such as its ranks.
+
+    What it executes is open again. Only root with CAP_SYS_PTRACE still reads them.
+    """
+    _prctl(PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent(parent: int, number: int) -> None:
@@ -101,12 +115,18 @@ def below(pid: int, table: dict[int, Stat]) -> list[int]:
 
 
 def descendants() -> list[int]:
-    """Every living process below this one."""
+    """Every living process below this one, but for shared daemons and what is below them."""
     return _ours(processes())
 
 
+def daemons() -> dict[int, str]:
+    """Shared daemons that became children of this process, each with its name: they are not the run's."""
+    return shared_daemons(os.getpid(), groups or None) if sys.platform == "linux" else {}
+
+
 def _ours(table: dict[int, Stat]) -> list[int]:
-    pids = below(os.getpid(), table)
+    spared = daemons()
+    pids = below(os.getpid(), {pid: row for pid, row in table.items() if pid not in spared} if spared else table)
     if sys.platform != "linux":
         # The number of an empty group is free for others.
         groups.intersection_update(row[4] for row in table.values())
@@ -114,8 +134,8 @@ def _ours(table: dict[int, Stat]) -> list[int]:
     return pids
 
 
-def childless() -> bool:
-    """Whether nothing is below this process. The kernel's word: a look at /proc misses what forks while it is read."""
+def nothing_left() -> bool:
+    """Whether nothing of the run is below this process. The kernel's word: /proc misses what forks while it is read."""
     if sys.platform != "linux":
         table = every()  # with those that were not waited for
         return os.getpid() not in {parent for parent, *_ in table.values()} and not _ours(table)
@@ -123,32 +143,78 @@ def childless() -> bool:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return True
-    return False
+    spared, now = daemons(), time.monotonic()
+    for pid in spared:
+        _seen.setdefault(pid, now)
+    # One look may miss a child whose place in the list moves. A daemon of the ranks alone ends with them.
+    settled = all(now >= _seen[pid] + SETTLED for pid in spared)
+    return bool(spared) and settled and all(children(os.getpid()) <= spared.keys() for _ in range(3))
 
 
 def kill_all_below() -> None:
     """KILL to every process below this one, also to those that fork and end faster than /proc is read."""
     table = processes()
     for pid in _ours(table):
-        kill(pid, signal.SIGKILL)
         # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
-        if table[pid][4] != os.getpgrp():
-            kill(-table[pid][4], signal.SIGKILL)
+        whole = table[pid][4] != os.getpgrp() and is_below(pid)
+        kill(pid, signal.SIGKILL)
+        if whole:
+            kill_group(table[pid][4], signal.SIGKILL)
     # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
     until = time.monotonic() + LOOK_AGAIN / 4
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            while time.monotonic() < until:
-                for word in file.read().split():
-                    kill(int(word), signal.SIGKILL)
-                file.seek(0)
-    except OSError:
-        pass  # a kernel without CONFIG_PROC_CHILDREN
+    spared = daemons()
+    while time.monotonic() < until:
+        for pid in children(os.getpid()) - spared.keys():
+            kill(pid, signal.SIGKILL)
 
 
 def kill(pid: int, number: int) -> None:
+    """Send a signal to a process below this one. Another process that has got its number meanwhile gets none."""
     try:
-        os.kill(pid, number)
+        handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None  # Python 3.9
+    except OSError as error:
+        if error.errno == errno.ESRCH:
+            return
+        handle = None  # a kernel before Linux 5.3, or no descriptor is left
+    try:
+        if not is_below(pid):
+            return
+        if sys.platform == "linux" and handle is not None:
+            signal.pidfd_send_signal(handle, number)
+        else:
+            os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def is_below(pid: int) -> bool:
+    """Whether a process descends from this one now, its children that were not waited for included."""
+    if sys.platform != "linux":
+        return pid in _ours(every())
+    own, each, left = os.getpid(), pid, 64
+    while each > 1 and left:
+        left -= 1
+        row = read_stat(each)
+        if row is None:  # its parent ended meanwhile, and it has another one; or it has ended itself
+            if each == pid:
+                return False
+            each = pid
+        elif row[0] == own:
+            return True
+        else:
+            each = row[0]
+    return False
+
+
+def kill_group(group: int, number: int) -> None:
+    """Send a signal to a group that began below this process. Its number is nobody else's while it has a member, or
+    while its first process was not waited for.
+    """
+    try:
+        os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         pass
 

@@ -52,14 +52,14 @@ class RankCalls:
         pid = os.fork()
         if pid == 0:
             die_with_parent(supervisor, signal.SIGKILL)
-            signal.set_wakeup_fd(-1)
-            reset_signals()
-            signal.alarm(int(args["limit"]) + MARGIN)
-            redirect_to_devnull(0, 1, 2)
             try:
-                result = json.dumps(self.programs.call(function, {**args, "ranks": self._living()}))
-                with open(write, "wb") as file:
-                    file.write(result.encode())
+                signal.set_wakeup_fd(-1)
+                reset_signals()
+                signal.alarm(int(args["limit"]) + MARGIN)
+                redirect_to_devnull(0, 1, 2)
+                result = json.dumps(self.programs.call(function, {**args, "ranks": self._living()})).encode()
+                while result:
+                    result = result[os.write(write, result) :]
             finally:
                 os._exit(0)
         os.close(write)

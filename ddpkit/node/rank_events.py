@@ -1,7 +1,7 @@
 """Tells the supervisor how far a rank's start is, and how long its steps take: its own work, and the whole step.
 
-`rank_hook.py` runs this when a rank begins to import torch; its cost is lost in that import. It uses torch's public
-hooks:
+`rank_observe.py` runs this when a rank begins to import torch; its cost is lost in that import. The part `steps` uses
+torch's public hooks:
 
 * after every `step` of any `torch.optim` optimizer: the end of a step, of any script;
 * on the first parameter of what DistributedDataParallel wraps: its gradient is among the last that backward computes.
@@ -16,9 +16,6 @@ around `optimizer.step`) is left alone, and not counted.
     mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, wrap (a
                                       DistributedDataParallel begins), collective, step: the first one of each
     versions RANK PYTHON TORCH CUDA NCCL                after the import, of one rank of each node; -: there is none
-    timeout RANK TIME TYPE                              an exception ends the script: a wait for other ranks took too
-                                                        long. The rank stays for a moment, so that it can be looked at
-    raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
     end RANK                                            the rank leaves without Python's own end
 """
@@ -31,130 +28,28 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
 DDP = "torch.nn.parallel.distributed"
 # Seconds of one record, by the seconds since the first step.
 PACE = ((5.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
-# Texts of a RuntimeError that follows from the end of another rank, as gloo, TCPStore and NCCL write them.
-PEER_ENDED = ("closed by peer", "reset by peer", "got 0 bytes", "remote process exited", "Broken pipe")
-PEER_WAIT = 5.0  # seconds in which that rank, whose sockets are closed before its process ends, can end first
-# Texts of a RuntimeError after a wait for other ranks, as gloo, NCCL, TCPStore and a monitored barrier write them.
-TIMED_OUT = (
-    "Timed out waiting",
-    "Application timeout caused pair closure",
-    "Watchdog caught collective operation timeout",
-    "wait timeout after",
-    "Timed out after",
-    "failed to pass monitoredBarrier",
-)
-LOOK_WAIT = 8.0  # seconds in which the launcher can look at all ranks, before the first one ends
 
 
-def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wanted: dict[str, Any]) -> None:
+def start(
+    tell: Callable[..., None], mark: Callable[[str], None], rank: str, wanted: dict[str, Any], parts: Sequence[str]
+) -> None:
     """Begin: torch is about to be imported, or was before this process was forked."""
     if "torch" not in sys.modules:
         mark("import")
-    _when_raised(lambda kind, name: tell(kind, rank, time.time(), name))
-    steps = Steps(tell, mark, rank)
-    wanted["torch.distributed.rendezvous"] = (None, lambda module: _meeting(module, mark))
-    wanted["torch.cuda"] = (None, lambda module: _starting_cuda(module, mark))
-    wanted[DDP] = (None, lambda module: _first_collective(module.DistributedDataParallel, mark))
-    wanted["torch.optim.optimizer"] = (None, steps.hook)
-    wanted["torch.nn.modules.module"] = (None, steps.watch)
-
-
-def _when_raised(say: Callable[[str, str], None]) -> None:
-    """Tell of an exception that nobody caught, as soon as Python begins to end because of it: `say(KIND, TYPE)`.
-
-    Not through `sys.excepthook`, which a script may call, replace or look at. `sys.last_value` is set by Python itself,
-    but also when C code prints an exception and goes on: there the traceback does not begin where the script does.
-    """
-    import atexit
-    import threading  # torch needs it anyway
-
-    failed: list[bool] = []
-
-    def ending() -> None:
-        raised, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
-        if raised is not None and trace is not None and not isinstance(raised, KeyboardInterrupt):
-            frame = trace.tb_frame
-            if frame.f_back is None and frame.f_code.co_name in ("<module>", "_run_module_as_main"):
-                words = str(raised) if isinstance(raised, RuntimeError) else ""
-                if any(text in words for text in TIMED_OUT):
-                    say("timeout", type(raised).__name__)
-                    _wait_for_sigterm(signals, LOOK_WAIT)
-                elif any(text in words for text in PEER_ENDED):
-                    _wait_for_sigterm(signals, PEER_WAIT)  # by which the launcher ends the others
-                say("raised", type(raised).__name__)
-                failed.append(True)
-
-    signals = _signal_pipe()
-    atexit.register(lambda: _skip_last_collections() if failed else None)
-    try:
-        # Called before other threads are waited for, some of which may never end. Python 3.9 and later; not documented.
-        threading._register_atexit(ending)  # type: ignore[attr-defined]
-    except (AttributeError, RuntimeError):
-        atexit.register(ending)
-
-
-def _skip_last_collections() -> None:
-    """Spare Python its last garbage collections: with torch they take half a second, in which the whole run waits.
-
-    All else of Python's end stays. Files that only a cycle of objects holds are written now: no collection closes them.
-    """
-    import gc
-    import io
-
-    for each in gc.get_objects():
-        if issubclass(type(each), io.IOBase):
-            try:
-                each.flush()
-            except Exception:
-                pass  # it is closed, or not to be written
-    gc.freeze()
-
-
-def _signal_pipe() -> int:
-    """Return the end of a pipe that gets the number of each signal with a handler of the script; -1: there is none."""
-    import os
-    import signal
-
-    def forget() -> None:
-        """Leave the signals of a forked child to it."""
-        other = signal.set_wakeup_fd(-1)
-        if other != written:
-            signal.set_wakeup_fd(other)
-
-    read, written = os.pipe()
-    os.set_blocking(written, False)
-    try:
-        before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
-    except ValueError:  # not the main thread
-        before = None
-    if before == -1:
-        os.register_at_fork(after_in_child=forget)
-        return read
-    if before is not None:  # an event loop has it
-        signal.set_wakeup_fd(before)
-    os.close(read)
-    os.close(written)
-    return -1
-
-
-def _wait_for_sigterm(signals: int, seconds: float) -> None:
-    """Wait for SIGTERM, which can have come before. `signals`: of `_signal_pipe`."""
-    import os
-    import select
-    import signal
-
-    until, arrived = time.monotonic() + seconds, select.poll()
-    if signals >= 0:
-        arrived.register(signals, select.POLLIN)
-    while time.monotonic() < until:
-        if arrived.poll(max(0.0, 1000 * (until - time.monotonic()))) and signal.SIGTERM in os.read(signals, 1 << 16):
-            return
+    if "start" in parts:
+        wanted["torch.distributed.rendezvous"] = (None, lambda module: _meeting(module, mark))
+        wanted["torch.cuda"] = (None, lambda module: _starting_cuda(module, mark))
+        wanted[DDP] = (None, lambda module: _first_collective(module.DistributedDataParallel, mark))
+    if "steps" in parts:
+        steps = Steps(tell, rank)
+        wanted["torch.optim.optimizer"] = (None, steps.hook)
+        wanted["torch.nn.modules.module"] = (None, steps.watch)
 
 
 def _meeting(module: Any, mark: Callable[[str], None]) -> None:
@@ -240,8 +135,8 @@ def _not_compiled(function: Any) -> None:
 class Steps:
     """The steps of one rank since the last record."""
 
-    def __init__(self, tell: Callable[..., None], mark: Callable[[str], None], rank: str) -> None:
-        self.tell, self.mark, self.rank = tell, mark, rank
+    def __init__(self, tell: Callable[..., None], rank: str) -> None:
+        self.tell, self.rank = tell, rank
         self.first = self.last = self.ready = self.due = 0.0
         self.clear()
 
@@ -302,7 +197,7 @@ class Steps:
             leave(status)
 
         os._exit = _exit
-        self.mark("step")
+        self.tell("mark", self.rank, "step", time.time())
         self.first = self.last = now
         self.due = now + PACE[0][1]
 

@@ -1,6 +1,6 @@
 """Tells what `rank_events.py` knows through the run's folder, where no supervisor stands beside a rank: under SLURM.
 
-`rank_hook.py` runs this where it lies beside it. A file system that all nodes share may be slow, full or dead, and a
+`rank_observe.py` runs this where it lies beside it. A file system that all nodes share may be slow, full or dead, and a
 rank must not notice: a thread writes, small pieces and fewer and fewer of them, and what cannot be written is lost.
 Until the first step that thread lives for one write only, and not before torch is imported: to fork beside a thread is
 a risk (Python 3.12 warns of it). From then on torch has threads of its own, and it stays.
@@ -9,14 +9,6 @@ a risk (Python 3.12 warns of it). From then on torch has threads of its own, and
 as the run gets longer. Its times are the node's. In front of each attempt stands
 
     start RANK HOST TIME
-
-An exception goes another way: as a line on the standard error that the rank began with, right behind its traceback. A
-small process then looks whether the rank ends. Where it has not in `SETTLE` seconds it says so as well, and when the
-run's grace is over it ends it, so that srun ends the others: also where nobody follows the job.
-
-    ddpkit: rank RANK timed out with TYPE at TIME
-    ddpkit: rank RANK raised TYPE at TIME
-    ddpkit: rank RANK raised TYPE, and its process continues
 """
 
 from __future__ import annotations
@@ -36,50 +28,23 @@ if TYPE_CHECKING:
 PARTS = 128  # a record of steps lasts for one such part of the time since the first step
 SELDOM = 60.0  # seconds between two writes at most; at first a quarter of the time since the first step
 LAST_WORDS = 0.3  # seconds at the end for what was not yet written
-SETTLE = 0.7  # as in `rank_table.py`
-GRACE = 15.0  # seconds, where the file `grace` cannot be read
-
-# Arguments: the rank's process, what to say, where the grace stands, SETTLE, GRACE. It ignores TERM, as the rank does.
-_LOOKS = """
-import _signal, os, sys, time
-pid, words, path, settle, grace = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), float(sys.argv[5])
-_signal.signal(_signal.SIGTERM, _signal.SIG_IGN)
-began = time.monotonic()
-def wait(seconds):
-    while os.getppid() == pid and time.monotonic() < began + seconds:
-        time.sleep(0.05)
-    return os.getppid() == pid
-if wait(settle):
-    os.write(1, words.encode())
-    os.dup2(0, 1)
-    try:
-        with open(path) as file:
-            grace = float(file.read())
-    except (OSError, ValueError):
-        pass
-    if wait(max(grace, settle)):
-        os.kill(pid, _signal.SIGKILL)
-"""
+# A pipe or a link that lies there is not opened.
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def start(folder: str, rank: str, moved: Callable[[int], int], began: int = 0) -> Callable[..., None]:
-    """What tells, for this process. `moved` puts a descriptor where a script does not meet it.
+def start(folder: str, rank: str, began: int = 0) -> Callable[..., None]:
+    """What tells, for this process.
 
     began: the process with which this one's Python began: itself, or the one from which it was forked.
     """
-    try:
-        error = moved(os.dup(2))
-    except OSError:
-        error = -1  # it began without one
-    return Shared(folder, rank, error, began or os.getpid()).tell
+    return Shared(folder, rank, began or os.getpid()).tell
 
 
 class Shared:
     """Events of one rank, until they are written."""
 
-    def __init__(self, folder: str, rank: str, error: int, began: int) -> None:
-        self.folder, self.rank, self.pid = folder, rank, os.getpid()
-        self.error, self.file = error, _which(error)
+    def __init__(self, folder: str, rank: str, began: int) -> None:
+        self.rank, self.pid = rank, os.getpid()
         task = os.environ.get("SLURM_ARRAY_TASK_ID")
         self.path = "%s/marks/%s" % (os.path.dirname(folder), rank if task is None else "%s_%s" % (task, rank))
         host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
@@ -93,12 +58,6 @@ class Shared:
 
     def tell(self, kind: str, *words: Any) -> None:
         if os.getpid() != self.pid:
-            return
-        if kind == "timeout":
-            self.say("ddpkit: rank %s timed out with %s at %.6f\n" % (self.rank, words[2], float(words[1])))
-            return
-        if kind == "raised":
-            self.raised(float(words[1]), words[2])
             return
         if kind == "end":
             self.end()
@@ -169,7 +128,7 @@ class Shared:
             while self.lines:
                 text += self.lines.pop(0)  # the rank may be adding to them
             try:
-                file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                file = os.open(self.path, _APPEND, 0o644)
                 try:
                     os.write(file, text.encode())
                 finally:
@@ -190,41 +149,6 @@ class Shared:
                 self.close()
                 self.flush(now)
                 self.busy.acquire(True, LAST_WORDS)
-
-    # ---- an exception
-
-    def say(self, line: str) -> bool:
-        """Write a line for the launcher. False: standard error is not what it was, or cannot be written."""
-        if _which(self.error) != self.file or not self.file:
-            return False  # a script may have closed it, and opened another under its number
-        try:
-            os.write(self.error, line.encode())
-        except OSError:
-            return False  # srun sees it when the process has ended
-        return True
-
-    def raised(self, when: float, name: str) -> None:
-        """It ends the script. That others are told to end is no reason to cut its own end short."""
-        if not self.say("ddpkit: rank %s raised %s at %.6f\n" % (self.rank, name, when)):
-            return
-        try:
-            if _signal.getsignal(_signal.SIGTERM) == _signal.SIG_DFL:
-                _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)
-            words = "ddpkit: rank %s raised %s, and its process continues\n" % (self.rank, name)
-            known = [str(self.pid), words, self.folder + "/grace", str(SETTLE), str(GRACE)]
-            null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)]
-            argv = [sys.executable, "-S", "-I", "-c", _LOOKS, *known]
-            os.posix_spawn(argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, self.error, 1), *null])
-        except (OSError, ValueError):
-            pass  # srun sees it when the process has ended
-
-
-def _which(fd: int) -> tuple[int, int] | None:
-    try:
-        status = os.fstat(fd)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _began(pid: int) -> float:

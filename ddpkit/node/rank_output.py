@@ -10,6 +10,7 @@ import time
 from functools import partial
 
 from ddpkit.node.event_loop import EventLoop
+from ddpkit.node.first_failure import KEPT, LastWords
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class RankOutput:
 
     def __init__(self, loop: EventLoop, send: Callable[..., None]) -> None:
         self.last_line: dict[int, float] = {}  # rank: time.time() of its last line
+        self.words: dict[int, LastWords] = {}
         self._loop = loop
         self._send = send
         self._streams: list[Stream] = []
@@ -99,7 +101,8 @@ class RankOutput:
     def _pass_on(self, stream: Stream, data: bytes) -> None:
         if data:
             if stream.rank is not None:
-                self.last_line[stream.rank] = time.time()
+                self.last_line[stream.rank] = now = time.time()
+                self.words.setdefault(stream.rank, LastWords()).take(data[-KEPT:].decode("utf-8", "replace"), now)
             for start in range(0, len(data), PIECE):
                 text = data[start : start + PIECE].decode("utf-8", "surrogateescape")
                 more = {"more": True} if start + PIECE < len(data) else {}

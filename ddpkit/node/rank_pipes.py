@@ -2,6 +2,9 @@
 
 A part of `supervisor.py`. Standard library only, Python 3.8 and later. A line is shorter than PIPE_BUF, so that lines
 of several writers never mix.
+
+A script can write to the pipes as well. It can say little by that: of ranks that run here, each thing once, within
+bounds. The end of a rank is believed only where its process has ended, and a start where its process is below this one.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import os
 import time
 
 from ddpkit.node.event_loop import EventLoop
+from ddpkit.node.process_tree import is_below, read_stat
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_table import RankTable
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 MAX_RECORDS = 100  # of a rank's steps that wait for a heartbeat
+LINE_LIMIT = 4096  # bytes (PIPE_BUF): what is longer has mixed with the line of another
+MOST_MARKS = 32  # points of one rank's start
+MOST_NAME = 100  # characters of a point, of a version, or of an exception
 
 
 def _number(word: str) -> float:
@@ -27,6 +34,12 @@ def _number(word: str) -> float:
     if not 0 <= value < 1e13:  # nor NaN
         raise ValueError(word)
     return value
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process below this one runs, or is stopped."""
+    row = read_stat(pid)
+    return row is not None and row[1] != "Z" and is_below(pid)
 
 
 def make_pipe(path: str) -> int:
@@ -49,7 +62,8 @@ class LinePipe:
             except OSError:
                 return
             *lines, self._held = (self._held + data).split(b"\n")
-            yield from lines
+            self._held = self._held[:LINE_LIMIT]
+            yield from (line for line in lines if len(line) < LINE_LIMIT)
 
 
 def _first_terminated(lines: list[bytes]) -> float | None:
@@ -73,6 +87,7 @@ class RankPipes:
         self._wrappers: LinePipe | None = None
         self._hooks: LinePipe | None = None
         self._steps: dict[str, list[list[float]]] = {}  # by rank: records that no heartbeat has sent yet
+        self._reported: dict[int, set[str]] = {}  # by rank: what it has reported since its start
 
     def open_wrappers(self, path: str) -> None:
         """Read starts and exits of ranks that another program starts."""
@@ -103,36 +118,49 @@ class RankPipes:
             except (ValueError, TypeError):
                 continue  # a script wrote it
 
-    def _read_wrapper(self, kind: str, local: str, rank: str, first: str, second: str, third: str = "") -> None:
+    def _read_wrapper(self, kind: str, local: str, word: str, first: str, second: str, third: str = "") -> None:
+        rank = int(word)
+        known = self._table.ranks.get(rank)
         if kind == "start":
             pid, when = int(first), _number(second)
-            self._output.assign(int(local), int(rank))
-            self._table.on_start(int(rank), pid, when)
-        elif kind == "exit":
-            code, number = (None if word == "None" else int(word) for word in (first, second))
+            if 0 <= rank < 1 << 29 and pid > 1 and (is_below(pid) or read_stat(pid) is None):
+                self._output.assign(int(local), rank)
+                self._reported.pop(rank, None)
+                self._table.on_start(rank, pid, when)
+        elif kind == "exit" and known is not None and not _lives(known.pid):
+            code, number = (None if each == "None" else int(each) for each in (first, second))
             when = _number(third)
-            self._output.drain_local(int(local))
-            self._table.on_exit(int(rank), code, number, when)
+            if (code is None or 0 <= code < 256) and (number is None or 0 < number < 65):
+                self._output.drain_local(int(local))
+                self._table.on_exit(rank, code, number, when)
 
     def _read_hooks(self) -> None:
         """Nonsense, which a script may write, must do no harm."""
         for line in self._hooks.read() if self._hooks is not None else ():
             try:
-                kind, rank, *rest = line.decode().split()
-                if kind == "mark":
-                    self._send(e="mark", rank=int(rank), name=rest[0], t=_number(rest[1]))
-                elif kind == "versions":
-                    self._send(e="versions", rank=int(rank), versions=rest)
-                elif kind == "timeout":
-                    self._table.on_timeout(int(rank), _number(rest[0]), rest[1])
-                elif kind == "raised":
-                    self._table.on_exception(int(rank), _number(rest[0]), rest[1])
-                elif kind == "steps" and int(rank) in self._table.ranks:
-                    records = self._steps.setdefault(rank, [])
-                    if len(rest) == 6 and len(records) < MAX_RECORDS:
-                        records.append([_number(word) for word in rest])
+                kind, word, *rest = line.decode().split()
+                self._read_hook(kind, int(word), rest)
             except (ValueError, IndexError):
                 continue
+
+    def _read_hook(self, kind: str, rank: int, rest: list[str]) -> None:
+        """A line of a rank's hook. Raises ValueError, IndexError."""
+        if kind == "steps" and rank in self._table.ranks:
+            records = self._steps.setdefault(str(rank), [])
+            if len(rest) == 6 and len(records) < MAX_RECORDS:
+                records.append([_number(each) for each in rest])
+        elif kind == "mark" and self._is_new(rank, "mark " + rest[0]):
+            self._send(e="mark", rank=rank, name=rest[0], t=_number(rest[1]))
+        elif kind == "versions" and self._is_new(rank, kind):
+            self._send(e="versions", rank=rank, versions=[each[:MOST_NAME] for each in rest[:8]])
+
+    def _is_new(self, rank: int, what: str) -> bool:
+        """Whether a rank that runs here has not reported this since its start, and not too much else."""
+        reported = self._reported.setdefault(rank, set()) if rank in self._table.ranks else None
+        if reported is None or what in reported or len(what) > MOST_NAME or len(reported) >= MOST_MARKS:
+            return False
+        reported.add(what)
+        return True
 
     def send_steps(self) -> None:
         if self._steps:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 THREAD = "ddpkit-dump"  # as /proc/PID/task/TID/comm shows it: at most 15 characters
 ENTRIES = 300  # of the Flight Recorder that an answer holds, the last ones
 FRAMES = 100  # of one thread
-LAST = 2.0  # seconds for threads of torch, after the script's end
 
 
 def start(fd: int, number: int) -> None:
@@ -38,52 +37,7 @@ def start(fd: int, number: int) -> None:
     except OSError:
         tasks = []
     if THREAD not in [_name(task) for task in tasks]:
-        import atexit
-
-        atexit.register(rest, os.getpid())
         _thread.start_new_thread(_run, (fd, number, os.getpid(), _thread.get_ident(), name))
-
-
-def rest(pid: int = 0) -> None:
-    """Let torch's own threads drop the last tensors, for at most `LAST` seconds: before Python or the group ends.
-
-    A thread of gloo releases a tensor just after the main thread continues, and needs the interpreter lock for it.
-
-    * Once Python ends (before 3.14), that lock ends the thread inside a destructor of C++: "terminate called without an
-      active exception", SIGABRT (https://github.com/pytorch/pytorch/pull/179291).
-    * A DistributedDataParallel that outlives `destroy_process_group` ends the group's threads when it is freed. It
-      waits for them, and keeps the lock (https://github.com/pytorch/pytorch/issues/56297): the rank hangs for ever.
-
-    Nothing is destroyed here, and no other rank is waited for. Threads of Python itself are left alone: some never
-    rest. `pid` is the process in which this may happen; a fork has none of these threads.
-    """
-    if pid and os.getpid() != pid:
-        return
-    try:
-        import time
-
-        python = {str(thread.native_id) for thread in getattr(sys.modules.get("threading"), "_active", {}).values()}
-        until, before = time.monotonic() + LAST, None
-        while time.monotonic() < until:
-            now = {task: _activity(task) for task in os.listdir("/proc/self/task") if task not in python}
-            now.pop(str(_thread.get_native_id()), None)
-            # The lock is free during the sleep: who waited for it has run since, or is running.
-            if now == before and not any(text.startswith(("R", "D")) for text in now.values()):
-                return
-            before = now
-            time.sleep(0.001)
-    except Exception:
-        pass  # the script must not show it
-
-
-def _activity(task: str) -> str:
-    """The state of one thread, and how often it ran; empty after its end."""
-    try:
-        with open("/proc/self/task/%s/status" % task) as file:
-            text = file.read()
-    except OSError:
-        return ""
-    return text[text.find("State:") + 6 :].lstrip()[:1] + text[text.find("voluntary_ctxt_switches") :]
 
 
 def _name(task: str) -> str:
@@ -140,20 +94,8 @@ def _threads(main: int) -> list[dict[str, Any]]:
                 code = here.f_code
                 frames.append([code.co_filename, here.f_lineno, code.co_name])
                 here = here.f_back
-            if ident == main and frame.f_code.co_filename.endswith("/hook/rank_events.py"):
-                frames = _raised() or frames
             threads.append({"name": names.get(ident, "?"), "main": ident == main, "frames": frames})
     return threads
-
-
-def _raised() -> list[list[Any]]:
-    """The frames of the exception that ends the script, which `rank_events.py` holds for a moment."""
-    frames: list[list[Any]] = []
-    trace = getattr(sys, "last_traceback", None)
-    while trace is not None:
-        frames.insert(0, [trace.tb_frame.f_code.co_filename, trace.tb_lineno, trace.tb_frame.f_code.co_name])
-        trace = trace.tb_next
-    return frames[:FRAMES]
 
 
 def _flight_recorder() -> dict[str, Any]:

@@ -10,6 +10,7 @@ import signal
 import time
 
 from ddpkit.node.children import exit_status
+from ddpkit.node.first_failure import End, Kind, LastWords, first_failure
 from ddpkit.node.oom import Oom
 from ddpkit.node.process_tree import below, ended_as, kill, processes
 from ddpkit.node.rank_output import RankOutput
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
 
 
 ORPHANED = "its helper process was killed"  # a rank wrapper, or the process that imported torch for all ranks
-SETTLE = 0.7  # seconds between an exception that ends a rank and its being called the first failure
+PRELOAD = "preload"  # the one program that starts ranks and does not end them when one failed
 
 
 class Rank:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.alive = True
-        self.raised = False  # an exception ends it: it is on its way, and needs no TERM
 
 
 class RankTable:
@@ -39,9 +39,8 @@ class RankTable:
         self.launchers: dict[int, str] = {}  # process id: name, of torchrun, srun and others that start ranks
         self.restarts = restarts
         self.stopping = False
-        self.settle_at: float | None = None  # time.monotonic() at which an exception becomes the first failure
-        self._raised: tuple[int, float, str]  # rank, time, name of that exception
-        self._failures: list[dict[str, Any]] = []  # of the current attempt, first one first
+        self.ending: int | None = None  # a rank that an exception ends: it is on its way, and needs no TERM
+        self._failures: list[tuple[End, dict[str, Any]]] = []  # of the current attempt
         self._failed = False
         self._send = send
         self._output = output
@@ -51,8 +50,8 @@ class RankTable:
         return any(rank.alive for rank in self.ranks.values())
 
     def signal(self, number: int) -> None:
-        for rank in self.ranks.values():
-            if rank.alive and not (rank.raised and number == signal.SIGTERM):
+        for name, rank in self.ranks.items():
+            if rank.alive and not (name == self.ending and number == signal.SIGTERM):
                 kill(rank.pid, number)
 
     # ---- starts and ends
@@ -61,6 +60,7 @@ class RankTable:
         if not self.any_alive():
             self._failures.clear()  # torchrun starts its ranks again: these failures belong to an earlier attempt
         self.ranks[rank] = Rank(pid)
+        self._output.words[rank] = LastWords()
         self._send(e="start", rank=rank, pid=pid, t=when)
         if self.stopping:
             kill(pid, signal.SIGTERM)
@@ -90,11 +90,22 @@ class RankTable:
         if rank in self.ranks:
             self.ranks[rank].alive = False
         why = self._oom.why(self.ranks[rank].pid) if number == signal.SIGKILL and rank in self.ranks else ""
-        more = {"oom": why} if why and not self.stopping else {"reason": reason} if reason else {}
+        more: dict[str, Any] = {"oom": why} if why and not self.stopping else {"reason": reason} if reason else {}
+        kind, since = Kind.OWN, when
+        if code != 0:
+            # torchrun ends the others once it saw that one failed.
+            agent = bool(self._failures) and any(name != PRELOAD for name in self.launchers.values())
+            words = self._output.words.get(rank, LastWords())
+            kind, since, raised = words.of_end(code, number, when, agent=agent)
+            more.update({"kind": kind.value, "since": since})
+            if agent and kind is Kind.OWN and number == signal.SIGTERM:
+                more["raised"] = raised
         self._send(e="exit", rank=rank, code=code, signal=number, t=when, **more)
         if code != 0:
-            self._failures.append({"rank": rank, "code": code, "signal": number, "t": when, "what": "rank", **more})
-            if self.restarts == 0:
+            failure = {"rank": rank, "code": code, "signal": number, "t": when, "what": "rank", **more}
+            self._failures.append((End(rank, since, kind), failure))
+            # What may follow from the end of another rank ends nobody here: the launcher sees all nodes.
+            if self.restarts == 0 and kind is Kind.OWN:
                 self._fail()
 
     def on_child_exit(self, rank: int, status: int) -> None:
@@ -109,41 +120,25 @@ class RankTable:
             self._on_launcher_failure(name, status)
 
     def _on_launcher_failure(self, name: str, status: int) -> None:
+        if self._failures and self.restarts == 0:
+            return  # it ended because a rank did, and the launcher knows
         code, number = exit_status(status)
-        self._failures.append({"rank": None, "code": code, "signal": number, "t": time.time(), "what": name})
+        if not self._failures:
+            now = time.time()
+            own = {"rank": None, "code": code, "signal": number, "t": now, "what": name}
+            self._failures.append((End(None, now, Kind.OWN), own))
         self._fail()
 
     # ---- failures
-
-    def on_exception(self, rank: int, when: float, name: str) -> None:
-        """An exception ends a rank. Torch takes seconds for its part of that, or never comes to it."""
-        if rank in self.ranks and self.ranks[rank].alive and self.settle_at is None and not self.restarts:
-            self._raised = (rank, when, name)
-            self.settle_at = time.monotonic() + SETTLE
-
-    def on_timeout(self, rank: int, when: float, name: str) -> None:
-        """An exception ends a rank that waited for others. The launcher looks at all ranks before any of them ends."""
-        if rank in self.ranks and self.ranks[rank].alive and not self.stopping:
-            self._output.drain(rank)
-            self._send(e="timeout", rank=rank, raised=name, t=when)
-
-    def settle(self) -> None:
-        """Call the exception the first failure, unless a rank has ended meanwhile: it may be the exception's cause."""
-        if self.settle_at is None or time.monotonic() < self.settle_at:
-            return
-        self.settle_at = None
-        rank, when, name = self._raised
-        if self.ranks[rank].alive and not self.stopping and not self._failed:
-            self.ranks[rank].raised = True
-            self._output.drain(rank)
-            self._failures = [{"rank": rank, "code": 1, "signal": None, "t": when, "what": "rank", "raised": name}]
-            self._fail()
 
     def _fail(self) -> None:
         """The first failure on this node ends the others. After a stop nothing is a failure."""
         if not self.stopping and not self._failed:
             self._failed = True
-            self._send(e="failed", **self._failures[0])
+            first = first_failure([end for end, _ in self._failures])
+            failure = next(failure for end, failure in self._failures if end is first)
+            kernel = self._oom.evidence(failure["signal"] == signal.SIGKILL)
+            self._send(e="failed", **failure, **({"kernel": kernel} if kernel else {}))
             self.on_failure()
 
     # ---- the kernel's view

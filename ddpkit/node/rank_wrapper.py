@@ -40,6 +40,7 @@ FROM_ABOVE = (
 # Bytes of a line's text in one piece: srun cuts what is longer than 1,024 (Slurm 22.05), and mixes the pieces of both
 # outputs of a node. Our own name their output, and whether more follow (`ddpkit/launchers/slurm_output.py`).
 PIECE = 1000
+ELSEWHERE = 4000  # under another scheduler: a shorter write to a pipe is never mixed with that of another rank
 LINE_LIMIT = 1 << 20  # bytes of a line without an end that are held
 
 # SLURM sends these either to every process, or to torchrun alone, which then sends them here (`torchrun_agent.py`).
@@ -150,22 +151,58 @@ def reap_others(names: Iterable[int]) -> None:
 
 
 def end_children() -> None:
-    """Kill what the ranks have left running, also in other sessions: SLURM without cgroups would not find it."""
-    until = time.monotonic() + STUCK
+    """Kill what the ranks have left running, also in other sessions: SLURM without cgroups would not find it.
+
+    Shared daemons are left and reported. With cgroups, SLURM itself ends them.
+    """
+    parts, until = program_beside("daemons"), time.monotonic() + STUCK
+    spared: dict[int, str] = {}
     while time.monotonic() < until:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % name, "rb") as file:
-                    if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                        os.kill(int(name), signal.SIGKILL)
-            except OSError:
-                pass  # it has ended
+        spared = parts["shared_daemons"](os.getpid(), ()) if parts else {}
+        others = [pid for pid in children() if pid not in spared]
+        if spared and not others:
+            break
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
+    if spared:
+        names = ", ".join("%s (process %d)" % (spared[pid], pid) for pid in sorted(spared))
+        where = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+        text = "ddpkit: left running on %s, daemons that a rank started and other programs can use: %s\n"
+        os.write(2, (text % (where, names)).encode("utf-8", "replace"))
+
+
+def children() -> list[int]:
+    """Return the processes whose parent is this one: they stay until they are waited for."""
+    pids = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name, "rb") as file:
+                if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                    pids.append(int(name))
+        except OSError:
+            pass  # it has ended
+    return pids
+
+
+def program_beside(name: str) -> dict[str, Any]:
+    """Return the names of a program in this one's directory; none where it is not there.
+
+    This Python has no path to import it from.
+    """
+    path = os.path.join(os.path.dirname(__file__), name + ".py")
+    names: dict[str, Any] = {"__name__": "ddpkit_" + name}
+    try:
+        with open(path) as file:
+            exec(compile(file.read(), path, "exec"), names)
+    except OSError:
+        return {}
+    return names
 
 
 def start_sentinel() -> int:
@@ -210,13 +247,8 @@ class Ends:
     """Reports the ends of ranks in a SLURM step, and what the kernel killed for want of memory."""
 
     def __init__(self) -> None:
-        self.why: Callable[[int], str] | None = None
-        path = os.path.join(os.path.dirname(__file__), "oom.py")
-        if os.path.exists(path):  # this Python has no path to import it from
-            names: dict[str, Any] = {"__name__": "ddpkit_oom"}
-            with open(path) as file:
-                exec(compile(file.read(), path, "exec"), names)
-            self.why = names["Oom"]().why
+        parts = program_beside("oom")
+        self.why: Callable[[int], str] | None = parts["Oom"]().why if parts else None
 
     def write(self, rank: str, pid: int, status: int) -> None:
         code, killer = split_status(status)
@@ -260,8 +292,14 @@ def start(argv: list[str], mask: set[int]) -> None:
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
-        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if error.errno == errno.ENOENT else 126)
+        import shutil
+
+        # As in `search_path.py`: a directory in PATH that this user may not enter.
+        hidden = error.errno == errno.EACCES and "/" not in argv[0] and shutil.which(argv[0], os.F_OK) is None
+        absent = hidden or error.errno == errno.ENOENT
+        why = os.strerror(errno.ENOENT) if absent else error.strerror
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if absent else 126)
 
 
 def readable_after_an_end() -> int:
@@ -336,13 +374,25 @@ def relay(
 
 
 def write_line(fd: int, rank: str, line: bytes) -> None:
-    """Write a line with the rank in front, or pieces of it under SLURM. One write each: several ranks share a pipe."""
-    if len(line) <= PIECE or "SLURM_STEP_ID" not in os.environ:
-        os.write(fd, f"[rank {rank}] ".encode() + line + b"\n")
+    """Write a line with the rank in front, a long one in pieces. One write each: several ranks share a pipe."""
+    size = PIECE if "SLURM_STEP_ID" in os.environ else ELSEWHERE
+    if len(line) <= size:
+        write_all(fd, f"[rank {rank}] ".encode() + line + b"\n")
         return
-    for start in range(0, len(line), PIECE):
-        more = "+" if start + PIECE < len(line) else ""
-        os.write(fd, f"[rank {rank} {fd}{more}] ".encode() + line[start : start + PIECE] + b"\n")
+    for start in range(0, len(line), size):
+        more = "+" if start + size < len(line) else ""
+        write_all(fd, f"[rank {rank} {fd}{more}] ".encode() + line[start : start + size] + b"\n")
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write everything. The pipe of a scheduler may be full, and may be one that does not block."""
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            import select
+
+            select.select([], [fd], [])
 
 
 def take_signals() -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ import signal
 import time
 
 from ddpkit.node.amd_gpus import sample_amd_gpus
-from ddpkit.node.process_tree import TICKS, below, die_with_parent, processes, read_stat, read_text
+from ddpkit.node.process_tree import TICKS, below, die_with_parent, kill, processes, read_stat, read_text
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False
@@ -178,7 +178,7 @@ class _Smi:
             if done:
                 status = ended_with
             elif time.monotonic() >= until:
-                os.kill(self.pid, signal.SIGKILL)
+                kill(self.pid, signal.SIGKILL)
                 return "nvidia-smi does not answer within %g s: it hangs, or persistence mode is off" % LIMIT
             else:
                 time.sleep(0.002)

@@ -24,6 +24,8 @@ import zlib
 from binascii import a2b_base64, b2a_base64
 from contextlib import contextmanager
 
+from ddpkit.node.seal import Seal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
     from typing import Any, Iterator, NoReturn
@@ -88,7 +90,8 @@ def host_name() -> str:
 class CallServer:
     """Answers calls on standard input until the request comes. Exits where the launcher is gone."""
 
-    def __init__(self, piece: int = PIECE, silence_limit: float | None = None) -> None:
+    def __init__(self, piece: int = PIECE, silence_limit: float | None = None, key: str = "") -> None:
+        self.sent, self.received = Seal(key, "node"), Seal(key, "launcher")
         self._programs = Programs()
         self._piece = piece
         self._silence_limit = SILENCE_LIMIT if silence_limit is None else silence_limit
@@ -98,9 +101,12 @@ class CallServer:
     def until_request(self) -> tuple[dict[str, Any], bytes, Programs]:
         """Returns the request, what was read behind it, and the programs that came before it."""
         signal.signal(signal.SIGALRM, self._check_launcher)
-        send({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
+        self._send({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
         while True:
-            message = json.loads(self._read_line())
+            line = self.received.open(self._read_line())
+            if line is None:
+                continue  # another process wrote it
+            message = json.loads(line)
             kind = message.get("c", "request")
             if kind == "load":
                 self._programs.load(message["modules"])
@@ -141,44 +147,42 @@ class CallServer:
         args = {**message["args"], **message.get("hosts", {}).get(host_name(), {})}
         self._call_deadline = time.monotonic() + message.get("silence", float("inf"))
         signal.setitimer(signal.ITIMER_REAL, WATCH_INTERVAL, WATCH_INTERVAL)
-        with _heartbeats(message.get("beat", 0.0)):
+        with self._heartbeats(message.get("beat", 0.0)):
             result = json.dumps(self._programs.call(message["function"], args))
         signal.setitimer(signal.ITIMER_REAL, 0)
         for event in answer_events(message["id"], result.encode(), self._piece):
-            send(event)
+            self._send(event)
 
+    @contextmanager
+    def _heartbeats(self, interval: float) -> Iterator[None]:
+        """Send a heartbeat in each interval, also while a call waits for a disk. 0: none."""
+        if not interval:
+            yield
+            return
+        import threading
 
-@contextmanager
-def _heartbeats(interval: float) -> Iterator[None]:
-    """Send a heartbeat in each interval, also while a call waits for a disk. 0: none."""
-    if not interval:
-        yield
-        return
-    import threading
+        ended = threading.Event()
 
-    ended = threading.Event()
+        def beat() -> None:
+            while not ended.wait(interval):
+                self._send({"e": "beat", "t": time.time(), "ranks": {}})
 
-    def beat() -> None:
-        while not ended.wait(interval):
-            send({"e": "beat", "t": time.time(), "ranks": {}})
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()  # nothing comes into the middle of the answer
-
-
-def send(event: dict[str, Any]) -> None:
-    """Send an event, and wait until it is written."""
-    data = json.dumps(event, separators=(",", ":")).encode() + b"\n"
-    while data:
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
         try:
-            data = data[os.write(1, data) :]
-        except OSError:
-            os._exit(1)  # the launcher is gone
+            yield
+        finally:
+            ended.set()
+            thread.join()  # nothing comes into the middle of the answer
+
+    def _send(self, event: dict[str, Any]) -> None:
+        """Send an event, and wait until it is written."""
+        data = self.sent.close(json.dumps(event, separators=(",", ":")).encode())
+        while data:
+            try:
+                data = data[os.write(1, data) :]
+            except OSError:
+                os._exit(1)  # the launcher is gone
 
 
 def main() -> None:

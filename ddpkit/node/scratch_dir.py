@@ -13,20 +13,25 @@ import fcntl
 import os
 import zlib
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Callable
+from ddpkit.node.owned import NotOwnedError, make_directory, remove_directory, remove_empty
+
+KIND = "private"  # of the folder, in its marker
 
 
 def _marks() -> tuple[str, str]:
-    """Eight digits that stand for this host's name, and eight for this start of its kernel."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            boot = file.read()
-    except OSError:
-        boot = b""
+    """Eight digits that stand for this host, and eight for this start of its kernel."""
     host = os.uname().nodename.encode("utf-8", "surrogateescape")
-    return "%08x" % zlib.crc32(host), "%08x" % zlib.crc32(boot)
+    # Machines with the same name may share a TMPDIR.
+    machine, boot = host + _read("/etc/machine-id"), _read("/proc/sys/kernel/random/boot_id")
+    return "%08x" % zlib.crc32(machine), "%08x" % zlib.crc32(boot)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(100)
+    except OSError:
+        return b""
 
 
 _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
@@ -40,18 +45,20 @@ FOLDER = "%s/%s%s%s%s" % (_TMP, _PREFIX, _HOST, _BOOT, os.urandom(8).hex())
 def make_folder(path: str) -> None:
     """Make the private folder, and hold it until this process ends."""
     while True:
-        os.mkdir(path, 0o700)
         try:
+            make_directory(path, KIND)
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue
+            if not os.path.isdir(os.path.dirname(path)):
+                raise
+            continue  # taken for a dead one's, and away, before it was locked
         try:
             fcntl.flock(fd, fcntl.LOCK_SH)
         except OSError:
             return  # a file system without locks: nobody else gets one there either
         if os.path.isdir(path):
             return
-        os.close(fd)  # taken for a dead one's, and away, before it was locked
+        os.close(fd)
 
 
 def sweep() -> None:
@@ -84,16 +91,9 @@ def sweep() -> None:
 
 def remove(folder: str) -> None:
     """Take a folder of ours away. Whoever takes a part of it away meanwhile does the same work."""
-    for path, folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            _quietly(os.unlink, os.path.join(path, name))
-        for name in folders:
-            _quietly(os.rmdir, os.path.join(path, name))
-    _quietly(os.rmdir, folder)
-
-
-def _quietly(action: Callable[[str], None], path: str) -> None:
     try:
-        action(path)
+        remove_directory(folder, KIND)
+    except NotOwnedError:
+        remove_empty(folder)  # who made it was killed before it had its marker
     except OSError:
         pass

@@ -1,7 +1,7 @@
 """The end of a run on one node: TERM, the grace, KILL, and what ranks left behind. A part of `supervisor.py`.
 
 TERM goes to each rank and to nobody else, so that a rank which saves a checkpoint keeps its DataLoader workers. Then
-TERM goes to what the ranks left behind, then KILL to all.
+TERM goes to what the ranks left behind, then KILL to all. Shared daemons (`daemons.py`) are left, and reported.
 
 Standard library only, Python 3.8 and later.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 import time
 
-from ddpkit.node.process_tree import LOOK_AGAIN, childless, descendants, kill, kill_all_below, name_of
+from ddpkit.node.process_tree import LOOK_AGAIN, daemons, descendants, kill, kill_all_below, name_of, nothing_left
 from ddpkit.node.rank_table import RankTable
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ class Shutdown:
     def end_leftovers(self) -> float:
         """End what ranks left behind that all ended well, after a moment. Returns seconds until the next look."""
         self._on_stop()
-        if childless():
+        if nothing_left():
             return DONE
         left = descendants()
         now = time.monotonic()
@@ -87,7 +87,7 @@ class Shutdown:
             return min(self.deadline - now, 1.0)
         if self._ranks_gone is None:
             self._ranks_gone = now
-        if childless():
+        if nothing_left():
             return DONE
         left = descendants()
         term_at = self._ranks_gone + (LAUNCHER_PATIENCE if table.ranks and table.launchers else 0.0)
@@ -104,6 +104,13 @@ class Shutdown:
             for pid in left:
                 self._terminate(pid)
         return LOOK_AGAIN
+
+
+def report_daemons(send: Callable[..., None]) -> None:
+    """Report what continues after the run."""
+    left = daemons()
+    if left:
+        send(e="daemons", names=["%s (process %d)" % (left[pid], pid) for pid in sorted(left)])
 
 
 def _names(pids: list[int]) -> list[str]:

@@ -17,11 +17,13 @@ import sys
 import time
 
 from ddpkit.node.children import Children
+from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import die_with_parent, groups
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.rank_table import RankTable
 from ddpkit.node.scratch_dir import FOLDER, make_folder
+from ddpkit.node.search_path import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,9 +127,11 @@ class Spawner:
         if not os.path.isdir(self._hook):
             os.mkdir(self._hook)
             self._write("hook/sitecustomize.py", self._sources["rank_hook"])
-            self._write("hook/rank_responder.py", self._sources["rank_responder"])
-            self._write("hook/rank_events.py", self._sources["rank_events"])
-            self._pipes.open_hooks(f"{self._hook}/marks")
+            observers = self._sources.keys() - {"rank_hook", "rank_wrapper", "fork_server"}
+            for name in observers:
+                self._write(f"hook/{name}.py", self._sources[name])
+            if observers:
+                self._pipes.open_hooks(f"{self._hook}/marks")
 
     # ---- the private folder
 
@@ -147,32 +151,35 @@ class Spawner:
 
     def _write(self, name: str, text: str) -> str:
         path = f"{self.folder}/{name}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
+        create_file(path, text.encode())
         return path
 
     # ---- processes
 
     def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int]) -> int:
         pipes = [os.pipe() for _ in range(2)]
+        null = os.open(os.devnull, os.O_RDWR)  # here: where no descriptor is left, this is an error of the start
         supervisor = os.getpid()
         # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
         pid = os.fork()
         if pid == 0:
-            os.setsid()
-            # The second line of defence, should this process itself be killed.
-            die_with_parent(supervisor, signal.SIGKILL)
-            redirect_to_devnull(0)
-            os.dup2(pipes[0][1], 1)
-            os.dup2(pipes[1][1], 2)
-            reset_signals()
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            if cpus and sys.platform == "linux":
-                with contextlib.suppress(OSError):  # a container may have none of them
-                    os.sched_setaffinity(0, cpus)
-            _exec(argv, env)
+            try:
+                os.setsid()
+                # The second line of defence, should this process itself be killed.
+                die_with_parent(supervisor, signal.SIGKILL)
+                for fd, file in enumerate((null, pipes[0][1], pipes[1][1])):
+                    os.dup2(file, fd)
+                reset_signals()
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                if cpus and sys.platform == "linux":
+                    with contextlib.suppress(OSError):  # a container may have none of them
+                        os.sched_setaffinity(0, cpus)
+                _exec(argv, env)
+            finally:
+                os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(null)
         groups.add(pid)
         for number, (read, write) in enumerate(pipes, 1):
             os.close(write)
@@ -198,8 +205,10 @@ def _exec(argv: list[str], env: dict[str, str]) -> None:
     try:
         os.execvpe(argv[0], argv, env)
     except OSError as error:
-        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if error.errno == errno.ENOENT else 126)
+        absent = is_absent(error, argv[0], env.get("PATH"))
+        why = os.strerror(errno.ENOENT) if absent else error.strerror
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if absent else 126)
 
 
 def _merge(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:

@@ -41,7 +41,9 @@ RAS_TRIES = 16  # connections, until a process of these ranks answers
 STILL = 0.06  # seconds without a new byte after which faulthandler has said everything
 LOOK_AGAIN = 0.02
 THREAD = b"ddpkit-dump"
+NOT_OBSERVED = "for these start it with --observe stacks"
 MEMORY = re.compile(r"/memfd:ddpkit-(\d+)-(\d+) ")
+MOST_FRAMES = 100  # that faulthandler writes of a thread
 FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):")
 
@@ -69,6 +71,45 @@ def collect(ranks: dict[str, dict[str, Any]], limit: float = LIMIT) -> dict[str,
     }
 
 
+def ending(ranks: dict[str, dict[str, Any]], only: list[int], limit: float = LIMIT) -> list[int]:
+    """Those of the ranks `only` whose Python has left the script: an exception ended it, and its teardown takes long.
+
+    A rank whose main thread runs is not disturbed: it is none of them, or will have ended soon.
+    """
+    until = time.monotonic() + limit - 0.5
+    return [rank for rank in only if str(rank) in ranks and _is_ending(ranks[str(rank)]["pid"], until)]
+
+
+def _is_ending(pid: int, until: float) -> bool:
+    held = _memory([pid, *below(pid, processes())]) if sys.platform == "linux" else None
+    if held is None:
+        return False
+    if not caught(held[0], held[2]):
+        return True  # Python has ended, and C++ has not
+    if not _blocked(held[0]):
+        return False
+    one = _Asked(pid)
+    one.ask(until)
+    threads = one.facts["threads"]
+    if not threads:
+        return False
+    frames = next((thread["frames"] for thread in threads if thread["main"]), None)
+    # Without a frame of the script, or none at all: it waits for threads, or calls what was registered for the end.
+    return frames is None or (len(frames) < MOST_FRAMES and frames[-1][2] not in ("<module>", "_run_module_as_main"))
+
+
+def _blocked(pid: int) -> bool:
+    """Whether the main thread has not run for a moment."""
+
+    def activity() -> str:
+        text = read_text("/proc/%d/task/%d/status" % (pid, pid))
+        return text[text.find("voluntary_ctxt_switches") :] if re.search(r"^State:\s*[SD]", text, re.M) else ""
+
+    before = activity()
+    time.sleep(3 * LOOK_AGAIN)
+    return bool(before) and activity() == before
+
+
 class _Asked:
     """One rank, while it is asked."""
 
@@ -92,6 +133,7 @@ class _Asked:
             elif held is None:
                 facts["why"] = "it is not a Python process with ddpkit's hook (DDPKIT_DUMP=0, -I, -E, another program)"
             else:
+                facts["switches"] = switches(held[0])
                 self.listen(*held, until=until)
             if facts["threads"] is None:
                 self.spy(until)
@@ -107,6 +149,8 @@ class _Asked:
                 return
             file.truncate(0)
             thread = answering(pid)
+            if thread is None and not _observed(pid):
+                self.facts["fr"] = {"entries": [], "total": 0, "status": {}, "off": NOT_OBSERVED}
             began = time.monotonic()
             asked_c = thread is None or not send(pid, thread, number)
             if asked_c and not self.ask_c(pid, path, number):
@@ -211,6 +255,12 @@ def kernel(pid: int) -> dict[str, Any]:
     return facts
 
 
+def switches(pid: int) -> int | None:
+    """How often the main thread of a process has waited for something."""
+    words = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", read_text("/proc/%d/task/%d/status" % (pid, pid)), re.M)
+    return int(words[1]) if words else None
+
+
 def _memory(pids: list[int]) -> tuple[int, str, int] | None:
     """The first of these processes that has a file of `rank_hook.py` in its own name: (process, path, signal)."""
     for pid in pids:
@@ -234,6 +284,12 @@ def _inner(pid: int) -> list[int]:
     """The numbers of a process in the process namespaces that it is in."""
     words = re.search(r"^NSpid:\s*(.*)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
     return [int(word) for word in words[1].split()] if words else []
+
+
+def _observed(pid: int) -> bool:
+    """Whether a rank was started with `--observe stacks`; then it has a thread that answers, once torch has a group."""
+    match = re.search(r"(?:^|\0)DDPKIT_OBSERVE=([^\0]*)", read_text("/proc/%d/environ" % pid))
+    return bool(match) and "stacks" in match[1]  # type: ignore[index]
 
 
 def answering(pid: int) -> int | None:

@@ -1,487 +1,488 @@
-"""Local copies of a project and of a virtual environment: looked for, verified, and removed when they are old.
+"""Local copies of a project and of an environment (`--stage`): unpacked once, used again, and removed when old.
 
-Standard library only, Python 3.8 and later. Sent to a node's supervisor. The launcher uses `measure`.
+Standard library only, Python 3.8 and later. Sent to a node's supervisor; under SLURM run by `stage_task.py`.
 
-A copy is NAME/ in the stage directory. It is complete once NAME.ok, its marker, lists its files. The process that
-copies holds a lock on NAME.lock, which the kernel releases at its end. A directory without NAME.ok and without a lock
-is a leftover.
+A copy is NAME/ in ROOT, a directory `ddpkit-stage-UID` that ddpkit alone uses. It is unpacked from an archive into a
+draft, which then gets its name; its marker is written last. Who unpacks or removes it holds an exclusive lock, and who
+uses it a shared one (`stage_lock.py`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
-import fcntl
-import hashlib
 import json
 import os
 import re
-import shutil
-import signal
 import stat
+import subprocess
 import sys
+import tarfile
 import time
 import zlib
-from binascii import a2b_base64
+
+from ddpkit.node.owned import (
+    create_file,
+    create_in,
+    is_owned,
+    make_directory,
+    move_directory,
+    open_folder,
+    remove_directory,
+    remove_files,
+    replace_file,
+)
+from ddpkit.node.owners import who_can_replace
+from ddpkit.node.rsync_server import end_receivers
+from ddpkit.node.stage_lock import COMPLETE, COPY, NO_LOCK, hold, is_complete, lock, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable
+    from typing import Any, BinaryIO
 
-PATIENCE = 600.0  # seconds: for another launch's copy
-READERS = 16
+ROOT = "stage"  # the kind of the directory of the copies
+NAME = r"(?:project|env)-[0-9a-f]{32}"
+_DRAFT = re.compile(r"(%s)\.new-[0-9a-f]{16}" % NAME)
+_ARCHIVE = re.compile(r"(%s)\.tar-[0-9a-f]{16}" % NAME)
+_OURS = re.compile(r"%s(\.lock|\.(new|tar)-[0-9a-f]{16})?" % NAME)
+_EARLIER = re.compile(r"(project|env)-[0-9a-f]{20}(\.lock|\.ok|\.ok\.new)?")  # of ddpkit 0.2
 KEPT = 3  # complete copies of a kind
-WHOLE = 1 << 20  # bytes: larger files of a project are compared by size and time
-SCRIPT_LIMIT = 1 << 16  # bytes of a program in bin/ that can hold paths
-_COMPILED = "__pycache__"  # Python may add files there; it checks each against its source
-_locks: dict[str, int] = {}  # by name
+PATIENCE = 600.0  # seconds: for another launch's copy
+CONDA_LIMIT = 300.0  # seconds for conda-unpack
+ABSENT = 96  # exit code of `main` on a node that needs the archive
+_locks: dict[str, int] = {}  # of copies, until this process ends
+_expected: list[str] = []  # archives that rsync shall bring
 
 
-def digest(root: str, names: Iterable[str], content: bool) -> str:
-    """SHA-256 over path, type, mode, and content or size and time of these files. A missing file counts as such."""
-    return measure(root, names, content)[0]
+class HostileArchiveError(Exception):
+    """An archive holds what must not be unpacked."""
 
 
-def measure(root: str, names: Iterable[str], content: bool) -> tuple[str, int]:
-    """Return the digest of these files, and their bytes. One look at each: an environment has tens of thousands."""
-    whole, size = hashlib.sha256(), 0
-    for name in sorted(names):
-        words, more = _describe(root + "/" + name, content)
-        size += more
-        if _COMPILED not in name.split("/"):
-            whole.update("\0".join([name, *words, "\0"]).encode("utf-8", "surrogateescape"))
-    return whole.hexdigest(), size
+# ---- looking
 
 
-def describe(path: str, content: bool) -> list[str]:
-    """Type, mode, and content or size and time of a file; or the error."""
-    return _describe(path, content)[0]
+def look(content: dict[str, Any], came: str = "") -> dict[str, Any]:
+    """Look for a copy, and hold it; else lock its name, and make room. `came`: its archive, which stays.
 
-
-def _describe(path: str, content: bool) -> tuple[list[str], int]:
-    size = 0
-    try:
-        each = os.lstat(path)
-        size = each.st_size
-        mode = "%o" % (each.st_mode & 0o777)
-        if stat.S_ISLNK(each.st_mode):
-            return ["link", os.readlink(path)], size
-        if stat.S_ISDIR(each.st_mode):
-            return ["directory", mode], size
-        if content and size <= WHOLE:
-            with open(path, "rb") as file:
-                return ["file", mode, hashlib.sha256(file.read()).hexdigest()], size
-        return ["file", mode, str(size), str(int(each.st_mtime))], size
-    except OSError as error:
-        return [str(error.strerror)], size
-
-
-def look(root: str, name: str, needs: list[int], dry: bool) -> dict[str, Any]:
-    """Look for a copy, and else lock it and make room. `needs`: bytes and files. `dry`: change nothing.
-
-    Returns `problem` and `fix`, or `state`: present, busy (another launch copies it) or absent, with `bases`: names of
-    other copies of this kind.
+    Returns `problem` and `fix`, or `state`: present, busy (another launch makes it) or absent, with the path for an
+    `archive`.
     """
-    answer: dict[str, Any] = {"state": "absent", "bases": [], "problem": "", "fix": "", "machine": os.uname().machine}
-    answer["python"] = list(sys.version_info[:2])
-    if dry and not os.path.isdir(root):
-        return answer
-    try:
-        _check_root(root)
-        if not dry and name not in _locks and not _lock(root, name):
-            return {**answer, "state": "busy"}
-        if is_whole(root, name, quick=name.startswith("env-"), dry=dry):
-            if not dry:
-                os.utime(marker(root, name))
-                release(root, name)
-            return {**answer, "state": "present"}
-        if not dry:
-            _sweep(root, name)
-            if os.path.exists(marker(root, name)):
-                os.unlink(marker(root, name))  # damaged: the next copy repairs it
-        kind = name.partition("-")[0]
-        answer["bases"] = [each for each in complete(root) if each.partition("-")[0] == kind and each != name]
-        space = os.statvfs(root)
-        begun = answer["bases"] or os.path.isdir(os.path.join(root, name))
-        free = space.f_bavail * space.f_frsize
-        if getattr(os, "ST_NOEXEC", 8) & space.f_flag and kind == "env":
-            return {**answer, **_problem("%s is mounted noexec" % root, "add --stage-dir DIR")}
-        if not begun and (free < needs[0] or 0 < space.f_favail < needs[1]):
-            what = "%s has %d MB and %d files free; the copy needs %d MB and %d files"
-            what %= (root, free >> 20, space.f_favail, (needs[0] >> 20) + 1, needs[1])
-            return {**answer, **_problem(what, "add --stage-dir DIR, or: df -h %s" % root)}
-    except OSError as error:
-        what = "cannot stage in %s: %s" % (root, str(error.strerror).lower())
-        return {**answer, **_problem(what, "add --stage-dir DIR")}
-    return answer
-
-
-def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_from: str) -> dict[str, str]:
-    """Verify a copy, correct the paths in its programs, and mark it complete. `names`: packed, separated by NUL.
-
-    `moved_from`: the former path of a virtual environment or conda prefix; empty: a project.
-    """
-    listed = unpack(names)
+    root, name = content["root"], content["name"]
+    answer: dict[str, Any] = {"state": "absent", "problem": "", "fix": "add --stage-dir DIR", "archive": ""}
+    answer.update(machine=os.uname().machine, python=list(sys.version_info[:2]))
     place = os.path.join(root, name)
     try:
-        if digest(place, listed, content) != wanted:
-            what = "the copy differs from its source: a file changed meanwhile, or was damaged"
-            return _problem(what, "launch again")
-        if moved_from:
-            known = _list_conda(place)
-            small = _move_conda(place, moved_from, known)
-            if small:
-                return _problem(
-                    "%s has no room for the path %s" % (small, place), "add --stage-dir DIR, a shorter path"
-                )
-            _move_programs(place, moved_from, known)
-        _mark(root, name, _verified(place, listed))
+        _make_root(root)
+        state = _take(root, name)
+        if state == "present":
+            os.utime(os.path.join(place, COMPLETE))
+        if state != "absent":
+            return {**answer, "state": state}
+        _clear(place, _locks[name])
+        _sweep(root, name, came)
+        problem = _room(root, content)
     except OSError as error:
-        return _problem("cannot complete %s: %s" % (place, str(error.strerror).lower()), "add --stage-dir DIR")
-    finally:
-        release(root, name)
-    return _problem("", "")
+        what = "cannot stage in %s: %s" % (root, str(error.strerror).lower())
+        if error.filename and error.filename != root:
+            what += ": %s" % error.filename
+        return {**answer, "problem": what}
+    answer["archive"] = "%s.tar-%s" % (place, os.urandom(8).hex())
+    _expected.append(answer["archive"])
+    return {**answer, "problem": problem}
 
 
-def unpack(names: str) -> list[str]:
-    return zlib.decompress(a2b_base64(names)).decode("utf-8", "surrogateescape").split("\0")
+def alive() -> None:
+    """Answer, so that the launcher knows that this node lives."""
 
 
-class Directory:
-    """Files of a directory that this node can read."""
-
-    def __init__(self, root: str, content: bool) -> None:
-        self.root, self._content = root, content
-
-    def describe(self, names: list[str], pool: Any) -> list[list[str]]:
-        """Type, mode, and content or size and time of each file. Raises OSError."""
-        described = list(pool.map(lambda name: describe(os.path.join(self.root, name), self._content), names))
-        missing = next((name for name, each in zip(names, described) if len(each) == 1), None)
-        if missing is not None:
-            os.lstat(os.path.join(self.root, missing))
-        return described
-
-    def fetch(self, names: list[str], place: str, pool: Any) -> int:
-        """Copy regular files. Returns their bytes. Raises OSError."""
-
-        def one(name: str) -> int:
-            shutil.copy2(os.path.join(self.root, name), os.path.join(place, name), follow_symlinks=False)
-            return os.lstat(os.path.join(place, name)).st_size
-
-        return sum(pool.map(one, names))
+def abandon() -> None:
+    """End rsync in the directory of the copies: the launcher is gone."""
+    for archive in _expected:
+        end_receivers(archive)
 
 
-def copy(source: Any, place: str, names: list[str], bases: list[str], content: bool) -> int:
-    """Copy these files from a `Directory`, or what has its methods. `bases`: copies that share unchanged files.
-
-    Returns the bytes that were read. Raises OSError.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-
-    names, modes = sorted(names), []
-    os.makedirs(place, 0o700, exist_ok=True)
-
-    def lacks(name: str, wanted: list[str]) -> bool:
-        """Whether a regular file has to be read; all else is made here."""
-        target = os.path.join(place, name)
-        if wanted[0] == "directory" or describe(target, content) == wanted:
-            return False
-        if os.path.lexists(target):
-            os.unlink(target)  # another copy can share it
-        if wanted[0] == "link":
-            os.symlink(wanted[1], target)
-            return False
-        base = next((base for base in bases if describe(os.path.join(base, name), content) == wanted), "")
-        if base:
-            os.link(os.path.join(base, name), target, follow_symlinks=False)
-        return not base
-
-    with ThreadPoolExecutor(READERS) as pool:  # a shared file system answers late, and many at a time
-        described = source.describe(names, pool)
-        for name, wanted in zip(names, described):
-            if wanted[0] == "directory":
-                os.makedirs(os.path.join(place, name), 0o700, exist_ok=True)
-                os.chmod(os.path.join(place, name), 0o700)  # one that was begun can be read-only
-                modes.append((os.path.join(place, name), int(wanted[1], 8)))
-        needed = list(pool.map(lacks, names, described))
-        size = int(source.fetch([name for name, need in zip(names, needed) if need], place, pool))
-    for path, mode in reversed(modes):
-        os.chmod(path, mode)
-    return size
-
-
-def _bring(content: dict[str, Any]) -> dict[str, Any]:
-    """Copy one entry of `contents.json` to this node, if it has no copy. Return the problem, and `size` of a copy."""
-    args, until = content["finish"], time.monotonic() + PATIENCE
-    root, name = args["root"], args["name"]
-    if content["python"] and content["python"] != list(sys.version_info[:2]):
-        what = "%s is Python %d.%d, and %s requires %d.%d"
-        what %= (sys.executable, *sys.version_info[:2], content["source"], *content["python"])
-        return _problem(what, "add --stage")
-    if content["machine"] not in ("", os.uname().machine):
-        what = "its architecture is %s, and %s requires %s"
-        return _problem(what % (os.uname().machine, content["source"], content["machine"]), "add --stage")
-    answer = look(root, name, content["needs"], False)
-    while answer["state"] == "busy" and time.monotonic() < until:
-        time.sleep(0.3)
-        answer = look(root, name, content["needs"], False)
-    if answer["problem"] or answer["state"] == "present":
-        release(root, name)
-        return answer
-    if answer["state"] == "busy":
-        return _problem("another launch has copied %s for %d s" % (name, PATIENCE), "add --stage-dir DIR")
+def _make_root(root: str) -> None:
+    """Make the directory of the copies, or check the one that is there. Raises OSError."""
+    if not re.fullmatch(r"ddpkit-stage-\d+", os.path.basename(root)):
+        raise OSError(errno.EINVAL, "not a directory for copies", root)
+    above = os.path.dirname(root)
+    os.makedirs(above, 0o700, exist_ok=True)
+    others = sorted(who_can_replace(os.path.join(above, "copies")))
+    if others:
+        raise OSError(errno.EPERM, "%s can rename what is in it, or above it" % ", ".join(others), above)
     try:
-        bases = [os.path.join(root, base) for base in answer["bases"]]
-        source = Directory(content["source"], args["content"])
-        size = copy(source, os.path.join(root, name), unpack(args["names"]), bases, args["content"])
+        make_directory(root, ROOT)
+        return
+    except FileExistsError:
+        status = os.lstat(root)
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.ENOTDIR, "not a directory", root)
+    if status.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, "it belongs to user %d" % status.st_uid, root)
+    if status.st_mode & 0o077:
+        raise OSError(
+            errno.EPERM, "other users can use it: its mode is %o, and not 700" % (status.st_mode & 0o777), root
+        )
+    if not is_owned(root, ROOT):
+        other = [each for each in sorted(os.listdir(root)) if not (_OURS.fullmatch(each) or _EARLIER.fullmatch(each))]
+        if other:
+            raise OSError(errno.EPERM, "ddpkit did not make it, and it holds %s" % other[0], root)
+        create_file(os.path.join(root, ".ddpkit"), ROOT.encode() + b"\n")
+
+
+def _take(root: str, name: str) -> str:
+    """Hold a complete copy, or lock the name of one that is to be made."""
+    for exclusive, state in ((False, "present"), (True, "absent")):
+        try:
+            fd = lock(root, name, exclusive)
+        except BlockingIOError:
+            return "busy"
+        # What was complete before the lock may have been removed since, or made.
+        if is_complete(os.path.join(root, name)) != exclusive:
+            _locks[name] = fd
+            return state
+        release(name)
+        if fd != NO_LOCK:
+            os.close(fd)
+    return "busy"
+
+
+def release(name: str) -> None:
+    """Give back the lock of a name, if this process has it."""
+    fd = _locks.pop(name, NO_LOCK)
+    if fd != NO_LOCK:
+        os.close(fd)
+
+
+def _clear(place: str, fd: int) -> None:
+    """Remove what was begun under this name, and never completed. Raises OSError."""
+    if not os.path.lexists(place):
+        return
+    if fd == NO_LOCK:
+        raise OSError(errno.EEXIST, "incomplete, and this file system has no locks", place)
+    remove_directory(place, COPY)
+
+
+def _sweep(root: str, name: str, came: str) -> None:
+    """Remove what dead launches have left, and old copies that nobody uses. `name`: of this launch, which locked it."""
+    entries = os.listdir(root)
+    complete = [each for each in entries if re.fullmatch(NAME, each) and is_complete(os.path.join(root, each))]
+    complete.sort(key=lambda each: -os.lstat(os.path.join(root, each, COMPLETE)).st_mtime)
+    for kind in ("project", "env"):
+        of_kind = [each for each in complete if each.startswith(kind + "-")]
+        for each in of_kind[KEPT - name.startswith(kind + "-") :]:
+            _remove(root, each, entries)
+    began = {each.partition(".")[0] for each in entries if _OURS.fullmatch(each)}
+    for each in sorted(began - {*complete, name}):
+        _remove(root, each, entries)
+    _remove_parts(root, name, [each for each in entries if each != came])
+
+
+def _remove(root: str, name: str, entries: list[str]) -> None:
+    """Remove a copy and its parts, unless somebody uses it or the file system has no locks."""
+    try:
+        fd = lock(root, name, exclusive=True)
+    except OSError:
+        return
+    if fd == NO_LOCK:
+        return
+    try:
+        if os.path.lexists(os.path.join(root, name)):
+            remove_directory(os.path.join(root, name), COPY)
+        _remove_parts(root, name, entries)
+        remove_files(root, ROOT, lambda each: each == name + ".lock")
+    except OSError:
+        pass  # not ddpkit's, or a disk with a problem: the copy of this launch does not depend on it
+    finally:
+        os.close(fd)
+
+
+def _remove_parts(root: str, name: str, entries: list[str]) -> None:
+    """Remove drafts and archives of a name, whose exclusive lock this process has."""
+    for each in entries:
+        draft = _DRAFT.fullmatch(each)
+        if draft and draft[1] == name and is_owned(os.path.join(root, each), COPY):
+            remove_directory(os.path.join(root, each), COPY)
+    remove_files(
+        root, ROOT, lambda each: each in entries and bool((status := _ARCHIVE.fullmatch(each)) and status[1] == name)
+    )
+
+
+def _room(root: str, content: dict[str, Any]) -> str:
+    """Say why the disk cannot take a copy and its archive; empty: it can."""
+    size, files = content["needs"]
+    space = os.statvfs(root)
+    free = space.f_bavail * space.f_frsize
+    if getattr(os, "ST_NOEXEC", 8) & space.f_flag and content["name"].startswith("env-"):
+        return "%s is mounted noexec" % root
+    if free < size or 0 < space.f_favail < files:
+        what = "%s has %d MB and %d files free; the copy needs %d MB and %d files"
+        return what % (root, free >> 20, space.f_favail, (size >> 20) + 1, files)
+    return ""
+
+
+# ---- unpacking
+
+
+def unpack(content: dict[str, Any], archive: str) -> dict[str, str]:
+    """Make a copy from an archive, which is removed if it lies beside the copies. Returns `problem` and `fix`.
+
+    `content`: also `links`, which lead out of the copy, `limits` (files and bytes), and `conda`: made by conda-pack.
+    """
+    root, name = content["root"], content["name"]
+    place = os.path.join(root, name)
+    draft = "%s.new-%s" % (place, os.urandom(8).hex())
+    problem = ""
+    try:
+        make_directory(draft, COPY)
+        with open(os.open(archive, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
+            extract(file, draft, content["limits"], content["links"])
+        _write_through(draft)
+        move_directory(draft, place, COPY)
+        problem = _conda_unpack(place) if content["conda"] else ""
+        if not problem:
+            create_file(os.path.join(place, COMPLETE), b"")
+            share(_locks.get(name, NO_LOCK))
+    except HostileArchiveError as error:
+        problem = "the archive is refused: %s" % error
+    except FileExistsError:
+        # Another node has made it meanwhile, in a file system without locks.
+        problem = "" if _wait_for(place) else "%s is incomplete" % place
+    except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        problem = "the archive cannot be read: %s" % error
     except OSError as error:
-        release(root, name)
-        what = "cannot copy %s to %s: %s" % (error.filename or content["source"], root, str(error.strerror).lower())
-        return _problem(what, "launch again" if error.errno == errno.ENOENT else "add --stage-dir DIR")
-    return {**finish(**args), "size": size}
+        problem = "cannot unpack to %s: %s" % (root, str(error.strerror).lower())
+    finally:
+        if os.path.lexists(draft):
+            remove_directory(draft, COPY)
+        if _ARCHIVE.fullmatch(os.path.basename(archive)) and os.path.dirname(archive) == root:
+            remove_files(root, ROOT, lambda each: each == os.path.basename(archive))
+    if problem:
+        release(name)
+    return {"problem": problem, "fix": "launch again; or add --stage-dir DIR"}
 
 
-def main() -> int:
-    """Copy to this node what `contents.json` beside this program lists. Writes the times of it to `HOST.json` there."""
-    folder = os.path.dirname(os.path.abspath(__file__))
+def _wait_for(place: str) -> bool:
+    until = time.monotonic() + 60.0
+    while not is_complete(place) and time.monotonic() < until:
+        time.sleep(0.2)
+    return is_complete(place)
+
+
+def _write_through(place: str) -> None:
+    """Have the kernel write the files to the disk: after a crash, a marker must not stand for empty files."""
+    fd = open_folder(place)
+    try:
+        if ctypes.CDLL(None).syncfs(fd) != 0:
+            os.sync()
+    except AttributeError:
+        os.sync()
+    finally:
+        os.close(fd)
+
+
+def _conda_unpack(place: str) -> str:
+    """Let an environment of conda-pack replace its former path. Returns the problem."""
+    program = os.path.join(place, "bin", "conda-unpack")
+    if not os.path.isfile(program):
+        return "the archive has no bin/conda-unpack: conda-pack did not make it"
+    argv = [os.path.join(place, "bin", "python"), program]
+    try:
+        done = subprocess.run(argv, stdin=-3, stdout=-1, stderr=-2, timeout=CONDA_LIMIT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "conda-unpack failed: %s" % error
+    words = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    return "conda-unpack failed: %s" % " / ".join(words[-3:]) if done.returncode else ""
+
+
+def extract(file: BinaryIO, place: str, limits: list[int], links: dict[str, str]) -> None:
+    """Unpack an archive into an empty directory of ddpkit's. Nothing is written outside of it, or through a link.
+
+    `limits`: files and bytes at most. `links`: more links, which may lead anywhere. Raises HostileArchiveError for
+    absolute paths, links that lead out, devices and the like, OSError, and what `tarfile` raises.
+    """
+    top = open_folder(place)
+    later: list[tuple[list[str], str]] = []
+    try:
+        files, size = 0, 0
+        with tarfile.open(fileobj=file, mode="r|*") as archive:
+            for member in archive:
+                parts = _parts(member.name)
+                files, size = files + 1, size + (member.size if member.isreg() else 0)
+                if files > limits[0] or size > limits[1]:
+                    raise HostileArchiveError("it is larger than what was packed")
+                if member.issym():
+                    _check_link(parts, member.linkname)
+                    later.append((parts, member.linkname))
+                elif parts:
+                    _extract_one(archive, member, top, parts)
+        # Links come last: no file is written through one.
+        for parts, target in [*later, *((_parts(name), target) for name, target in links.items())]:
+            _in_folder(top, parts, lambda folder, last, target=target: os.symlink(target, last, dir_fd=folder))
+    except FileExistsError as error:
+        raise HostileArchiveError("a name occurs twice: %s" % error.filename) from None
+    finally:
+        os.close(top)
+
+
+def _extract_one(archive: tarfile.TarFile, member: tarfile.TarInfo, top: int, parts: list[str]) -> None:
+    if member.isdir():
+        os.close(_folder(top, parts))
+    elif member.islnk():
+        _hard_link(top, _parts(member.linkname), parts)
+    elif member.isreg():
+        source = archive.extractfile(member)
+        assert source is not None
+
+        def write(folder: int, last: str) -> None:
+            with os.fdopen(create_in(folder, last), "wb") as target:
+                for piece in iter(lambda: source.read(1 << 20), b""):
+                    target.write(piece)
+                if target.tell() != member.size:
+                    raise EOFError("it ends early")
+                os.fchmod(target.fileno(), member.mode & 0o755 | 0o400)
+                target.flush()
+                os.utime(target.fileno(), (member.mtime, member.mtime))
+
+        _in_folder(top, parts, write)
+    else:
+        raise HostileArchiveError("%s is neither a file, a directory nor a link" % member.name)
+
+
+def _parts(name: str) -> list[str]:
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        raise HostileArchiveError("the path %r leads out of it" % name)
+    if parts and parts[0] in (".ddpkit", COMPLETE):
+        raise HostileArchiveError("%s is a name that ddpkit gives" % parts[0])
+    return parts
+
+
+def _check_link(parts: list[str], target: str) -> None:
+    """Refuse a link that leads out. Only the first words of its target may lead upwards."""
+    words = [word for word in target.split("/") if word not in ("", ".")]
+    ups = next((index for index, word in enumerate(words) if word != ".."), len(words))
+    if not parts or target.startswith("/") or ".." in words[ups:] or ups >= len(parts) or not target:
+        raise HostileArchiveError("the link %s leads to %s" % ("/".join(parts), target))
+
+
+def _hard_link(top: int, source: list[str], parts: list[str]) -> None:
+    """Give a file that was unpacked before another name."""
+    if not source or not parts:
+        raise HostileArchiveError("a link without a name")
+    folder = _folder(top, source[:-1])
+    try:
+        if not stat.S_ISREG(os.lstat(source[-1], dir_fd=folder).st_mode):
+            raise HostileArchiveError("a link to %s" % "/".join(source))
+        _in_folder(
+            top,
+            parts,
+            lambda target, last: os.link(source[-1], last, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False),
+        )
+    except FileNotFoundError:
+        raise HostileArchiveError("a link to %s, which is not in it" % "/".join(source)) from None
+    finally:
+        os.close(folder)
+
+
+def _in_folder(top: int, parts: list[str], action: Any) -> None:
+    folder = _folder(top, parts[:-1])
+    try:
+        action(folder, parts[-1])
+    finally:
+        os.close(folder)
+
+
+def _folder(top: int, parts: list[str]) -> int:
+    """Return a descriptor of a directory in the copy, made where it is missing. No link is followed."""
+    folder = os.dup(top)
+    for part in parts:
+        try:
+            try:
+                os.mkdir(part, 0o755, dir_fd=folder)
+            except FileExistsError:
+                pass
+            inner = open_folder(part, folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise HostileArchiveError("%s is a directory and something else" % part) from None
+            raise
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+# ---- in a job of SLURM
+
+
+def main(folder: str, words: list[str]) -> int:
+    """Do one step on a node of a job: `look`, `unpack SUFFIX`, or `hold COPY... -- COMMAND`, which it becomes.
+
+    The contents are listed in `contents.json` in the folder, and the times of the copies are written there.
+    """
     host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    if words[0] == "hold":
+        end = words.index("--")
+        try:
+            hold(words[1:end], inherited=True)
+        except OSError as error:
+            return _tell(host, {"problem": "%s: %s" % (error.strerror, error.filename), "fix": "launch again"})
+        os.execvp(words[end + 1], words[end + 1 :])
     with open(os.path.join(folder, "contents.json")) as file:
         contents = json.load(file)
     copies = []
     for content in contents:
         began = time.time()
-        done = _bring(content)
+        done = _check(content) if words[0] == "look" else _bring(content, words[1])
         if done["problem"]:
-            sys.stderr.write("ddpkit: error: %s: %s\nhint: %s\n" % (host, done["problem"], done["fix"]))
-            return 123
-        kind, copied = content["finish"]["name"].partition("-")[0], "size" in done
-        size = done.get("size", 0)
+            return _tell(host, done)
+        if words[0] == "look" and done["state"] != "present":
+            return ABSENT
+        kind, copied = content["name"].partition("-")[0], done["state"] == "absent"
+        size = content["size"] if copied else 0
         copies.append({"kind": kind, "copied": copied, "size": size, "began": began, "ended": time.time()})
     try:
-        with open(os.path.join(folder, host + ".json"), "w") as file:
-            json.dump(copies, file)
+        replace_file(os.path.join(folder, host + ".json"), json.dumps(copies).encode())
     except OSError:
         pass  # a report without these times
     return 0
 
 
-def complete(root: str) -> list[str]:
-    """Names of the complete copies, the last used first."""
-    names = [name[:-3] for name in os.listdir(root) if name.endswith(".ok")]
-    return sorted(names, key=lambda name: -os.stat(marker(root, name)).st_mtime)
+def _check(content: dict[str, Any], came: str = "") -> dict[str, Any]:
+    """Look for a copy on this node, whose Python and machine have to fit."""
+    if content["python"] and content["python"] != list(sys.version_info[:2]):
+        what = "%s is Python %d.%d, and %s requires %d.%d"
+        what %= (sys.executable, *sys.version_info[:2], content["source"], *content["python"])
+        return {"problem": what, "fix": "add --stage"}
+    if content["machine"] not in ("", os.uname().machine):
+        what = "its architecture is %s, and %s requires %s"
+        return {"problem": what % (os.uname().machine, content["source"], content["machine"]), "fix": "add --stage"}
+    return look(content, came)
 
 
-def _problem(what: str, fix: str) -> dict[str, str]:
-    return {"problem": what, "fix": fix}
-
-
-def marker(root: str, name: str) -> str:
-    return os.path.join(root, name + ".ok")
-
-
-def _check_root(root: str) -> None:
-    """Make the stage directory, or refuse one into which another user can write. Raises OSError."""
+def _bring(content: dict[str, Any], suffix: str) -> dict[str, Any]:
+    """Make one copy, from the archive that sbcast has brought, or from the shared directory where it has not."""
+    root, name = content["root"], content["name"]
+    here = "%s.tar-%s" % (name, suffix)
+    until = time.monotonic() + PATIENCE
+    status = _check(content, here)
+    while status.get("state") == "busy" and not status["problem"] and time.monotonic() < until:
+        time.sleep(0.3)
+        status = _check(content, here)
     try:
-        os.makedirs(root, 0o700)
-    except FileExistsError:
-        pass
-    each = os.lstat(root)
-    if not stat.S_ISDIR(each.st_mode):
-        raise OSError(0, "not a directory")
-    if each.st_uid != os.geteuid():
-        raise OSError(0, "it belongs to user %d" % each.st_uid)
-    if each.st_mode & 0o022:
-        raise OSError(0, "other users can write to it")
-
-
-def _lock(root: str, name: str) -> bool:
-    """Take the lock of a name until `release`, or the end of this process. False: another process has it."""
-    path = os.path.join(root, name + ".lock")
-    while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(fd), os.stat(path)):
-                _locks[name] = fd
-                return True
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        except FileNotFoundError:
-            pass
-        os.close(fd)  # its file was removed before it was locked
-
-
-def release(root: str, name: str) -> None:
-    """Remove the lock of a name, if this process has it."""
-    fd = _locks.pop(name, -1)
-    if fd >= 0:
-        os.unlink(os.path.join(root, name + ".lock"))
-        os.close(fd)
-
-
-def abandon() -> None:
-    """End rsync in the copies that this process has locked.
-
-    Of a launcher that was cut off, sshd and rsync learn only when TCP gives up, after a quarter of an hour or more.
-    """
-    places = [os.readlink("/proc/self/fd/%d" % fd)[: -len(".lock")] for fd in _locks.values()]
-    for pid in filter(str.isdecimal, os.listdir("/proc")) if places else ():
-        try:
-            with open("/proc/%s/comm" % pid) as file:
-                if file.read() == "rsync\n" and os.readlink("/proc/%s/cwd" % pid) in places:
-                    os.kill(int(pid), signal.SIGKILL)
-        except OSError:
-            pass  # it ended, or is another user's
-
-
-def is_whole(root: str, name: str, quick: bool, dry: bool = False) -> bool:
-    """Compare a complete copy with the list of its files.
-
-    `quick`: only its directories, if all files were verified since the machine started. A file that is added, removed
-    or replaced changes its directory; one that is written in place does not. After a crash files can be empty. `dry`:
-    change nothing.
-    """
-    place = os.path.join(root, name)
-    try:
-        with open(marker(root, name)) as file:
-            listed = json.load(file)
-    except (OSError, ValueError):
-        return False
-    if quick and listed.get("stamp") and listed["stamp"] == _stamp(place, listed["directories"]):
-        return True
-    verified = _verified(place, listed["names"])
-    if verified["digest"] != listed["digest"]:
-        return False
-    if quick and not dry:
-        try:
-            _mark(root, name, verified)
-        except OSError:
-            pass  # a full disk: the next launch looks at all files as well
-    return True
-
-
-def _verified(place: str, names: list[str]) -> dict[str, Any]:
-    """Return what the marker of a copy holds."""
-    folders = {name.rpartition("/")[0] for name in names}
-    directories = sorted(each for each in folders if _COMPILED not in each.split("/"))
-    stamp = _stamp(place, directories)  # before the files: what changes after this is found the next time
-    return {"digest": digest(place, names, False), "names": names, "directories": directories, "stamp": stamp}
-
-
-def _stamp(place: str, directories: list[str]) -> str:
-    """Mode and time of these directories, and the start of the machine; empty: not known."""
-    whole = hashlib.sha256()
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            whole.update(file.read().encode())
-        for name in directories:
-            each = os.stat(os.path.join(place, name))
-            whole.update(("%s\0%o %d\0" % (name, each.st_mode, each.st_mtime_ns)).encode("utf-8", "surrogateescape"))
-    except OSError:
-        return ""
-    return whole.hexdigest()
-
-
-def _mark(root: str, name: str, listed: dict[str, Any]) -> None:
-    """Mark a copy as complete. Raises OSError."""
-    new = marker(root, name) + ".new"
-    try:
-        with open(new, "w") as file:
-            json.dump(listed, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, marker(root, name))
+        if status["problem"] or status["state"] == "present":
+            return status
+        if status["state"] == "busy":
+            return {"problem": "another launch has copied %s for %d s" % (name, PATIENCE), "fix": status["fix"]}
+        path = os.path.join(root, here)
+        came = os.path.exists(path) and os.path.getsize(path) == os.path.getsize(content["archive"])
+        return {**unpack(content, path if came else content["archive"]), "state": "absent"}
     finally:
-        if os.path.exists(new):
-            os.unlink(new)
+        if is_owned(root, ROOT):
+            remove_files(root, ROOT, lambda each: each == here)
 
 
-def _sweep(root: str, name: str) -> None:
-    """Remove leftovers of launches that died, and old complete copies that no process uses."""
-    kinds: dict[str, list[str]] = {}
-    for each in complete(root):
-        kinds.setdefault(each.partition("-")[0], []).append(each)
-    kept = {name}
-    for kind, names in kinds.items():
-        kept.update(names[: KEPT - (kind == name.partition("-")[0])])
-    for each in sorted({entry.partition(".")[0] for entry in os.listdir(root)} - kept):
-        if "-" not in each or _in_use(os.path.join(root, each)) or not _lock(root, each):
-            continue
-        if os.path.exists(marker(root, each)):
-            os.unlink(marker(root, each))
-        shutil.rmtree(os.path.join(root, each), ignore_errors=True)
-        release(root, each)
-
-
-def _in_use(path: str) -> bool:
-    """Whether the command line of a process names a path."""
-    for pid in os.listdir("/proc"):
-        try:
-            with open("/proc/%s/cmdline" % pid, "rb") as file:
-                if pid.isdecimal() and os.fsencode(path) in file.read():
-                    return True
-        except OSError:
-            pass
-    return False
-
-
-def _list_conda(place: str) -> dict[str, tuple[bool, int]]:
-    """Files that hold the path of a conda prefix, as conda-meta lists them: whether binary, and the room for it."""
-    folder, listed = os.path.join(place, "conda-meta"), {}
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        if name.endswith(".json"):
-            with open(os.path.join(folder, name), "rb") as file:
-                paths = json.load(file).get("paths_data", {}).get("paths", [])
-            for each in paths:
-                if each.get("prefix_placeholder"):
-                    listed[each["_path"]] = (each.get("file_mode") == "binary", len(each["prefix_placeholder"]))
-    return listed
-
-
-def _move_conda(place: str, moved_from: str, listed: dict[str, tuple[bool, int]]) -> str:
-    """Replace the former path of a conda prefix. Returns a file that has no room for the new one; empty: all have.
-
-    A path in a binary file ends with NUL bytes, up to the length of the path for which its package was built.
-    """
-    old, new = os.fsencode(moved_from), os.fsencode(place)
-    for name, (binary, room) in sorted(listed.items()):
-        path = os.path.join(place, name)
-        if not os.path.isfile(path) or os.path.islink(path):
-            continue
-        with open(path, "rb") as file:
-            data = file.read()
-        moved = data if binary else data.replace(old, new)
-        for string in re.finditer(re.escape(old) + b"[^\0]*\0+", data) if binary else ():
-            text = string.group().rstrip(b"\0")
-            longer = text.replace(old, new)
-            if len(longer) > min(len(string.group()) - 1, len(text) + text.count(old) * (room - len(old))):
-                return name
-            moved = moved[: string.start()] + longer.ljust(len(string.group()), b"\0") + moved[string.end() :]
-        if moved != data:
-            _rewrite(path, moved)
-    return ""
-
-
-def _move_programs(place: str, moved_from: str, moved_before: Iterable[str]) -> None:
-    """Replace the former path of an environment in its other programs."""
-    for entry in os.scandir(os.path.join(place, "bin")):
-        if not entry.is_file(follow_symlinks=False) or entry.stat().st_size > SCRIPT_LIMIT:
-            continue
-        with open(entry.path, "rb") as file:
-            data = file.read()
-        moved = data.replace(os.fsencode(moved_from) + b"/", os.fsencode(place) + b"/")
-        moved = moved if b"VIRTUAL_ENV" not in data else data.replace(os.fsencode(moved_from), os.fsencode(place))
-        if moved != data and b"\0" not in data and "bin/" + entry.name not in moved_before:
-            _rewrite(entry.path, moved)
-
-
-def _rewrite(path: str, data: bytes) -> None:
-    """Replace a file. One that other copies share stays as it is there."""
-    with open(path + ".new", "wb") as file:
-        file.write(data)
-    shutil.copymode(path, path + ".new")
-    os.replace(path + ".new", path)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _tell(host: str, done: dict[str, Any]) -> int:
+    sys.stderr.write("ddpkit: error: %s: %s\nhint: %s\n" % (host, done["problem"], done["fix"]))
+    return 123

@@ -3,7 +3,9 @@
 Standard library only, Python 3.8 and later: with its parts it is also sent over a connection, to nodes that have
 nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, from the lowest:
 
-    process_tree, scratch_dir, oom    processes below this one; the private folder; the kernel's out-of-memory kills
+    seal                              tags of the lines to and from the launcher
+    daemons, process_tree             processes that are not the run's; processes below this one
+    scratch_dir, search_path, oom     the private folder; a program that is not there; kills for want of memory
     event_loop, launcher_io           descriptors that are ready; standard input and output, to the launcher
     rank_output, children             output of the ranks; ends of child processes
     rank_table, rank_pipes            ranks and the first failure; what wrappers and hooks in ranks report
@@ -26,11 +28,12 @@ Events go to standard output, one JSON object a line:
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
                                                             with "more" they go on in the next one
     {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null. With "oom" (text) the
-                                                            kernel ended it for want of memory, and where it says so
-    {"e": "timeout", "rank", "raised", "t"}                 an exception ends a rank: its wait for others took too long
+                                                            kernel ended it for want of memory, and where it says so.
+                                                            Of one that failed: "kind" (`first_failure.py`), "since"
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
-                                                            With "raised" (an exception's name) it has not ended yet
+                                                            With "kernel" its kernel says something of it
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
+    {"e": "daemons", "names"}                               processes that go on after the run (`daemons.py`)
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
                                                             with "more" this node still waits for them
     {"e": "refused", "message", "t"}                        nothing was started, or not all ranks
@@ -53,15 +56,25 @@ import time
 from ddpkit.node.children import Children, exit_status
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import LOOK_AGAIN, become_subreaper, die_with_parent, kill_all_below
+from ddpkit.node.process_tree import (
+    LOOK_AGAIN,
+    become_subreaper,
+    die_with_parent,
+    hide,
+    kill,
+    kill_all_below,
+    nothing_left,
+)
 from ddpkit.node.rank_calls import RankCalls
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes
 from ddpkit.node.rank_table import RankTable
 from ddpkit.node.rpc import CallServer, Programs
 from ddpkit.node.scratch_dir import FOLDER, remove, sweep
-from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown
+from ddpkit.node.seal import Seal
+from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
 from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
+from ddpkit.node.stage_lock import hold
 
 RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
@@ -72,10 +85,11 @@ if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with eve
 class Supervisor:
     """One run on this node: connects the parts, and runs the loop."""
 
-    def __init__(self, request: dict[str, Any], received: bytes = b"", programs: Programs | None = None) -> None:
+    def __init__(self, request: dict[str, Any], received: bytes, programs: Programs, seals: tuple[Seal, Seal]) -> None:
         self.guard = os.getppid()
+        self.copies: list[str] = request.get("copies", [])  # of --stage
         self.loop = EventLoop()
-        self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received)
+        self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
         self.output = RankOutput(self.loop, send)
         self.children = Children(self.loop)
@@ -83,7 +97,7 @@ class Supervisor:
         self.table = RankTable(send, self.output, restarts)
         self.pipes = RankPipes(self.loop, send, self.output, self.table)
         self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes)
-        self.calls = RankCalls(self.loop, send, self.table, self.output, programs or Programs())
+        self.calls = RankCalls(self.loop, send, self.table, self.output, programs)
         again = "DDPKIT_ATTEMPT" in request["env"]
         self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]), again)
         self.table.on_failure = self.stop
@@ -97,6 +111,7 @@ class Supervisor:
 
     def on_command(self, command: dict[str, Any]) -> None:
         if command["c"] == "stop":
+            self.table.ending = command.get("ending")
             self.shutdown.stop(float(command["grace"]))
         elif command["c"] == "signal":
             self.table.signal(getattr(signal, command["name"]))
@@ -126,7 +141,8 @@ class Supervisor:
             self.launcher.send(e="failed", rank=None, code=None, t=time.time(), what="ddpkit's process", **details)
 
     def start(self) -> None:
-        """Start the ranks. Raises OSError."""
+        """Start the ranks. The local copies that they use are held until this process ends. Raises OSError."""
+        hold(self.copies)
         self.spawner.start(self.on_rank_launcher_exit)
 
     def on_rank_launcher_exit(self, pid: int, status: int) -> None:
@@ -158,11 +174,9 @@ class Supervisor:
             os.close(descriptor)
         self.launcher.run_commands()
         while (timeout := self.wind_down()) != DONE:
-            due = [self.launcher.heartbeat_at, self.table.settle_at]
-            timeouts = [timeout, *(at - time.monotonic() for at in due if at is not None)]
-            self.loop.turn(min(each for each in timeouts if each is not None))
+            beat = self.launcher.heartbeat_at - time.monotonic()
+            self.loop.turn(beat if timeout is None else min(timeout, beat))
             self.children.reap()
-            self.table.settle()
             self.heartbeat()
         self.finish()
 
@@ -197,6 +211,7 @@ class Supervisor:
         self.pipes.close()
         self.output.close()
         self.pipes.send_steps()
+        report_daemons(self.launcher.send)
         self.launcher.send(e="end", t=time.time())
         self.launcher.flush_all(self.heartbeat)
         if self.spawner.folder:
@@ -214,7 +229,7 @@ def guard(worker: int, folder: str) -> None:
     redirect_to_devnull(0, 1)
     for number in FROM_TERMINAL:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
+    signal.signal(signal.SIGTERM, lambda *_: kill(worker, signal.SIGTERM))
     sweep()  # here, where nothing waits for it
     status = wait_for(worker, stdin)
     until = time.monotonic() + STUCK_AFTER
@@ -225,6 +240,8 @@ def guard(worker: int, folder: str) -> None:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
+            break
+        if nothing_left():
             break
         time.sleep(LOOK_AGAIN)
     remove(folder)
@@ -249,11 +266,12 @@ def wait_for(worker: int, stdin: int) -> int:
                 os.read(woken, 1 << 10)
             else:
                 poll.unregister(stdin)
-                os.kill(worker, signal.SIGCONT)
+                kill(worker, signal.SIGCONT)
 
 
-def main(folder: str = FOLDER) -> None:
-    """Supervise. `folder` is removed at the end, whoever made it."""
+def main(folder: str = FOLDER, key: str = "") -> None:
+    """Supervise. `folder` is removed at the end, whoever made it. `key`: see `seal.py`."""
+    hide()
     signal.alarm(0)  # the alarm of the command line (`protocol.BOOT`)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a launcher in another program may inherit it ignored,
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # and TERM blocked
@@ -262,7 +280,8 @@ def main(folder: str = FOLDER) -> None:
     try:
         worker = os.fork()
     except OSError as error:  # the user's limit on processes
-        launcher = LauncherIO(EventLoop(), 0.0, CallServer().until_request()[1])
+        server = CallServer(key=key)
+        launcher = LauncherIO(EventLoop(), 0.0, server.until_request()[1], (server.sent, server.received))
         refuse(launcher, error, "any rank")
         launcher.send(e="end", t=time.time())
         launcher.flush_all(lambda: None)
@@ -270,7 +289,8 @@ def main(folder: str = FOLDER) -> None:
     if worker:
         guard(worker, folder)
     die_with_parent(parent, signal.SIGTERM)
-    Supervisor(*CallServer().until_request()).run()
+    server = CallServer(key=key)
+    Supervisor(*server.until_request(), (server.sent, server.received)).run()
     if os.getppid() != parent:
         remove(folder)  # which the guard does, unless it was killed
     os._exit(0)  # nothing is left to tidy up, and the launcher waits

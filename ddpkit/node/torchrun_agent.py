@@ -1,8 +1,8 @@
 """torchrun as the task of a SLURM step: passes USR1 and USR2 on to its ranks, and ends soon after SIGTERM.
 
 An agent whose ranks have ended waits for the other agents inside C++, where Python handles no signal. SLURM would
-kill it only after KillWait, 30 seconds by default. A thread ends it. The directory for logs that torchrun makes on
-each node is removed as well: nothing is written there.
+kill it only after KillWait, 30 seconds by default. A thread ends it. The directory for logs that torchrun needs on each
+node, in which nothing is written, is a private one as a supervisor has it: what a killed agent left is swept.
 
 SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
 does not. The tap of each rank knows which it was, and passes on what the rank did not get by itself.
@@ -19,7 +19,6 @@ from __future__ import annotations
 import gc
 import os
 import runpy
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +26,17 @@ import tempfile
 import threading
 import time
 from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ddpkit.node import scratch_dir
+else:  # it lies beside this file, with what it imports
+    for _name in ("ddpkit", "ddpkit.node"):
+        sys.modules[_name] = type(sys)(_name)
+    sys.modules["ddpkit.node"].__path__ = [os.path.dirname(os.path.abspath(__file__))]
+    from ddpkit.node import scratch_dir
+
+    del sys.modules["ddpkit.node"], sys.modules["ddpkit"]
 
 # Signals that end torchrun, and seconds without a rank after which they end it for certain.
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -87,7 +97,7 @@ def end_rank(group: int, number: int) -> None:
 
 def leave(number: int, _: FrameType | None) -> None:
     """End by a signal that came before torchrun handles it: while torch is imported, and until all agents have met."""
-    shutil.rmtree(logs, ignore_errors=True)
+    scratch_dir.remove(logs)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -97,6 +107,7 @@ def end_alone(signals: int, logs: str) -> None:
 
     signals: a descriptor that yields a byte, the signal's number, for each signal (`signal.set_wakeup_fd`).
     """
+    scratch_dir.sweep()  # here, where nothing waits for it
     number = 0
     while number not in ENDING:
         number = os.read(signals, 1)[0]
@@ -105,7 +116,7 @@ def end_alone(signals: int, logs: str) -> None:
         time.sleep(ALONE / 10)
         if children():
             since = time.monotonic()
-    shutil.rmtree(logs, ignore_errors=True)
+    scratch_dir.remove(logs)
     os._exit(128 + number)
 
 
@@ -115,12 +126,18 @@ if __name__ == "__main__":
         signal.signal(each, pass_on)
     os.killpg = end_rank  # torchrun ends its ranks with it
     subprocess.Popen = Tap  # type: ignore[misc]
-    del sys.path[0]  # this file's folder: nothing of a run is to be imported
-    logs = tempfile.mkdtemp(prefix="ddpkit-torchrun-") if "PET_LOG_DIR" not in os.environ else ""
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]  # this file's folder: nothing of a run is to be imported
+    logs = f"{tempfile.gettempdir()}/{os.path.basename(scratch_dir.FOLDER)}"
     for each in ENDING:
         if signal.getsignal(each) is signal.SIG_DFL:
             signal.signal(each, leave)
-    sys.argv[1:1] = ["--log_dir=" + logs] if logs else []
+    own = "PET_LOG_DIR" not in os.environ
+    if own:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # half made, it would not be known for ours
+        scratch_dir.make_folder(logs)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    sys.argv[1:1] = ["--log_dir=" + logs] if own else []
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -135,5 +152,5 @@ if __name__ == "__main__":
             raise
         sys.exit(1)
     finally:
-        shutil.rmtree(logs, ignore_errors=True)
+        scratch_dir.remove(logs)
         gc.freeze()  # the last collections, for which all nodes would wait, take half a second with torch

@@ -5,6 +5,9 @@ Pure, but for `plot`.
 
 from __future__ import annotations
 
+import io
+import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,6 +18,7 @@ from ddpkit.distributed.bench.output import headline, slowest_group, table_line
 from ddpkit.distributed.bench.results import BenchFailure, Measurement, host_share
 from ddpkit.distributed.collectives import bench_parser
 from ddpkit.errors import UsageError
+from ddpkit.node.owned import create_file
 from ddpkit.preflight.program_events import Event
 
 KNOWN_NAMES = {"ops": ("collective", OPS), "dtypes": ("type", DTYPES), "scope": ("scope", SCOPES)}
@@ -155,11 +159,16 @@ def check_plot(path: str) -> None:
     """Check before the run that a plot can be drawn. Raises UsageError."""
     target = Path(path)
     if target.suffix != ".png":
-        raise UsageError(f"--plot {path}: the file name must end in .png", f"--plot {target.with_suffix('.png')}")
+        raise UsageError(
+            f"--plot {path}: the file name must end in .png", f"--plot {shlex.quote(str(target.with_suffix('.png')))}"
+        )
     if not target.absolute().parent.is_dir():
         raise UsageError(
-            f"--plot {path}: directory not found: {target.absolute().parent}", f"mkdir -p {target.absolute().parent}"
+            f"--plot {path}: directory not found: {target.absolute().parent}",
+            f"mkdir -p {shlex.quote(str(target.absolute().parent))}",
         )
+    if os.path.lexists(target):
+        raise UsageError(f"--plot {path}: the file exists", "--plot FILE.png, a new file")
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -198,12 +207,13 @@ def plot(results: BenchResults, path: str) -> None:
     axes[0][0].legend(fontsize="small")
     figure.suptitle(headline(results.world))
     figure.tight_layout()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
+    pyplot.close(figure)
     try:
-        figure.savefig(path, format="png", dpi=120)
+        create_file(path, picture.getvalue(), 0o644)
     except OSError as error:
         raise UsageError(f"--plot {path}: {error.strerror}", "choose another file") from None
-    finally:
-        pyplot.close(figure)
 
 
 def _draw_scope(bandwidth: Any, latency: Any, measurements: list[Measurement]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from ddpkit.config import LaunchSettings
 from ddpkit.diagnosis import verdict
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import prepare
+from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight import rank_program
@@ -53,12 +53,14 @@ class StartBench:
         self.facts = {"backend": here.backend, "rounds": self.options.rounds, "world_size": None, "hosts": []}
         self.facts |= {"torch": "", "comm": "", "measured": None}
 
-    def plan(self) -> None:
+    def plan(self, queries: Queries) -> None:
         """Plan each way, and start nothing."""
         for each in self._possible():
             try:
-                with prepare.prepare(self._settings(each.way), self.environ, self.options.note) as ready:
-                    each.plan = str(ready.plan)
+                with prepare.prepare(
+                    self._settings(each.way), self.environ, self.options.note, queries=queries
+                ) as ready:
+                    each.plan = rank_program.name_programs(str(ready.plan))
                     self._add_facts(ready.plan, in_job=ready.plan.batch is not None)
             except DdpkitError as error:
                 _refuse(each, error)
@@ -130,7 +132,7 @@ class StartBench:
         self.facts |= {"torch": some["torch"], "comm": some["comm"], "hosts": list(dict.fromkeys(hosts))}
         if done.job_began is not None:
             took = max(event["t"] for event in ranks.values()) - done.job_began
-        shutil.rmtree(done.folder, ignore_errors=True)
+        done.remove()
         return took
 
     def _add_facts(self, plan: Plan, *, in_job: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from ddpkit.diagnosis.symptoms import PROBLEMS, find_symptom
@@ -37,5 +38,5 @@ def with_inventory(problem: Problem, inventory: NodeInventory, target: str, mast
     full = problem.check == "tmp" and "no space left" in problem.what
     if full and space and space["inodes"] and not space["inodes_free"]:
         what = f"cannot write to its directory {space['folder']}: no inodes left, with {space['free'] >> 20} MiB free"
-        return replace(problem, what=what, fix=f"ssh {target} df -i {space['folder']}")
+        return replace(problem, what=what, fix=f"ssh {target} df -i {shlex.quote(str(space['folder']))}")
     return problem

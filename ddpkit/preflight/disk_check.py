@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
-import tempfile
 from pathlib import Path
 
 from ddpkit.diagnosis.symptoms import LOG_FOLDER, find_symptom
 from ddpkit.node import inventory
+from ddpkit.node.owned import own_file
 from ddpkit.preflight.check import Check, Status
 from ddpkit.preflight.resource_checks import DISK_FAIL, DISK_WARN, INODES_FAIL, INODES_WARN
 from ddpkit.text import format_size_in_digits as size
@@ -22,9 +23,8 @@ def check_logs(log_dir: str) -> Check:
     place = next(each for each in (folder, *folder.parents) if each.exists())
     room = inventory.space(str(place))
     try:
-        with tempfile.NamedTemporaryFile(dir=place, prefix="ddpkit-") as file:
-            file.write(b"\0" * NEEDS)
-            file.flush()
+        with own_file(f"{place}/ddpkit-{os.urandom(8).hex()}", b"\0" * NEEDS):
+            pass
     except OSError as error:
         reason = str(error.strerror).lower()
         if error.errno == errno.ENOSPC and room and room["inodes"] and not room["inodes_free"]:

@@ -88,7 +88,7 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
     own = "not set" if value is None else _shown(name, _plain(value)) + (f" ({file})" if file else "")
     others = _shown(name, common) if common else "not set"
     if file:
-        fix = node.command(f"sed -i /^{name}=/d {shlex.quote(file)}")
+        fix = node.command(f"grep -n ^{name}= {shlex.quote(file)}")
     elif common:
         fix = f"--env {name}={_shown(name, common)}"
     else:

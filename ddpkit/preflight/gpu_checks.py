@@ -199,7 +199,7 @@ def _faults(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
     yield from _speed(gpu, alike)
     if gpu.get("fabric", "") in ("In Progress", "Not Started"):
         cause = "nvidia-fabricmanager has not connected it to the NVSwitches; CUDA can fail with Error 802"
-        restart = "sudo systemctl restart nvidia-fabricmanager"
+        restart = "systemctl status nvidia-fabricmanager"
         yield "warn", f"fabric state is {gpu['fabric']}", cause, restart, "cuda-init-failed"
     elif gpu.get("fabric") == "Completed" and gpu.get("fabric_status", "Success") != "Success":
         what = f"fabric status is {gpu.get('fabric_status')}"

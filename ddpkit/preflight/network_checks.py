@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -159,7 +160,7 @@ def _own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
     own, live = facts["own_name"], _first_address(facts)
     fix = ""
     if own and _loopback(own[0]):
-        fix = ssh_command(spec.target, f"sudo sed -i '/^{own[0]}[[:space:]]/d' /etc/hosts")
+        fix = ssh_command(spec.target, f"grep -nF {shlex.quote(own[0])} /etc/hosts")
     does = "publishes the address of the host's own name" if own else "and torchrun resolve their own host name"
     return Check(
         id="names",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -159,6 +160,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
     what = "did not start" if mute else "started, and did not join the rendezvous"
     for host, ranks in groupby(stuck, key=lambda rank: where.get(rank, "")):
         first = next(ranks)
+        read = f"less {shlex.quote(run.folder)}/all.log"
         yield Check(
             id="ranks",
             status="fail",
@@ -166,7 +168,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
             rank=first,
             evidence=f"{what} within {run.silent:g} s" + (f"; last line of its starter: {last}" if last else ""),
             cause="its starter hangs: the scheduler's daemon, name resolution, a disk, or an import",
-            fix=f"ssh {host} uptime; less {run.folder}/all.log" if host else f"less {run.folder}/all.log",
+            fix=f"ssh {host} uptime; {read}" if host else read,
             doc="ranks-missing",
         )
 
@@ -176,13 +178,14 @@ def _not_launched(run: ProgramRun) -> Check | None:
     for line in run.agent_lines:
         match = re.search(r"Task launch .*failed on node (\S+?): (.+)", line)
         if match:
+            host = shlex.quote(match[1])
             return Check(
                 id="ranks",
                 status="fail",
                 host=match[1],
                 evidence=line.strip(),
                 cause="slurmd on that node is dead or disconnected, and SLURM has not detected it yet",
-                fix=f"ssh {match[1]} sudo systemctl restart slurmd; to run without it: -o exclude={match[1]}",
+                fix=f"ssh {host} systemctl status slurmd; to run without it: -o exclude={host}",
                 doc="task-launch-failed",
             )
     return None
@@ -209,7 +212,7 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
         evidence += f"; its last line: {last}"
     fix = "sinfo -R" if scheduled else verdict.hint(failure)
     if not (failure.log or scheduled or failure.signal in SIGNALS) or fix == "less ":
-        fix = f"ls {run.folder}"  # it left no line
+        fix = f"ls {shlex.quote(run.folder)}"  # it left no line
     text = "\n".join((evidence, *failure.last_lines))
     doc = SIGNALS.get(failure.signal or 0, "") if ours else ""
     return Check(

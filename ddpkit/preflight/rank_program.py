@@ -6,6 +6,7 @@ of standard output that begin with `EVENT`; all else that it prints goes to its 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import signal
@@ -70,6 +71,24 @@ exec(compile(sources["__main__"], "{name}.py", "exec"))
 """
 
 
+# The words of `command` in a plan, also where they were quoted again for a job script.
+_PACKED = re.compile(
+    r'import base64, importlib\.machinery.*?"(?P<name>ddpkit-\w+)\.py", "exec"\)\)\n(?P<end>\S+ \S+) [\w+/=]{1000,}',
+    re.DOTALL,
+)
+
+
+def name_programs(text: str) -> str:
+    """Show each packed program of a plan by its name, its size and its hash."""
+
+    def shown(match: re.Match[str]) -> str:
+        digest = hashlib.sha256(match[0].encode()).hexdigest()[:16]
+        size = f"{len(match[0]):,} characters, sha256 {digest}"
+        return f"<program {match['name']}: {size}; all of it: --json>{match['end']}"
+
+    return _PACKED.sub(shown, text)
+
+
 def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the words behind the interpreter that run a rank program, `ddpkit/distributed/PROGRAM.py`.
 
@@ -111,6 +130,7 @@ class ProgramRun:
     outcome: Outcome
     events: list[Event] = field(default_factory=list)
     folder: str = ""
+    remove: Callable[[], None] = lambda: None  # deletes the folder
     agent_lines: tuple[str, ...] = ()  # the last ones of torchrun or srun, which start the ranks
     job_began: float | None = None  # seconds since the epoch, of a job's script
     silent: float = 0.0  # it was ended after so many seconds without an event; 0: it was not
@@ -277,6 +297,7 @@ def _follow(
         outcome=outcome,
         events=events,
         folder=str(live.folder),
+        remove=live.remove,
         agent_lines=tuple(relay.agent_lines),
         job_began=live.job_began,
     )

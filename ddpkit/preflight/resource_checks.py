@@ -5,6 +5,7 @@ Bounds are chosen so that a healthy node never gets a word of warning.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from ddpkit.launchers.node_facts import Space
@@ -129,7 +130,7 @@ def _one_disk(node: Node, use: str) -> Checks:
         status,
         f"the file system of {space['folder']} {what}",
         cause="logs, checkpoints and files of workers need space",
-        fix=node.command(f"df {'-i' if 'inodes' in what else '-h'} {space['folder']}"),
+        fix=node.command(f"df {'-i' if 'inodes' in what else '-h'} {shlex.quote(str(space['folder']))}"),
         doc="disk-full",
     )
 

@@ -13,11 +13,11 @@ from typing import Any, cast
 from ddpkit.config import LaunchSettings, seconds
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import named_nodes, prepare, requested_nodes
+from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
-from ddpkit.machine import run_command
 from ddpkit.node import inventory as inventory_program
 from ddpkit.node import probe
 from ddpkit.preflight import (
@@ -35,10 +35,11 @@ from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.program_events import Event
 from ddpkit.preflight.rank_program import Depth, PreflightOptions, SignalScope, check_settings, take_no_signals
-from ddpkit.transports import compatibility, local_facts
+from ddpkit.transports import compatibility, local_facts, slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.protocol import revealed
 from ddpkit.transports.transport import Transport
 
 SILENCE = 40.0  # seconds, and those of a step, until ranks that send no event are ended: to import torch is slow
@@ -230,7 +231,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
     result.hosts = [host]
     options.progress("checking this machine")
     job = ready.job
-    env = {name: str(value) for name, value in job.env.items() if value is not None}
+    env = revealed(dict(job.env))
     facts = cast("NodeFacts", probe.look(job.workdir, None, job.python, dict(env), None, True))
     probe.close()
     more = inventory_program.gather(names=[], **inventory_args(facts, smi=options.depth != "quick"))
@@ -275,7 +276,8 @@ def _scheduled(
     try:
         ready = prepare.prepare_offline(check_settings(settings, options), environ)
         result.checks += _time_left(ready.plan, environ)
-        done = _ranks(ready.plan, ready.transport, settings, options, result)
+        batch = replace(ready.plan.batch, disposable=True) if ready.plan.batch else None
+        done = _ranks(replace(ready.plan, batch=batch), ready.transport, settings, options, result)
     except LaunchError as error:  # what it refuses is what we came to find out
         result.checks.append(rank_checks.check_refusal(error.message, error.hint or "scontrol ping"))
         result.checks.append(Check(id="ranks", status="skip", evidence="requires scheduler"))
@@ -307,8 +309,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
     job = environ.get("SLURM_JOB_ID")
     if plan.batch or not job:
         return
-    reply = run_command(["squeue", "--noheader", f"--jobs={job}", "--format=%L"])
-    left = rank_checks.seconds_left(reply.output.strip())
+    left = rank_checks.seconds_left(slurm_nodes.time_left(job))
     if left is not None and left < TIME_LEFT:
         yield Check(
             id="scheduler",
@@ -320,7 +321,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> Plan:
+def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, queries: Queries) -> Plan:
     """The ranks that would be started."""
-    with prepare.prepare(check_settings(settings, options), environ, options.note) as ready:
+    with prepare.prepare(check_settings(settings, options), environ, options.note, queries=queries) as ready:
         return ready.plan

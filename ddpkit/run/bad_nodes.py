@@ -1,7 +1,8 @@
 """Bad nodes: hosts with a fault of their own that ended a run, remembered for later launches in one JSON file.
 
-The file is beside the index of runs, or where the setting `bad_nodes` points: a team can share one. Writers hold a lock
-and replace the file at once, so readers need none. No call takes longer than `PATIENCE`, whatever the file system does.
+The file is beside the index of runs, or where the setting `bad_nodes` points: a team can share one, and add to it by
+hand. Writers hold a lock and replace the file at once, so readers need none. No call takes longer than `PATIENCE`,
+whatever the file system does.
 Times are seconds since the epoch.
 """
 
@@ -11,21 +12,19 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar, cast
 
-from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.files import write_atomically
+from ddpkit.files import make_directories, write_atomically
 from ddpkit.run.run_index import index_folder
-
-if TYPE_CHECKING:  # the catalogue is imported where a run has failed
-    from ddpkit.diagnosis.analyze import LogAnalysis
 
 PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
 MOST = 256  # nodes in the file
@@ -42,10 +41,8 @@ LASTS: Mapping[str, float] = {
     **dict.fromkeys(("node-lost", "slurm-node-failure", "ssh-unreachable", "ssh-lost"), HOUR),
     **dict.fromkeys(("gpu-busy", "gpu-memory-taken", "host-out-of-memory"), HOUR),
 }
-# Faults that a launch remembers: no script can cause them. A lost node is one more.
-CLEAR = frozenset(("gpu-lost", "gpu-ecc", "gpu-xid", "nvlink-error", "driver-library-mismatch", "read-only-fs"))
-# Errors of a program on a GPU, which a script can cause: https://docs.nvidia.com/deploy/xid-errors/
-_OF_PROGRAMS = re.compile(r"\bXid(?: \([^)]*\):)? (?:13|31|43|45|68|69)\b")
+# Faults in the kernel log that a launch remembers: no script can cause them. A lost node is one more.
+CLEAR = frozenset(("gpu-lost", "gpu-ecc", "gpu-xid", "nvlink-error"))
 _LOST = re.compile(r"^no heartbeat|^the connection was lost|^SLURM removed it")  # not a supervisor that was killed
 _T = TypeVar("_T")
 
@@ -80,33 +77,23 @@ def bad_node(host: str, id: str, evidence: str, run_id: str, now: float) -> BadN
     return BadNode(host=host, id=id, reason=reason, evidence=evidence, run_id=run_id, since=now, until=until)
 
 
-def blamed(outcome: Outcome, analysis: LogAnalysis | None, run_id: str, now: float) -> BadNode | None:
+def blamed(outcome: Outcome, run_id: str, now: float) -> BadNode | None:
     """Return the one node whose own fault ended a run; None where that is not clear.
 
-    `analysis`: of the lines of all ranks.
+    The evidence is a lost connection, or the kernel of the node: a script can print anything.
     """
     failure = outcome.failure
     if failure is None or outcome.stopped_by is not None:
         return None
     if failure.host == outcome.lost_alone and _LOST.search(failure.reason):
         return bad_node(failure.host, "node-lost", failure.reason, run_id, now)
-    if analysis is None or analysis.first is None or not has_clear_fault(failure):
+    if not failure.kernel:
         return None
-    from ddpkit.diagnosis.action import decide
+    from ddpkit.diagnosis.analyze import analyze_log
 
-    first = analysis.first
-    hosts = {match.speaker.host for match in (first, *analysis.alike)}
-    decision = decide(analysis)
-    if decision.action != "exclude" or decision.id not in CLEAR or decision.host is None or len(hosts) > 1:
-        return None
-    if decision.id == "gpu-xid" and _OF_PROGRAMS.search(first.text):
-        return None
-    return bad_node(decision.host, decision.id, first.text, run_id, now)
-
-
-def has_clear_fault(failure: Failure) -> bool:
-    """Return whether the diagnosis of a failure is a fault of a node. Only then the logs are read for the host."""
-    return failure.diagnosis is not None and failure.diagnosis.id in CLEAR
+    first = analyze_log([("kernel", failure.kernel)]).first
+    known = first is not None and first.id in CLEAR
+    return bad_node(failure.host, first.id, failure.kernel, run_id, now) if first is not None and known else None
 
 
 def merge(nodes: Sequence[BadNode], new: BadNode, now: float) -> tuple[BadNode, ...]:
@@ -128,14 +115,41 @@ def is_same_host(one: str, other: str) -> bool:
 
 def _parse(data: bytes) -> tuple[BadNode, ...]:
     """Read the content of the file. Raises ValueError where it is not whole."""
+    nodes = [_parse_node(each) for each in _document(data)["nodes"][:MOST]]
+    return tuple(each for each in nodes if each is not None)
+
+
+def _document(data: bytes) -> dict[str, Any]:
     if not data.strip():
-        return ()
+        return {"schema": _SCHEMA, "nodes": []}
     document = json.loads(data)
     ours = isinstance(document, dict) and document.get("schema") == _SCHEMA
     if not ours or not isinstance(document.get("nodes"), list):
         raise ValueError("another kind of file")
-    nodes = [_parse_node(each) for each in document["nodes"][:MOST]]
-    return tuple(each for each in nodes if each is not None)
+    return cast("dict[str, Any]", document)
+
+
+Change = Callable[[Sequence[BadNode]], tuple[BadNode, ...]]
+
+
+def _changed(data: bytes, change: Change, *, by_hand_too: bool) -> bytes:
+    """Return the file after a change. What a person wrote stays: records and keys that are not ddpkit's.
+
+    `by_hand_too`: the change takes records away that a person has added to. Raises ValueError as `_parse`.
+    """
+    document = _document(data)
+    records = [(value, _parse_node(value)) for value in document["nodes"]]
+    before = tuple(node for _, node in records if node is not None)
+    after = change(before)
+    names = {each.name for each in fields(BadNode)}
+    kept = [
+        value for value, node in records if node is None or node in after or (not by_hand_too and set(value) - names)
+    ]
+    new = [asdict(node) for node in after if node not in before]
+    if len(kept) == len(records) and not new:
+        return data
+    indent = 2 if b"\n" in data.strip() else None
+    return json.dumps({**document, "nodes": [*kept, *new]}, indent=indent).encode() + b"\n"
 
 
 def _parse_node(value: object) -> BadNode | None:
@@ -186,20 +200,16 @@ def known(setting: str, now: float) -> Known:
 def remember(setting: str, node: BadNode, now: float) -> str:
     """Add a node to the file. Returns the problem as text; empty: none. Raises nothing."""
     try:
-        _change(setting, lambda nodes: merge(nodes, node, now))
+        _change(setting, lambda nodes: merge(nodes, node, now), by_hand_too=False)
     except (DdpkitError, ValueError, RuntimeError) as error:
         return _problem(error, setting)
     return ""
 
 
-def remember_blamed(setting: str, outcome: Outcome, all_log: Path, run_id: str, note: Callable[[str], None]) -> None:
-    """Remember the node whose own fault ended a run, for later launches. `all_log`: lines of all ranks."""
-    if outcome.failure is None:
-        return
-    from ddpkit.diagnosis.verdict import analyze_end
-
+def remember_blamed(setting: str, outcome: Outcome, run_id: str, note: Callable[[str], None]) -> None:
+    """Remember the node whose own fault ended a run, for later launches."""
     now = time.time()
-    node = blamed(outcome, analyze_end(all_log) if has_clear_fault(outcome.failure) else None, run_id, now)
+    node = blamed(outcome, run_id, now)
     if node is None:
         return
     problem = remember(setting, node, now)
@@ -216,7 +226,7 @@ def forgive(setting: str, hosts: Collection[str] | None, now: float) -> list[Bad
         return tuple(each for each in nodes if each not in removed)
 
     try:
-        _change(setting, without)
+        _change(setting, without, by_hand_too=True)
     except (ValueError, RuntimeError) as error:
         raise DdpkitError(_problem(error, setting), "ddpkit nodes --bad-nodes FILE") from None
     return [each for each in removed if each.until > now]
@@ -224,7 +234,7 @@ def forgive(setting: str, hosts: Collection[str] | None, now: float) -> list[Bad
 
 def _problem(error: Exception, setting: str) -> str:
     if isinstance(error, ValueError):
-        return f"{file_of(setting)} is not a list of bad nodes; to start a new one, remove it"
+        return f"{file_of(setting)} is not a list of bad nodes, and stays as it is; for another one: --bad-nodes FILE"
     return str(error)
 
 
@@ -238,37 +248,35 @@ def _read(path: Path) -> bytes:
         return file.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
 
 
-def _change(setting: str, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
+def _change(setting: str, change: Change, *, by_hand_too: bool) -> None:
     """Replace the list under a lock. Raises DdpkitError; ValueError for a file of something else, which stays."""
     path = file_of(setting)
-    _in_time(lambda: _locked_change(path, change), path)
+    _in_time(lambda: _locked_change(path, change, by_hand_too=by_hand_too), path)
 
 
-def _locked_change(path: Path, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
+def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
     if path.exists() and not path.is_file():
         return  # /dev/null: nothing is remembered
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directories(path.parent)
     # A link to the list of a team stays a link. Its directory is not made: that may be a disk that is not mounted.
-    path = Path(os.path.realpath(path))
+    real = Path(os.path.realpath(path))
     # Everyone who may write to the directory may write to its files: a team shares them.
-    mode = path.parent.stat().st_mode & 0o666
-    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    mode = real.parent.stat().st_mode & 0o666
+    lock = os.open(real.with_name(f".{real.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        if os.fstat(lock).st_uid == os.geteuid():
+        status = os.fstat(lock)
+        # Whoever can write to the directory can give this name to another file of this user, which has content.
+        if (
+            status.st_uid == os.geteuid()
+            and (status.st_size, status.st_nlink) == (0, 1)
+            and stat.S_ISREG(status.st_mode)
+        ):
             os.fchmod(lock, mode)
         _take(lock, time.monotonic() + PATIENCE * 0.9)
-        data = _read(path)
-        try:
-            nodes = _parse(data)
-        except (ValueError, RecursionError):
-            if not data.startswith(f'{{"schema": "{_SCHEMA}"'.encode()):
-                raise ValueError from None
-            nodes = ()  # a torn file of ddpkit's own
-        after = change(nodes)
-        if after != nodes:
-            content = json.dumps({"schema": _SCHEMA, "nodes": [asdict(each) for each in after]}) + "\n"
-            write_atomically(path, content, shared=True)
-            path.chmod(mode)
+        before = _read(real)
+        after = _changed(before, change, by_hand_too=by_hand_too)
+        if after != before:
+            write_atomically(real, after, mode, shared=True)
     finally:
         os.close(lock)
 
@@ -304,5 +312,7 @@ def _in_time(work: Callable[[], _T], path: Path) -> _T:
     error = errors[0] if errors else TimeoutError(f"no answer in {PATIENCE:g} s")
     if isinstance(error, OSError):
         why = error.strerror or str(error)
-        raise DdpkitError(f"cannot use the list of bad nodes {path}: {why}", f"ls -l {path}") from None
+        raise DdpkitError(
+            f"cannot use the list of bad nodes {path}: {why}", f"ls -l {shlex.quote(str(path))}"
+        ) from None
     raise ValueError(str(error)) if isinstance(error, RecursionError) else error

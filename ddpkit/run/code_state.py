@@ -85,7 +85,13 @@ def node_versions(launch: LaunchFile | None, timeline: TimelineFile | None) -> d
         words = rank.get("versions")
         if words and len(words) == 4:
             python, torch, cuda, nccl = ("" if word == "-" else str(word) for word in words)
-            versions[rank.get("host", "")] = Versions(python=python, torch=torch, cuda=cuda, nccl=nccl)
+            before = versions.get(rank.get("host", ""), Versions())
+            versions[rank.get("host", "")] = Versions(
+                python=python if python.count(".") == 2 or not before.python else before.python,
+                torch=torch,
+                cuda=cuda or before.cuda,
+                nccl=nccl or before.nccl,
+            )
     return {host: each for host, each in versions.items() if each != Versions()}
 
 

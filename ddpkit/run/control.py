@@ -11,29 +11,33 @@ from dataclasses import replace
 from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.run import launcher_process, record, status
-from ddpkit.run.record import Run
+from ddpkit.launchers.registry import scheduler_of
+from ddpkit.run import job_status, launcher_process, record, run_index, status
+from ddpkit.run.record import RecordError, Run
 from ddpkit.run.site import machine_of
 from ddpkit.run.status import RunStatus
 
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
+AGAIN = 0.5  # seconds between two SIGTERMs
 JOB_MARGIN = 90.0  # sites give a cancelled job half a minute, and its nodes some time to say so
 
 
 def reload(run: Run) -> Run:
     """Read the record again. Where that is not possible, return the old one."""
-    return record.load(Path(run.folder)) or run
+    try:
+        return run_index.read_run(Path(run.folder)) or run
+    except RecordError:
+        return run
 
 
 class Liveness:
-    """Answers whether a run goes on. Asks its launcher or scheduler as often as that allows."""
+    """Answers whether a run goes on."""
 
     def __init__(self, run: Run, on_change: Callable[[str], None] = lambda _: None) -> None:
         """`on_change` gets the state of a job in words, each time it changes."""
         self._run = run
         self._on_change = on_change
         self._next_look = 0.0  # time.monotonic()
-        self._pause = 0.5  # seconds
         self._living = True
         self._words = ""
 
@@ -45,9 +49,8 @@ class Liveness:
         if self._run.job is not None and now.living and now.words != self._words:
             self._words = now.words
             self._on_change(now.words)
-        # A launcher's end is seen in its own record, and its death in /proc; a scheduler is shared by many.
-        self._pause = min(self._pause * 1.5, 10.0 if now.state == "queued" else 2.0) if self._run.job else 0.1
-        self._next_look = time.monotonic() + self._pause
+        # A launcher's end is seen in its own record, a job's in its output: see `job_status.get_job_status`.
+        self._next_look = time.monotonic() + (0.5 if self._run.job else 0.1)
         cut = now.state == "unknown" and self._run.job is not None and self._run.job.via is not None
         self._living = now.living or now.state == "elsewhere" or (cut and self._living)
         return self._living
@@ -55,9 +58,11 @@ class Liveness:
 
 def stop_argv(run: Run, *, at_once: bool = False) -> list[str]:
     """Return the command that `stop` amounts to, as words."""
-    number = signal.SIGQUIT if at_once else signal.SIGTERM
+    caught = run.in_program or launcher_process.catches(run.launcher_pid, signal.SIGQUIT)
+    number = signal.SIGQUIT if at_once and caught else signal.SIGTERM
     if run.job:
-        return [*run.job.via.by_hand, shlex.join(run.job.stop)] if run.job.via else list(run.job.stop)
+        argv = scheduler_of(run.backend).stop_of(run.job_id or "")
+        return [*run.job.via.by_hand, shlex.join(argv)] if run.job.via else argv
     if run.in_program:
         return ["sh", "-c", f"echo {number} >> {shlex.quote(str(Path(run.folder, record.REQUESTS)))}"]
     return ["kill", f"-{number.name.removeprefix('SIG')}", str(run.launcher_pid)]
@@ -72,41 +77,63 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     now = status.get_status(run)
     if now.state == "elsewhere":
         raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.remote_command("stop", run))
-    if not now.living and now.state != "unknown":
+    if now.state == "unknown":
+        # Without the scheduler's word that it is the run's, a job with its number may be any other one.
+        raise LaunchError(f"cannot stop run {run.run_id}: {now.words}", now.hint or status.command("status", run))
+    if not now.living:
         return now
     if run.job:
-        reply = machine_of(run).run(run.job.stop)
+        argv = scheduler_of(run.backend).stop_of(run.job_id or "")
+        reply = machine_of(run).run(argv)
         if reply.exit_code != 0:
-            words = reply.error or f"{run.job.stop[0]}: exit code {reply.exit_code}"
+            words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
             raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(stop_argv(run)))
+        job_status.expect_end(run, run.job)
         return _wait_for_job(run, JOB_MARGIN + run.grace)
+    limit = MARGIN + (0.0 if at_once else run.grace)
     try:
-        launcher_process.send_signal(run, signal.SIGQUIT if at_once else signal.SIGTERM)
+        ended = _end_at_once(run, limit) if at_once else _end(run, limit)
     except OSError as error:
         if not run.in_program:
             raise
         what = f"cannot stop run {run.run_id}: {error.strerror}: {error.filename}"
-        raise DdpkitError(what, f"kill {run.launcher_pid}") from None
-    limit = MARGIN + (0.0 if at_once else run.grace)
-    if not launcher_process.wait_for_end(run, limit):
-        hint = f"kill -KILL {run.launcher_pid}" if at_once else status.command("stop --now", run)
+        raise DdpkitError(what, f"ls -ld {shlex.quote(run.folder)}") from None
+    if not ended:
+        hint = f"ps -fp {run.launcher_pid}" if at_once else status.command("stop --now", run)
         raise DdpkitError(f"run {run.run_id} has not ended in {limit:g} s", hint)
     return status.get_status(reload(run))
 
 
+def _end(run: Run, limit: float) -> bool:
+    launcher_process.send_signal(run, signal.SIGTERM)
+    return launcher_process.wait_for_end(run, limit)
+
+
+def _end_at_once(run: Run, limit: float) -> bool:
+    """Send SIGQUIT. A launcher that a script started with `&` ignores it: to it, a second SIGTERM means the same."""
+    if run.in_program or launcher_process.catches(run.launcher_pid, signal.SIGQUIT):
+        launcher_process.send_signal(run, signal.SIGQUIT)
+        return launcher_process.wait_for_end(run, limit)
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        launcher_process.send_signal(run, signal.SIGTERM)
+        if launcher_process.wait_for_end(run, AGAIN):  # two at the same time would be one
+            return True
+    return False
+
+
 def _wait_for_job(run: Run, limit: float) -> RunStatus:
     """Wait for a job's end, and for the launcher that follows it on this host."""
-    until, pause = time.monotonic() + limit, 0.1
+    until = time.monotonic() + limit
     while (now := status.get_status(reload(run))).living:
         if time.monotonic() > until:
             raise DdpkitError(
                 f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
             )
-        time.sleep(pause)
-        pause = min(pause * 1.5, 2.0)
+        time.sleep(0.1)
     if (
         launcher_process.is_local(run)
-        and launcher_process.wait_for_end(run, 10.0)
+        and launcher_process.wait_for_end(run, JOB_MARGIN)
         and (last := reload(run)).state == "failed"
     ):
         # To the launcher that followed it, somebody cancelled a job.

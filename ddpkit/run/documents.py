@@ -20,7 +20,7 @@ def run_document(run: Run, now: RunStatus | None = None) -> Document:
     if now is None:
         now = get_status(run) if run.state in ENDED else RunStatus(state=run.state, words=run.state, run=run)
     head = {"run_id": run.run_id, "state": now.state, "summary": now.words, "hint": now.hint}
-    values: Document = asdict(run)
+    values: Document = run.as_data()
     rest = {name: value for name, value in values.items() if name not in (*head, "format")}
     attempts = [attempt_document(each) for each in run.attempts]
     failure = failure_document(run.failure) if run.failure else None

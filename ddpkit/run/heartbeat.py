@@ -17,6 +17,7 @@ from typing import TypedDict
 
 from ddpkit.files import write_atomically
 from ddpkit.launchers.events import RankSample
+from ddpkit.launchers.typed_json import RankName
 
 EVERY = 5.0  # seconds between two writes
 _UNKNOWN: RankSample = {"pid": None, "state": "", "cpu": 0.0, "rss": 0, "out": None}
@@ -33,7 +34,7 @@ class HostEntry(TypedDict):
     """The ranks of one host. `t`: its last sign of life."""
 
     t: float
-    ranks: dict[str, RankEntry]
+    ranks: dict[RankName, RankEntry]
 
 
 class StatusFile(TypedDict):
@@ -59,6 +60,10 @@ class Vitals:
         known["t"] = when
         for rank, now in ranks.items():
             known["ranks"][rank] = {**now, "code": None, "signal": None}
+        self.turn()
+
+    def turn(self) -> None:
+        """Write when it is due, also where no node reports: the file says to other machines that the launcher lives."""
         if time.monotonic() - self._written >= EVERY:
             self.write()
 

@@ -1,24 +1,36 @@
-"""Status of a scheduler's job, from the scheduler's own command."""
+"""Status of a scheduler's job: the backend gives the command, and the identity of the job has to match the record."""
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import NamedTuple
 
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.errors import DdpkitError
-from ddpkit.launchers.plan import Scheduled, job_facts
-from ddpkit.run.record import Run
-from ddpkit.run.site import machine_of
+from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.launchers.plan import Scheduler, job_facts
+from ddpkit.launchers.registry import scheduler_of
+from ddpkit.launchers.slurm_output import says_end
+from ddpkit.machine import Machine, Phase, Poller, Reply
+from ddpkit.run.record import RecordedJob, Run
+from ddpkit.run.site import job_log, machine_of
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
+TAIL = 4096  # bytes at the end of a job's output, in which its end shows
+# Times of SLURM are then the same text on every host.
+IN_UTC: Mapping[str, str] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
+# Seconds between the start of a launch and its submission, where the record does not have the time of the latter.
+EARLY, LATE = 300.0, 7200.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """`state`: queued, running, unknown, or how it ended: done, failed, stopped, over."""
+    """`state`: queued, running, unknown, elsewhere, or how it ended: done, failed, stopped, over."""
 
     state: str
     words: str = ""  # empty for one that is done
@@ -28,21 +40,100 @@ class JobStatus:
 
     @property
     def ended(self) -> bool:
-        return self.state not in ("queued", "running", "unknown")
+        return self.state not in ("queued", "running", "unknown", "elsewhere")
 
 
-def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:
+class _Known:
+    """What this process knows of one job: its last status, and when the scheduler may be asked again."""
+
+    def __init__(self, place: str, period: float) -> None:
+        self.poller = Poller(place, period)
+        self.status: JobStatus | None = None
+        self.tail = b""  # the end of its output
+        self.ends = False  # as that says
+
+    def look(self, run: Run, job: RecordedJob) -> None:
+        """Look at the end of the job's output: it shows the start and the end sooner than the scheduler is asked."""
+        if job.many:
+            return
+        try:
+            tail = machine_of(run).read(job_log(run), -TAIL, TAIL)
+        except OSError:
+            tail = b""
+        if tail == self.tail or self.status is None:
+            return
+        began, ends = not self.tail and self.status.state == "queued", self.ends
+        self.tail, self.ends = tail, not tail or says_end(tail.decode("utf-8", "replace"))
+        if began or (self.ends and not ends):
+            self.poller.enter(Phase.ENDING)
+        elif ends and not self.ends:
+            self.poller.enter(Phase.LIVING)
+
+
+_known: dict[tuple[str, str], _Known] = {}
+
+
+def expect_end(run: Run, job: RecordedJob) -> None:
+    """The job was cancelled: its scheduler may be asked about it again, less and less often."""
+    _of(run, job).poller.enter(Phase.ENDING)
+
+
+def _of(run: Run, job: RecordedJob) -> _Known:
+    key = run.folder, run.job_id or ""
+    if key not in _known:
+        _known[key] = _Known(machine_of(run).place, job.poll)
+    return _known[key]
+
+
+def get_job_status(run: Run, job: RecordedJob) -> JobStatus:
+    """Return the status of a job. While its output goes on, all runs of this process ask once in `job.poll` seconds."""
+    known = _of(run, job)
+    known.look(run, job)
+    if known.status is None:
+        known.poller.count()
+    elif not known.poller.take_turn():
+        return known.status
+    known.status = ask_scheduler(run, job)
+    if known.status.ended:
+        known.poller.close()
+    elif known.status.state == "running" and not known.ends:
+        known.poller.enter(Phase.LIVING)
+    return known.status
+
+
+def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
     """Ask for the job of a run, or for all jobs of its array."""
-    reply = machine_of(run).run(job.state, timeout=TIMEOUT)
-    jobs = [job_facts(match, job.signals_from) for match in re.finditer(job.pattern, reply.output)]
     name = f"job {run.job_id}"
-    if not jobs and re.search(job.forgotten_pattern, reply.error):
-        return JobStatus(state="over", words=f"{name} has ended, and the scheduler no longer knows its exit code")
-    if not jobs:
+    try:
+        scheduler, machine = scheduler_of(run.backend), machine_of(run)
+    except UsageError as error:
+        return JobStatus(state="unknown", words=f"{name}: {error.message}", hint=error.hint or "")
+    if run.job_id is None or not scheduler.is_id(run.job_id):
+        return JobStatus(state="unknown", words=f"{name}: no id of a job of backend {run.backend}")
+    reply = machine.run(scheduler.state_of(run.job_id), IN_UTC, timeout=TIMEOUT)
+    jobs = [job_facts(match, scheduler.signals_from) for match in re.finditer(scheduler.state_pattern, reply.output)]
+    if not jobs and not re.search(scheduler.forgotten_pattern, reply.error):
         words = f"{name}: no valid answer from the scheduler: {reply.error or 'unknown output'}"
-        return JobStatus(state="unknown", words=words, hint=shlex.join(job.state))
-    waiting = [facts for facts in jobs if facts["state"] in job.waiting]
-    running = [facts for facts in jobs if facts["state"] in job.running]
+        return JobStatus(state="unknown", words=words, hint=shlex.join(scheduler.state_of(run.job_id)))
+    here = cluster_of(scheduler, machine)
+    other = _other_cluster(run, job, here)
+    if other is not None:
+        return other
+    if jobs:
+        now = _other_job(run, job, scheduler, reply, jobs[0]) or _status(run, job, scheduler, jobs)
+    else:
+        now = JobStatus(state="over", words=f"{name} has ended, and the scheduler no longer knows its exit code")
+    if now.state == "over" and scheduler.cluster and not _is_known_cluster(run, job, here):
+        words = f"{name}: not known to the scheduler here, which may be another cluster's"
+        return JobStatus(state="unknown", words=words, hint=_there(run, job))
+    return now
+
+
+def _status(run: Run, job: RecordedJob, scheduler: Scheduler, jobs: Sequence[Mapping[str, str]]) -> JobStatus:
+    """Return the status of the jobs that a scheduler showed."""
+    name = f"job {run.job_id}"
+    waiting = [facts for facts in jobs if facts["state"] in scheduler.waiting]
+    running = [facts for facts in jobs if facts["state"] in (*scheduler.running, *scheduler.ending)]
     if len(jobs) > 1 and (waiting or running):
         ended = len(jobs) - len(waiting) - len(running)
         words = f"{name}, an array: {len(running)} run, {len(waiting)} wait, {ended} have ended"
@@ -51,18 +142,132 @@ def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:
         return JobStatus(state="running", words=f"{name} runs on {running[0]['nodes']}")
     if waiting:
         return JobStatus(state="queued", words=f"{name} waits in the queue: {waiting[0]['reason']}")
-    bad = [
-        each for each in jobs if each["state"] not in job.success_states or (each["code"] + each["signal"]).strip("0")
-    ]
-    return _failed(run, job, bad, name) if bad else JobStatus(state="done", exit_code=0)
+    good = scheduler.success_states
+    bad = [each for each in jobs if each["state"] not in good or (each["code"] + each["signal"]).strip("0")]
+    return _failed(run, job, scheduler, bad, name) if bad else JobStatus(state="done", exit_code=0)
 
 
-def _failed(run: Run, job: Scheduled, bad: Sequence[Mapping[str, str]], name: str) -> JobStatus:
+# ---- identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Facts by which a scheduler tells a job from another one with its number. Empty: not known."""
+
+    name: str = ""
+    user: str = ""
+    submitted: str = ""
+
+
+def identity_in(scheduler: Scheduler, output: str) -> Identity:
+    """Return the identity of the job that a scheduler showed."""
+    match = scheduler.identity_pattern and re.search(scheduler.identity_pattern, output)
+    return Identity(**match.groupdict("")) if match else Identity()
+
+
+class Cluster(NamedTuple):
+    """Facts by which a cluster is told from another one with the same home. Empty: not known."""
+
+    name: str = ""
+    controller: str = ""
+
+
+_clusters: dict[tuple[Scheduler, Machine], Cluster] = {}  # one answer serves all runs of a process
+
+
+def cluster_of(scheduler: Scheduler, machine: Machine) -> Cluster:
+    """Return the cluster whose scheduler a machine asks."""
+    key = (scheduler, machine)
+    if scheduler.cluster and not _clusters.get(key, Cluster()).name:
+        output = machine.run(scheduler.cluster, timeout=TIMEOUT).output
+        match = re.search(scheduler.cluster_pattern, output)
+        facts = re.findall(scheduler.controller_pattern, output) if scheduler.controller_pattern else []
+        _clusters[key] = Cluster(match[1] if match else "", ", ".join(facts))
+    return _clusters.get(key, Cluster())
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return ""
+
+
+def _other_cluster(run: Run, job: RecordedJob, here: Cluster) -> JobStatus | None:
+    """Return the status of a job on another cluster than the one that is asked here; None: it can be this one's."""
+    if job.cluster and here.name and here.name != job.cluster:
+        where = f"on cluster {job.cluster}, and not visible from here: this is cluster {here.name}"
+    elif job.controller and here.controller and here.controller != job.controller:
+        where = f"not visible from here: this is another cluster with the name {here.name}"
+    else:
+        return None
+    return JobStatus(state="elsewhere", words=where, hint=_there(run, job))
+
+
+def _is_known_cluster(run: Run, job: RecordedJob, here: Cluster) -> bool:
+    """Tell whether the scheduler that is asked here is surely the job's: only then a number that is gone has ended."""
+    if job.cluster:
+        return bool(here.name)
+    return job.via is not None or run.launcher_host == os.uname().nodename
+
+
+def _there(run: Run, job: RecordedJob) -> str:
+    return f"on {job.via.host if job.via else run.launcher_host}: ddpkit status {run.run_id}"
+
+
+def _other_job(
+    run: Run, job: RecordedJob, scheduler: Scheduler, reply: Reply, facts: Mapping[str, str]
+) -> JobStatus | None:
+    """Return the status of a job whose number is that of another one now; None: the scheduler showed the run's."""
+    now = identity_in(scheduler, reply.output)
+    if not now.submitted:
+        return None if not scheduler.identity_pattern else _doubtful(run, scheduler, "shows no time of submission")
+    restarted = (facts["restarts"] or "0") != "0"
+    user = job.user or _user() or now.user
+    if now.user != user or _is_later(run, job, now.submitted, restarted=restarted):
+        words = f"job {run.job_id} has ended, and its number is that of another job now"
+        return JobStatus(state="over", words=words)
+    same_time = now.submitted == job.submitted if job.submitted and not restarted else True
+    if not same_time or _is_early(run, job, now.submitted):
+        return _doubtful(run, scheduler, f"was submitted at {now.submitted}")
+    if job.name and now.name != job.name:
+        return _doubtful(run, scheduler, f"has the name {now.name!r}, and not {job.name!r}")
+    return None
+
+
+def _doubtful(run: Run, scheduler: Scheduler, why: str) -> JobStatus:
+    words = f"the scheduler's job {run.job_id} may be another one: it {why}"
+    return JobStatus(state="unknown", words=words, hint=shlex.join(scheduler.state_of(run.job_id or "")))
+
+
+def _is_later(run: Run, job: RecordedJob, submitted: str, *, restarted: bool) -> bool:
+    """Tell whether a job was submitted after the run's. A requeue also moves the time."""
+    then, now = _seconds(job.submitted), _seconds(submitted)
+    if now is None or restarted:
+        return False
+    return now > then if then is not None else not job.submitted and now > run.started + LATE
+
+
+def _is_early(run: Run, job: RecordedJob, submitted: str) -> bool:
+    then, now = _seconds(job.submitted), _seconds(submitted)
+    return now is not None and now < (then if then is not None else run.started - EARLY)
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time of SLURM as seconds since the epoch; None for another form."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+
+
+def _failed(run: Run, job: RecordedJob, scheduler: Scheduler, bad: Sequence[Mapping[str, str]], name: str) -> JobStatus:
     first = bad[0]
     killer, code = int(first["signal"] or 0), int(first["code"] or 0)
     # A job's script that the scheduler itself has killed was cancelled, where its state does not say.
-    cancelled = all(facts["state"] in job.stopped or (job.signals_from and facts["signal"].strip("0")) for facts in bad)
-    if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *job.success_states):
+    by_signal = scheduler.signals_from > 0
+    cancelled = all(facts["state"] in scheduler.stopped or (by_signal and facts["signal"].strip("0")) for facts in bad)
+    if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *scheduler.success_states):
         from ddpkit.run.postmortem import first_failure
 
         rank = first_failure(run)

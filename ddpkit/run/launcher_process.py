@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from ddpkit.run.record import ENDED, REQUESTS, Run, load
+from ddpkit.errors import UsageError
+from ddpkit.files import MARKER, append, read_bounded
+from ddpkit.run.record import ENDED, REQUESTS, RecordError, Run, load
+from ddpkit.run.trust import Origin
+
+MOST_REQUESTS = 1 << 20  # bytes
+REBOOT = 120.0  # seconds without a sign of life, after which a run of a former boot is over
+SIGNS = ("status.json", "timeline.json", "all.log", "run.json")  # files that a launcher writes while it lives
 
 
 def process_start(pid: int) -> str:
@@ -55,7 +63,30 @@ def is_local(run: Run) -> bool:
     if run.launcher_host != os.uname().nodename:
         return False
     was, now = run.launcher_boot.split(" "), boot_id().split(" ")
-    return was[0] != now[0] or was[1:] == now[1:] or not run.launcher_boot
+    if was[0] != now[0] and run.launcher_boot:
+        return _was_restarted(run)
+    return was[1:] == now[1:] or not run.launcher_boot
+
+
+def _was_restarted(run: Run) -> bool:
+    """Tell whether this machine was started again after the run. Another one of the same name may share the disk.
+
+    A launcher writes a file every few seconds: the other one's are newer than the start of this machine, or fresh.
+    """
+    clock = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
+    began, last = time.time() - time.clock_gettime(clock), last_sign(run)
+    return last is None or (last < began and time.time() - last > REBOOT)
+
+
+def last_sign(run: Run) -> float | None:
+    """Return the time at which a launcher last wrote into the run's directory; None: not known."""
+    times = []
+    for name in SIGNS:
+        try:
+            times.append(Path(run.folder, name).lstat().st_mtime)
+        except OSError:
+            continue
+    return max(times, default=None)
 
 
 def is_alive(run: Run) -> bool:
@@ -66,15 +97,77 @@ def is_alive(run: Run) -> bool:
         return False
     if not run.in_program:
         return True
-    now = load(Path(run.folder))  # the program may go on after the run
+    try:
+        now = load(Path(run.folder))  # the program may go on after the run
+    except RecordError:
+        return True
     return now is None or now.state not in ENDED
+
+
+def is_launcher(run: Run) -> bool:
+    """Tell whether the process of a record is the launcher of this run: a record may name any process.
+
+    A launcher keeps the marker of its run's directory open for writing, one of version 0.2 the log. No other process
+    of the user has a reason to.
+    """
+    folder = Path(run.folder)
+    name = folder / MARKER if _kept(folder / MARKER, run) else folder / "all.log"
+    try:
+        handles = list(Path(f"/proc/{run.launcher_pid}/fd").iterdir())
+    except FileNotFoundError:
+        command = _run_program(["ps", "-o", "command=", "-p", str(run.launcher_pid)])
+        return not Path("/proc/self/fd").exists() and "ddpkit" in command
+    except OSError:
+        return False
+    return any(_writes(handle, name) for handle in handles)
+
+
+def _kept(marker: Path, run: Run) -> bool:
+    """Tell whether the directory has a marker; one that was deleted may have had it."""
+    return os.path.lexists(marker) or not os.path.lexists(run.folder)
+
+
+def _writes(handle: Path, path: Path) -> bool:
+    """Tell whether an open file of a process (/proc/PID/fd/N) is this one, and open for writing."""
+    try:
+        text = (handle.parent.parent / "fdinfo" / handle.name).read_text()
+        words = [line.split()[1] for line in text.splitlines() if line.startswith("flags:")]
+        if not words or int(words[0], 8) & os.O_ACCMODE == os.O_RDONLY:
+            return False
+        if str(handle.readlink()).removesuffix(" (deleted)") == os.path.realpath(path):
+            return True
+        return os.path.samestat(handle.stat(), path.lstat())
+    except OSError:
+        return False
+
+
+def catches(pid: int, number: int) -> bool:
+    """Tell whether a process catches this signal; also true where /proc does not say."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    words = [line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")]
+    return not words or bool(int(words[0], 16) >> (number - 1) & 1)
+
+
+def check_launcher(run: Run) -> None:
+    """Raise UsageError unless the process of a run's record may get a signal."""
+    if run.origin is Origin.OTHERS:
+        what = f"the record of run {run.run_id} can be changed by others: ddpkit signals no process that it names"
+        raise UsageError(what, f"ls -ld {shlex.quote(run.folder)}")
+    if not run.in_program and not is_launcher(run) and is_alive(run):
+        what = f"process {run.launcher_pid} is not the launcher of run {run.run_id}, or is about to end"
+        raise UsageError(f"{what}; it gets no signal", f"ps -fp {run.launcher_pid}")
 
 
 def send_signal(run: Run, number: int) -> bool:
     """Send a signal to the launcher and to nothing else; False where it has ended. A stopped one is woken for it.
 
-    A launcher in another program gets a request in its folder: the signal would end that program. Raises OSError.
+    A launcher in another program gets a request in its folder: the signal would end that program. Raises OSError, and
+    UsageError for a process that is not the run's launcher.
     """
+    check_launcher(run)
     if run.in_program:
         if not is_alive(run):
             return False
@@ -85,7 +178,7 @@ def send_signal(run: Run, number: int) -> bool:
     except OSError:
         handle = None  # it has ended, or the kernel is older than Linux 5.3
     try:
-        if not is_alive(run):
+        if not is_alive(run) or not is_launcher(run):
             return False
         if process_state(run.launcher_pid) == "T":
             _signal(run, handle, signal.SIGCONT)
@@ -131,17 +224,21 @@ def wait_for_end(run: Run, seconds: float) -> bool:
 
 def add_request(folder: Path, number: int) -> None:
     """Ask the launcher to act as if it got a signal. Raises OSError."""
-    with open(folder / REQUESTS, "a") as file:
-        file.write(f"{number}\n")
+    append(folder / REQUESTS, f"{number}\n")
 
 
-def take_requests(folder: Path) -> list[int]:
-    """Take the numbers of the signals that were asked for since the last call."""
-    taken = folder / f"{REQUESTS}.taken"
-    try:
-        (folder / REQUESTS).replace(taken)
-        words = taken.read_text().split()
-        taken.unlink()
-    except OSError:
-        return []
-    return [int(word) for word in words if word.isdecimal()]
+class Requests:
+    """Requests of other shells to a launcher: the numbers of signals, in a file that only grows."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / REQUESTS
+        self._taken = 0
+
+    def take(self) -> list[int]:
+        """Return the numbers of the signals that were asked for since the last call."""
+        try:
+            words = read_bounded(self._path, MOST_REQUESTS).split(b"\n")[:-1]
+        except OSError:
+            return []
+        fresh, self._taken = words[self._taken :], len(words)
+        return [int(word) for word in fresh if word.isdigit() and int(word) < signal.NSIG]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import re
+import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,13 +18,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from ddpkit.errors import UsageError
+from ddpkit.files import read_bounded, read_part
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.record import Run, attempt_folder
-from ddpkit.run.site import machine_of
+from ddpkit.run.site import job_log, machine_of
 
 T = TypeVar("T")
+MOST_TIMES = 1 << 26  # bytes of all.times
+LONGEST = 1 << 23  # bytes of a line; what is longer is more than one
 PAUSE = 0.1  # seconds between two looks at a file
 LATE = 1.0  # seconds that the last lines may take to be seen in a file of another host
 _LABEL = re.compile(rb"\[(\S+) (\S+?)\] (.*)", re.DOTALL)
@@ -108,11 +112,9 @@ class _Tail:
 
     def read(self) -> bytes:
         try:
-            if self.path.stat().st_size < self._offset:
+            if self.path.stat(follow_symlinks=False).st_size < self._offset:
                 self._offset = 0
-            with self.path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read(1 << 20)
+            data = read_part(self.path, self._offset, 1 << 20)
         except OSError:
             return b""
         self._offset += len(data)
@@ -122,10 +124,12 @@ class _Tail:
 def _offset(folder: Path, since: float) -> int:
     """Return where the lines begin that were written at `since` or later, to the second. Raises UsageError."""
     try:
-        rows = [line.split() for line in (folder / "all.times").read_text().splitlines()]
+        rows = [line.split() for line in read_bounded(folder / "all.times", MOST_TIMES).decode().splitlines()]
         known = [(float(when), int(offset)) for when, offset in rows]
     except (OSError, ValueError):
-        raise UsageError(f"--since: {folder / 'all.times'} not found", f"ddpkit logs {folder} --tail 100") from None
+        raise UsageError(
+            f"--since: {folder / 'all.times'} not found", f"ddpkit logs {shlex.quote(str(folder))} --tail 100"
+        ) from None
     later = [offset for when, offset in known if when >= since - 1.0]  # one of these lines stands for a second
     return later[0] if later else (folder / "all.log").stat().st_size
 
@@ -141,6 +145,8 @@ class _AllLog:
         """Return new whole lines; None where there are none."""
         data = self._tail.read()
         *whole, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LONGEST:  # the writer divides its lines: this is no log of ddpkit's
+            whole, self._rest = [*whole, self._rest], b""
         return [_line(each) for each in whole] if data else None
 
     def rest(self) -> list[Line]:
@@ -163,8 +169,10 @@ class _JobOutput:
     def __init__(self, run: Run) -> None:
         assert run.job is not None
         self._run, self._job = run, run.job
+        job_log(run)  # raises for a path that is not shown
         before, there, after = run.job.log.partition("{job}")
-        number = "" if not there else f"{run.job_id}_*" if run.job.many else run.job_id or ""
+        number = glob.escape(run.job_id or "") if there else ""
+        number += "_*" if there and run.job.many else ""
         self._pattern = f"{glob.escape(before)}{number}{glob.escape(after)}"
         self._machine = machine_of(run)
         self._files: dict[str, tuple[int, SrunReader]] = {}  # by path: how much was read, and its reader

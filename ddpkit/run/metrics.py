@@ -17,10 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import write_atomically
+from ddpkit.files import create, read_head, write_atomically
 from ddpkit.run.record import FILE
 
 NAME = "metrics.jsonl"
+KEPT = "metrics_kept.jsonl"  # the copy in a run's folder: a script may write a file NAME there itself
 BEFORE = "metrics_before.json"  # in a run's folder: files that were there at its start
 CHECKPOINTS = ("*.pt", "*.pth", "*.ckpt", "*.safetensors")  # beside the metrics, or in the working directory
 SLACK = 2.0  # seconds by which a file system's clock may be behind ours
@@ -147,8 +148,8 @@ def _own_bytes(path: Path, folder: Path) -> bytes:
         size, when = 0, 0
     if size and _size_and_time(path) == (size, when):
         return b""
-    with path.open("rb") as file:
-        return own_lines(file.read(LARGEST), size)
+    # In the directory of a run lies no link; a script's own file may be one.
+    return own_lines(read_head(path, LARGEST, follow=path.parent != folder), size)
 
 
 def own_lines(data: bytes, size: int) -> bytes:
@@ -164,17 +165,19 @@ def own_lines(data: bytes, size: int) -> bytes:
 
 def keep(path: Path, folder: Path) -> Path | None:
     """Copy a run's lines of a metrics file into its folder, where no later run replaces them. None: not possible."""
-    kept = folder / NAME
-    beside = kept.with_suffix(f".{os.getpid()}")
+    kept = folder / KEPT
     try:
         if path.stat().st_size > LARGEST:
             return None
-        beside.write_bytes(_own_bytes(path, folder))
-        beside.replace(kept)
+        create(kept, _own_bytes(path, folder))
     except OSError:
-        beside.unlink(missing_ok=True)
         return None
     return kept
+
+
+def in_folder(folder: Path) -> Path | None:
+    """Return the metrics file in a run's folder: the script's own, else the copy that was kept. None: neither."""
+    return next((path for path in (folder / NAME, folder / KEPT) if path.is_file()), None)
 
 
 def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
@@ -183,8 +186,7 @@ def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
     `folder`: of a run; only its lines are read.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST) if folder is None else _own_bytes(path, folder)
+        data = read_head(path, LARGEST, follow=True) if folder is None else _own_bytes(path, folder)
     except (OSError, ValueError):
         return []
     return [record for line in data.split(b"\n")[:-1] if (record := _record(line)) is not None]
@@ -193,7 +195,7 @@ def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or isinstance(record.get("step"), bool):
         return None

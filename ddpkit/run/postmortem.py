@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose, verdict
+from ddpkit.files import write_atomically
 from ddpkit.launchers.events import Event, FailedEvent
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.machine import Machine
@@ -46,7 +47,7 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
     except OSError:
         return None
     if kept is not None:
-        kept.write_bytes(b"".join(line + b"\n" for line in printed))
+        write_atomically(kept, b"".join(line + b"\n" for line in printed))
     if first is None or first[0] != reader.attempt:
         return None
     event = first[1]

@@ -6,13 +6,14 @@ read which rank uses no processor, which writes nothing, and which differs from 
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ddpkit.files import read_bounded
+from ddpkit.launchers import typed_json
 from ddpkit.run import timeline
 from ddpkit.run.heartbeat import StatusFile
 from ddpkit.run.late_start import describe_late_start
@@ -20,6 +21,7 @@ from ddpkit.run.record import Run
 from ddpkit.run.status import RunStatus, age, command
 from ddpkit.text import format_ranks
 
+MOST_BYTES = 1 << 26  # of the file
 QUIET = 30.0  # seconds without a line, after which a rank that uses no processor waits
 BUSY = 0.02  # of a processor: below it a rank does nothing
 STALE = 30.0  # seconds after which a sample is too old to be believed
@@ -125,7 +127,8 @@ def _end(code: int | None, killer: int | None) -> str:
 def _last_sample(run: Run) -> RankSample | None:
     """Read the ranks as the launcher last wrote them; None where there is nothing to read."""
     try:
-        content: StatusFile = json.loads((Path(run.folder) / "status.json").read_text())
+        data = read_bounded(Path(run.folder) / "status.json", MOST_BYTES)
+        content = typed_json.read(StatusFile, typed_json.parse(data))
         then = content["t"]
         rows = list(_rows(content, run, then))
         silent = {host: then - node["t"] for host, node in content["hosts"].items() if then - node["t"] > STALE}

@@ -1,58 +1,106 @@
 """Record of a run, in its folder beside its logs: what ran, where, and how it ended.
 
-The record is in the run's own folder; `ddpkit/run/run_index.py` finds that folder from every shell.
+A record is data. It names a backend and a job, and nothing that is executed, deleted, signalled or connected to. Types,
+forms and bounds of all fields are checked when it is read. The record is in the run's own folder;
+`ddpkit/run/run_index.py` finds that folder from every shell.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import shlex
 import time
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from ddpkit.diagnosis.outcome import Action, Decision
+from ddpkit.diagnosis.outcome import Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import write_atomically
-from ddpkit.launchers.plan import Scheduled, Via
+from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
+from ddpkit.launchers import typed_json
+from ddpkit.launchers.plan import Via
+from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
+from ddpkit.run import run_files
 from ddpkit.run.code_state import Code, Versions
+from ddpkit.run.trust import Origin, read_private
 
 _T = TypeVar("_T")
-FORMAT = 1  # of the record; grows when a field changes its meaning
+FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
-HANG = "hang.json"  # of a submitted job: the launcher that follows it writes it, and its script removes it
+# Of a submitted job: the launcher that follows it writes it, and its script removes it.
+STEP_FAILURE = "step_failure.json"
 REQUESTS = "requests"  # numbers of signals, one a line
 ENDED = ("done", "failed", "stopped", "over")
-_RENAMED = {"well": "success_states", "gone": "forgotten_pattern"}  # keys of a job in older records
+MOST_BYTES = 1 << 24  # of one file
+
+RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,64}", "the id of a run")]
+JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
+BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]
+Clock = Annotated[str, Form(r"[\x20-\x7e]{0,64}", "a time as a kernel or a scheduler prints it")]
+ExitCode = Annotated[int, Between(-(1 << 31), 1 << 31)]
+RanksByHost = dict[HostWord, list[Count]]
+
+
+class RecordError(UsageError):
+    """A file of a run that cannot be understood. The message names it."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path} is not a record of ddpkit: {why}", f"ls -l {shlex.quote(str(path))}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """A tmux session that holds the launcher."""
+    """A tmux session that holds the launcher. `ddpkit/run/tmux.py` makes its names of the token and the run's id."""
 
-    socket: str
-    name: str
+    token: Annotated[str, Form(r"[0-9a-f]{8,32}|", "a token")] = ""  # empty: in records of version 0.2
+    older: ClassVar = frozenset({"socket", "name"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedJob:
+    """The identity of a scheduler's job, and its output. Commands for it are the backend's.
+
+    A scheduler can give a number again, and two clusters can have one home: all of the identity has to match. Empty:
+    not known, as in records of version 0.2.
+    """
+
+    cluster: str = ""
+    controller: str = ""  # of the cluster, which may have the name of another one
+    name: str = ""
+    user: str = ""
+    submitted: Clock = ""  # as the scheduler prints it, in UTC
+    log: FilePath  # its output file, with {job} for the job's id
+    many: bool  # an array: one such file for each of its jobs
+    torchrun: bool  # how the lines in it are labelled
+    labels: bool = True
+    groups: tuple[Count, ...] = ()  # ranks in each group of a heterogeneous job
+    poll: Annotated[float, Between(1, 86400)] = 60.0  # seconds between two queries of a process
+    via: Via | None = None
+    older: ClassVar = frozenset(
+        "state pattern waiting running success_states stopped forgotten_pattern stop signals_from well gone".split()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One attempt of a run. `decision`: what followed from its end, and why; None: it succeeded, or has not ended."""
 
-    number: int  # from 1
-    hosts: tuple[str, ...]
-    started: float  # seconds since the epoch
-    ended: float | None = None
-    exit_code: int | None = None
+    number: Count  # from 1
+    hosts: tuple[HostWord, ...]
+    started: Seconds
+    ended: Seconds | None = None
+    exit_code: ExitCode | None = None
     verdict: str | None = None
     failure: Failure | None = None
     progress: float | None = None  # step of the metrics, or the time of the newest file; None: not known
-    first_step: float | None = None  # seconds since the epoch of the first rank's first step; None: none was seen
-    saved: float | None = None  # seconds since the epoch of the last progress; None: not known
+    first_step: Seconds | None = None  # of the first rank; None: none was seen
+    saved: Seconds | None = None  # time of the last progress; None: not known
     decision: Decision | None = None
 
 
@@ -60,13 +108,13 @@ class Attempt:
 class Rules:
     """Settings that decide whether another attempt follows."""
 
-    retries: int
-    retry_codes: tuple[int, ...]
-    stop_codes: tuple[int, ...]
+    retries: Count
+    retry_codes: tuple[ExitCode, ...]
+    stop_codes: tuple[ExitCode, ...]
     progress: str
     metrics: str
-    bad_nodes: str
-    workdir: str
+    bad_nodes: FilePath
+    workdir: FilePath
     command: tuple[str, ...]
 
 
@@ -75,10 +123,10 @@ class AttemptsFile:
     """Attempts of a submitted job, which its script writes on a node."""
 
     rules: Rules
-    nodes: int  # of one attempt
-    hosts: tuple[str, ...] = ()  # of the job's allocation; empty: not known yet
-    spares: tuple[str, ...] = ()
-    replaced: dict[str, str] = field(default_factory=dict)  # reasons by host
+    nodes: Count  # of one attempt
+    hosts: tuple[HostWord, ...] = ()  # of the job's allocation; empty: not known yet
+    spares: tuple[HostWord, ...] = ()
+    replaced: dict[HostWord, str] = field(default_factory=dict)  # reasons by host
     attempts: tuple[Attempt, ...] = ()
 
     def save(self, folder: Path) -> None:
@@ -93,41 +141,48 @@ class Run:
     `state`: running, done, failed, stopped; for a job that nobody follows left, or over (how it ended is not known).
     """
 
-    run_id: str
-    folder: str
-    backend: str
+    run_id: RunId
+    folder: FilePath
+    backend: BackendName
     command: tuple[str, ...]
-    workdir: str
-    hosts: tuple[str, ...]
-    world_size: int
-    launcher_pid: int
-    launcher_started: str  # of the process, in clock ticks since boot: tells a reused process id from the launcher
-    launcher_host: str
-    started: float  # seconds since the epoch
-    launcher_boot: str = ""  # of the host, and the launcher's process namespace: where the process id means anything
-    launcher_python: str = ""  # has ddpkit there, where a shell that is no login's may not find `ddpkit`
-    ranks: dict[str, list[int]] = field(default_factory=dict)  # on each host, where that is known from the start
-    grace: float = 15.0
-    ended: float | None = None
-    state: str = "running"
-    exit_code: int | None = None
+    workdir: FilePath
+    hosts: tuple[HostWord, ...]
+    world_size: Count
+    launcher_pid: Annotated[int, Between(1, 1 << 22)]
+    launcher_started: Clock  # of the process, in clock ticks since boot: tells a reused process id from the launcher
+    launcher_host: HostWord
+    started: Seconds
+    launcher_boot: Clock = ""  # of the host, and the launcher's process namespace: where the process id means anything
+    launcher_python: FilePath = ""  # has ddpkit there, where a shell that is no login's may not find it
+    ranks: RanksByHost = field(default_factory=dict)  # on each host, where that is known from the start
+    grace: Seconds = 15.0
+    ended: Seconds | None = None
+    state: Literal["running", "done", "failed", "stopped", "left", "over"] = "running"
+    exit_code: ExitCode | None = None
     verdict: str | None = None
-    job_id: str | None = None  # the scheduler's
-    job: Scheduled | None = None
+    job_id: JobId | None = None  # the scheduler's
+    job: RecordedJob | None = None
     session: Session | None = None
     failure: Failure | None = None  # the first failure of a run that failed
-    project: str = ""  # directory of the project in which the run was started; empty in older records
+    project: FilePath = ""  # directory of the project in which the run was started; empty in older records
     in_program: bool = False  # its launcher is a thread of another program: it reads requests, and takes no signals
-    settings_file: str = ""  # the ddpkit.toml that was read; empty: none
+    settings_file: FilePath = ""  # the ddpkit.toml that was read; empty: none
     code: Code | None = None  # git; None: not known (yet)
-    versions: dict[str, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
+    versions: dict[HostWord, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
     attempts: tuple[Attempt, ...] = ()  # of a run with --retries
-    spares: tuple[str, ...] = ()  # hosts that can still replace others
-    format: int = FORMAT
+    spares: tuple[HostWord, ...] = ()  # hosts that can still replace others
+    log_problem: str = ""  # what is missing in its logs, and why
+    format: Annotated[int, Between(1, FORMAT)] = FORMAT
+    origin: Origin = Origin.INDEX
+    unsaved: ClassVar = frozenset({"origin"})
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the record as JSON types."""
+        return {name: value for name, value in asdict(self).items() if name not in self.unsaved}
 
     def save(self) -> None:
         """Replace the record: a reader sees the old one or the new one. Raises OSError."""
-        write_atomically(Path(self.folder) / FILE, json.dumps(asdict(self), indent=2) + "\n")
+        write_atomically(Path(self.folder) / FILE, json.dumps(self.as_data(), indent=2) + "\n")
 
 
 def attempt_folder(folder: Path, number: int) -> Path:
@@ -135,87 +190,98 @@ def attempt_folder(folder: Path, number: int) -> Path:
     return folder / f"attempt-{number}"
 
 
+# ---- reading
+
+
 def load(folder: Path) -> Run | None:
-    """Read a record; None where there is none, or none that can be understood. The folder may have moved."""
+    """Read a record; None where there is none. The folder may have moved. Raises RecordError."""
     try:
-        return _from_json(json.loads((folder / FILE).read_text()), folder)
-    except (OSError, ValueError):
+        run = read_record(folder)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise RecordError(folder / FILE, error.strerror or str(error)) from None
+    return run
+
+
+def read_record(folder: Path) -> Run:
+    """Read the record in a folder. Raises RecordError, OSError."""
+    content, private = read_private(folder, FILE, MOST_BYTES)
+    # Of a run that was renamed, nothing can be told from another one.
+    private = private and not folder.is_symlink()
+    run = read(Run, content, folder / FILE)
+    origin = Origin.DIRECTORY if private and folder.name == run.run_id else Origin.OTHERS
+    run = replace(run, folder=str(folder.absolute()), origin=origin)
+    if origin is Origin.OTHERS and run.failure and run.failure.diagnosis:
+        # A hint is a command of ddpkit's, and what others wrote is none.
+        run = replace(run, failure=replace(run.failure, diagnosis=replace(run.failure.diagnosis, fix="")))
+    if run.job is not None and (of_job := load_attempts(folder)) is not None:
+        run = replace(run, attempts=of_job.attempts, spares=of_job.spares)
+    return run
 
 
 def load_attempts(folder: Path) -> AttemptsFile | None:
-    """Read the attempts of a submitted job; None where the run is another one, or they cannot be understood."""
+    """Read the attempts of a submitted job; None where the run is another one. Raises RecordError."""
+    return _load(AttemptsFile, folder, ATTEMPTS)
+
+
+def keep_step_failure(folder: Path, failure: Failure) -> None:
+    """Keep a failure for which a step of a submitted job is ended, for the job's script. Raises OSError."""
+    write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
+
+
+def take_step_failure(folder: Path) -> Failure | None:
+    """Return the failure for which a step of a submitted job was ended, and remove its file; None: not found."""
     try:
-        data = json.loads((folder / ATTEMPTS).read_text())
-        inner = {"rules": _inner(Rules, data["rules"]), "attempts": tuple(map(_attempt, data["attempts"]))}
-        return _inner(AttemptsFile, data | inner)
-    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        failure = _load(Failure, folder, STEP_FAILURE)
+        remove_files(os.fspath(folder), run_files.KIND, lambda name: name == STEP_FAILURE)
+    except (OSError, RecordError):
         return None
+    return failure
 
 
-def keep_hang(folder: Path, hang: Failure) -> None:
-    """Keep a hang that ended a step of a submitted job, for the job's script. Raises OSError."""
-    write_atomically(folder / HANG, json.dumps(asdict(hang)) + "\n")
+def parse(data: Any) -> Run:
+    """Read a record from a document that a launcher printed, which has more than the record. Raises RecordError."""
+    known = {entry.name for entry in fields(Run)} - Run.unsaved
+    values = {name: value for name, value in data.items() if name in known} if isinstance(data, dict) else data
+    return build(Run, values, Path("the output of the launcher"))
 
 
-def take_hang(folder: Path) -> Failure | None:
-    """Return the hang for which a step of a submitted job was ended, and remove its file; None: not found."""
+def build(kind: type[_T], data: Any, path: Path) -> _T:
+    """Return JSON types as a value of this type. Raises RecordError, which names the path."""
     try:
-        hang = _failure(json.loads((folder / HANG).read_text()))
-        (folder / HANG).unlink()
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None
-    return hang
+        return typed_json.read(kind, data)
+    except typed_json.FormatError as error:
+        later = isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT
+        why = f"a later ddpkit wrote it (format {data['format']})" if later else str(error)
+        raise RecordError(path, why) from None
 
 
-def parse(data: Any) -> Run | None:
-    """Read a record from JSON that a launcher printed; None where it cannot be understood."""
-    return _from_json(data, Path(data["folder"])) if isinstance(data, dict) and "folder" in data else None
-
-
-def _from_json(data: Any, folder: Path) -> Run | None:
+def read(kind: type[_T], content: bytes, path: Path) -> _T:
+    """Return the text of a JSON file as a value of this type. Raises RecordError."""
     try:
-        known = {entry.name for entry in fields(Run)}
-        values = {name: _tuples(value) for name, value in data.items() if name in known and name != "ranks"}
-        for name, kind in (("job", Scheduled), ("session", Session), ("code", Code)):
-            if values.get(name) is not None:
-                values[name] = _inner(kind, {_RENAMED.get(key, key): value for key, value in data[name].items()})
-        via = values["job"].via if values.get("job") else None
-        if via is not None:
-            values["job"] = replace(values["job"], via=_inner(Via, via))
-        values["versions"] = {host: _inner(Versions, each) for host, each in data.get("versions", {}).items()}
-        if values.get("failure") is not None:
-            values["failure"] = _failure(data["failure"])
-        values["attempts"] = tuple(map(_attempt, data.get("attempts", ())))
-        if values.get("job") is not None and (of_job := load_attempts(folder)) is not None:
-            values |= {"attempts": of_job.attempts, "spares": of_job.spares}
-        return Run(**{**values, "ranks": data.get("ranks", {}), "folder": str(folder.absolute())})
-    except (ValueError, TypeError, AttributeError):
+        return build(kind, typed_json.parse(content), path)
+    except typed_json.FormatError as error:
+        raise RecordError(path, str(error)) from None
+
+
+def as_json(value: Failure) -> dict[str, Any]:
+    """Return a part of a record as JSON types."""
+    return asdict(value)
+
+
+def _load(kind: type[_T], folder: Path, name: str) -> _T | None:
+    try:
+        return read(kind, read_private(folder, name, MOST_BYTES)[0], folder / name)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise RecordError(folder / name, error.strerror or str(error)) from None
 
 
-def _attempt(data: Any) -> Attempt:
-    failure, decision = data.get("failure"), data.get("decision")
-    inner = {"failure": failure and _failure(failure), "decision": decision and _inner(Decision, decision)}
-    return _inner(Attempt, data | inner)
-
-
-def _failure(data: Any) -> Failure:
-    inner = {name: data.get(name) and _inner(kind, data[name]) for name, kind in _OF_FAILURE}
-    return _inner(Failure, {**data, **inner})
-
-
-_OF_FAILURE: tuple[tuple[str, type], ...] = (("diagnosis", Diagnosis), ("action", Action))
-
-
-def _inner(kind: type[_T], data: Any) -> _T:
-    """An inner value of the record; names of a later ddpkit are left out."""
-    known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: _tuples(value) for name, value in data.items() if name in known})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+# ---- names
 
 
 def new_id(name: str) -> str:
@@ -236,11 +302,12 @@ def usable_name(text: str) -> str:
 
 
 def make_folder(log_dir: Path, run_id: str) -> Path:
-    """Make the run's own folder under `log_dir`; a folder that cannot be written to is an error before the start."""
+    """Make the run's own folder under `log_dir`, and hold it until `release_directory`. Raises UsageError."""
     folder = log_dir / run_id
     try:
-        folder.mkdir(parents=True)
-        (folder / "all.log").touch()
+        make_directories(log_dir)
+        make_directory(str(folder), run_files.KIND, run_files.MODE, hold=True)
+        create(folder / "all.log", "")
     except OSError as error:
         raise UsageError(
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"

@@ -1,6 +1,7 @@
 """Index of this user's runs: a small file for each run in the state folder, and the lookup of a run by its id.
 
-The index can always be lost: a run is also named by its folder.
+The index can always be lost: a run is also named by its folder. The files are private: what a command does to a run, it
+takes from them, and from the run's folder only what is shown.
 """
 
 from __future__ import annotations
@@ -10,16 +11,31 @@ import itertools
 import json
 import os
 import shlex
+import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import UsageError
+from ddpkit.files import adopt_directory, is_owned, make_directories, remove_files, write_atomically
+from ddpkit.launchers import typed_json
+from ddpkit.launchers.typed_json import FilePath, HostWord
+from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
-from ddpkit.run.record import FILE, Run, load, parse
+from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
+from ddpkit.run.trust import Origin, is_own, is_planted, is_private, is_replaceable, owner_of, read_private
+from ddpkit.text import one_line
 
+KIND = "index"  # of the folder, for `ddpkit/node/owned.py`
 FEW = 5  # runs that an error lists
+LEAST = 4  # characters of an id by which a command acts on a run
+# Facts by which a command reaches a run: those of the index count, whatever the run's folder says.
+_IDENTITY = tuple(
+    "run_id backend launcher_pid launcher_started launcher_host launcher_boot in_program job_id session".split()
+)
 
 
 def index_folder() -> Path:
@@ -29,30 +45,82 @@ def index_folder() -> Path:
     return (Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()) / "ddpkit/runs"
 
 
+@dataclass(frozen=True, kw_only=True)
+class KnownEnd:
+    """An end that the record lacks: of a job that nobody followed, or of a run whose disk was full."""
+
+    state: Literal["done", "failed", "stopped", "over"]
+    exit_code: ExitCode | None
+    verdict: str | None
+    failure: Failure | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexFile:
+    """Content of one file of the index. `run`: the record as it began."""
+
+    folder: FilePath
+    host: HostWord
+    run: Run | None = None
+    end: KnownEnd | None = None
+
+    def save(self, run_id: str) -> None:
+        """Replace the file. Raises OSError."""
+        data = {"folder": self.folder, "host": self.host, "run": self.run and self.run.as_data()}
+        end = self.end and {**vars(self.end), "failure": self.end.failure and record.as_json(self.end.failure)}
+        write_atomically(index_folder() / run_id, json.dumps({**data, "end": end}) + "\n", 0o600)
+
+
 def add_run(run: Run) -> str | None:
     """Write the file of a run. Returns the error as text, else None: the run itself does not depend on it."""
     try:
-        index_folder().mkdir(parents=True, exist_ok=True)
+        _make_index()
         # With the record as it begins: a run whose folder somebody removes lives on, and has to be ended all the same.
-        entry = {"folder": run.folder, "host": run.launcher_host, "run": asdict(run)}
-        (index_folder() / run.run_id).write_text(json.dumps(entry) + "\n")
+        IndexFile(folder=run.folder, host=run.launcher_host, run=run).save(run.run_id)
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where this user's home is
         return getattr(error, "strerror", None) or str(error)
     return None
 
 
+def _make_index() -> None:
+    """Make the folder, for this user alone. Raises OSError for one of another user."""
+    folder = index_folder()
+    make_directories(folder, 0o700)  # those above it, too, whatever the umask: who can write there can replace it
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        raise PermissionError(1, "belongs to another user", os.fspath(folder))
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        folder.chmod(0o700)
+
+
+def forget(run_id: str) -> None:
+    """Remove the file of a run whose directory was removed. Errors are ignored."""
+    with suppress(OSError, RuntimeError):
+        if not is_owned(os.fspath(index_folder()), KIND):
+            adopt_directory(os.fspath(index_folder()), KIND)
+        remove_files(os.fspath(index_folder()), KIND, lambda name: name == run_id)
+
+
+def keep_end(run: Run, end: KnownEnd) -> None:
+    """Keep how a run of the index ended. Errors are ignored: a scheduler can be asked again."""
+    with suppress(OSError, RuntimeError, RecordError):
+        replace(_read_file(index_folder() / run.run_id)[0], end=end).save(run.run_id)
+
+
 @dataclass(frozen=True, kw_only=True)
 class IndexEntry:
-    """One run of the index; `run` is None where this host cannot read its folder."""
+    """One run of the index; `run` is None where it cannot be read here, and `problem` says why."""
 
     run_id: str
     folder: str
     host: str
     run: Run | None
+    problem: str = ""
+    removed: bool = field(default=False)  # the directory of logs is there, and the run's is not
 
 
 def list_runs() -> list[IndexEntry]:
-    """List the runs of this user, the newest first. A file whose run has no folder any more is removed."""
+    """List the runs of this user, the newest first. Changes nothing."""
     return sorted(
         _read_entries(), key=lambda entry: (entry.run.started if entry.run else 0.0, entry.run_id), reverse=True
     )
@@ -60,27 +128,94 @@ def list_runs() -> list[IndexEntry]:
 
 def _read_entries() -> Iterator[IndexEntry]:
     try:
-        paths = list(index_folder().iterdir())
-    except (OSError, RuntimeError):
+        names = [path.name for path in index_folder().iterdir()]
+    except (FileNotFoundError, RuntimeError):
         return
-    for path in paths:
-        try:
-            data = json.loads(path.read_text())
-            folder, host = Path(data["folder"]), str(data["host"])
-        except (OSError, ValueError, TypeError, KeyError):
-            continue
-        run = load(folder) or _without_folder(data.get("run"), folder)
-        if run is not None or host != os.uname().nodename:
-            # A home may be shared by hosts that do not share the folder: only its own host can say that it is gone.
-            yield IndexEntry(run_id=path.name, folder=str(folder), host=host, run=run)
-        elif not (folder / FILE).exists():
-            path.unlink(missing_ok=True)
+    except OSError as error:  # a home that is not mounted well: no run is gone
+        folder = str(index_folder())
+        problem = f"cannot read the runs in {folder}: {error.strerror}"
+        yield IndexEntry(run_id="", folder=folder, host="", run=None, problem=problem)
+        return
+    for name in names:
+        if typed_json.matches(record.RunId, name):
+            yield _entry(name)
 
 
-def _without_folder(data: Any, folder: Path) -> Run | None:
-    """Return a run whose folder is gone, as long as its launcher lives."""
-    run = None if folder.exists() else parse(data)
-    return run if run is not None and run.job is None and is_local(run) and is_alive(run) else None
+def _entry(run_id: str) -> IndexEntry:
+    """Read one entry. Whatever is wrong with it is said, and no reason to leave out the others."""
+    path = index_folder() / run_id
+    try:
+        file, private = _read_file(path)
+    except OSError as error:
+        return _unreadable(run_id, str(path), "", error.strerror or str(error))
+    except RecordError as error:
+        return _unreadable(run_id, str(path), "", "", error.message)
+    folder, kept = Path(file.folder), file.run if private else None
+    try:
+        run = _with_identity(read_record(folder), kept, file.end)
+        return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run)
+    except (FileNotFoundError, NotADirectoryError):
+        return _missing(run_id, file, kept)
+    except OSError as error:
+        return _unreadable(run_id, file.folder, file.host, error.strerror or str(error))
+    except RecordError as error:
+        return _unreadable(run_id, file.folder, file.host, "", error.message)
+
+
+def _read_file(path: Path) -> tuple[IndexFile, bool]:
+    """Return a file of the index, and whether this user alone can have written it. Raises OSError, RecordError."""
+    content, private = read_private(path.parent, path.name, record.MOST_BYTES)
+    file = record.read(IndexFile, content, path)
+    if file.run is not None and file.run.run_id != path.name:
+        raise RecordError(path, f"it is that of run {file.run.run_id}")
+    return file, private
+
+
+def _unreadable(run_id: str, folder: str, host: str, why: str, words: str = "") -> IndexEntry:
+    """Return the entry of a run that cannot be read. `words`: an error that names the file already."""
+    problem = f"run {run_id}: {words or f'{folder}: {why}'}"
+    return IndexEntry(run_id=run_id, folder=folder, host=host, run=None, problem=problem)
+
+
+def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
+    """Return the entry of a run whose directory is not there: deleted, on another host, or on a disk that is not."""
+    alive = kept is not None and kept.job is None and is_local(kept) and is_alive(kept)
+    run = replace(kept, folder=file.folder, origin=Origin.INDEX) if kept is not None and alive else None
+    if file.host != os.uname().nodename:
+        # A home may be shared by hosts that do not share the folder.
+        problem = f"run {run_id} is in {file.folder} on {file.host}"
+    else:
+        problem = f"run {run_id}: {file.folder} is missing: it was removed, or its disk is not mounted"
+    removed = file.host == os.uname().nodename and Path(file.folder).parent.is_dir()
+    return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run, problem=problem, removed=removed)
+
+
+def _with_identity(run: Run, kept: Run | None, end: KnownEnd | None = None) -> Run:
+    """Return a record of a folder, with the identity that the index has. Raises RecordError for another run."""
+    if kept is None:
+        return run
+    if run.run_id != kept.run_id:
+        raise RecordError(Path(run.folder, FILE), f"it is that of run {run.run_id}, and not of {kept.run_id}")
+    if not is_own(Path(run.folder)):
+        run = replace(kept, folder=run.folder)  # others put it in the place of ours: it says nothing of our run
+    known = {name: getattr(kept, name) for name in _IDENTITY}
+    run = replace(run, **known, job=kept.job, origin=Origin.INDEX)
+    if end is None or run.state in ENDED:
+        return run
+    return replace(run, state=end.state, exit_code=end.exit_code, verdict=end.verdict, failure=end.failure, ended=None)
+
+
+def read_run(folder: Path) -> Run | None:
+    """Read the record in a folder; a run of the index has its identity from there. None: no record. RecordError."""
+    run = load(folder)
+    if run is None or run.origin is Origin.INDEX:
+        return run
+    try:
+        file, private = _read_file(index_folder() / run.run_id)
+    except (OSError, RecordError, RuntimeError):
+        return run
+    same = run.origin is Origin.DIRECTORY or os.path.realpath(file.folder) == os.path.realpath(folder)
+    return _with_identity(run, file.run, file.end) if private and same else run
 
 
 def find_project(directory: Path) -> Path:
@@ -110,12 +245,17 @@ def _above(directory: Path) -> Iterator[Path]:
 
 
 def _is_marked(directory: Path) -> bool:
-    return any(os.access(directory / name, os.F_OK) for name in ("ddpkit.toml", ".git"))
+    return not all(is_planted(directory / name) for name in ("ddpkit.toml", ".git"))
 
 
 def project_of(run: Run) -> Path:
     """Return the project of a run. Older records know only the working directory."""
-    return Path(run.project) if run.project else find_project(Path(run.workdir).expanduser())
+    if run.project:
+        return Path(run.project)
+    try:
+        return find_project(Path(run.workdir).expanduser())
+    except (OSError, RuntimeError):
+        return Path(run.workdir)
 
 
 def short_ids(ids: Sequence[str]) -> dict[str, str]:
@@ -138,36 +278,93 @@ def name_in(run_id: str) -> str:
 
 
 def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit status {}") -> Run:
-    """Find a run by its id, the beginning or end of that, its name, or its directory. Raises UsageError.
+    """Find a run to look at, by its id, the beginning or end of that, its name, or its directory. Raises UsageError.
 
     `command`: what the user can type instead, with `{}` for the run.
     """
-    folder = Path(word).expanduser()
-    if (folder / FILE).exists():
-        run = load(folder)
-        if run is None:
-            raise UsageError(f"{folder / FILE} is not the record of a run", f"less {folder / FILE}")
+    run = _in_folder(word)
+    if run is not None:
         return run
     known = [*known, *_of_other_hosts(known)]
     entries = {entry.run_id: entry for entry in known}
     matching = _matching(word, entries) if word else []
     matching = matching or [entry.run_id for entry in known if entry.run is not None and word == entry.run.job_id]
     if len(matching) == 1:
-        entry = entries[matching[0]]
-        if entry.run is None:
-            raise UsageError(
-                f"run {entry.run_id} is not visible from here: its directory {entry.folder} is on {entry.host}",
-                f"on {entry.host}: {command.format(entry.run_id)}",
-            )
-        return entry.run
+        return _readable(entries[matching[0]], command)
     if matching:
         raise several(
             f"{word!r} matches {len(matching)} runs", [entries[run_id] for run_id in matching], known, command
         )
+    raise _no_such_run(word, known, command)
+
+
+def _no_such_run(word: str, known: Sequence[IndexEntry], command: str, *, whole: bool = False) -> UsageError:
+    entries = {entry.run_id: entry for entry in known}
     similar = [run_id for run_id in entries if word in run_id] or difflib.get_close_matches(word, entries, 3, 0.5)
     if similar and word:
-        raise several(f"run {word!r} not found; similar runs", [entries[each] for each in similar], known, command)
-    raise UsageError(f"run {word!r} not found", "ddpkit ps")
+        what = f"run {word!r} not found; similar runs"
+        return several(what, [entries[each] for each in similar], known, command, whole=whole)
+    return explain_missing(f"run {word!r} not found", known, "ddpkit ps")
+
+
+def explain_missing(what: str, known: Sequence[IndexEntry], hint: str) -> UsageError:
+    """Return an error about a run that no entry is; where the index cannot be read, it says so."""
+    unread = next((entry for entry in known if not entry.run_id), None)
+    if unread is None:
+        return UsageError(what, hint)
+    return UsageError(f"{what}; {unread.problem}", f"ls -ld {shlex.quote(unread.folder)}")
+
+
+def find_target(
+    word: str, known: Sequence[IndexEntry], project: Path | None, command: str, *, by_name: bool = False
+) -> Run:
+    """Find the run that a command changes. Raises UsageError.
+
+    A whole id or a directory names it everywhere; the beginning or end of an id, of at least LEAST characters, only in
+    this project. `by_name`: there also its name, or the id of its job.
+    """
+    run = _in_folder(word)
+    if run is not None:
+        return run
+    known = [*known, *_of_other_hosts(known)]
+    entries = {entry.run_id: entry for entry in known}
+    if word in entries:
+        return _readable(entries[word], command)
+    mine = [entry for entry in known if entry.run is not None and project_of(entry.run) == project]
+    matching = [entry for entry in mine if _is_meant(word, entry, by_name=by_name)]
+    if len(matching) == 1:
+        return _readable(matching[0], command)
+    if matching:
+        raise several(f"{word!r} matches {len(matching)} runs", matching, known, command)
+    others = [entries[run_id] for run_id in _matching(word, entries)] if word else []
+    if others:
+        short = len(word) < LEAST and not by_name
+        why = f"fewer than {LEAST} characters of an id" if short else "no run of this project; type the whole id"
+        raise several(f"{word!r} is {why}", others, known, command, whole=True)
+    raise _no_such_run(word, known, command, whole=True)
+
+
+def _is_meant(word: str, entry: IndexEntry, *, by_name: bool) -> bool:
+    if by_name and entry.run is not None and word and word in (entry.run.job_id, name_in(entry.run_id)):
+        return True
+    return len(word) >= LEAST and (entry.run_id.startswith(word) or entry.run_id.endswith(word))
+
+
+def _in_folder(word: str) -> Run | None:
+    """Return the run of a directory that was typed; None where it holds no record."""
+    try:
+        return read_run(Path(word).expanduser()) if word and "\0" not in word else None
+    except RuntimeError:  # ~ of a user who is not there
+        return None
+
+
+def _readable(entry: IndexEntry, command: str) -> Run:
+    if entry.run is not None:
+        return entry.run
+    if entry.host and entry.host != os.uname().nodename:
+        what = f"run {entry.run_id} is not visible from here: its directory {entry.folder} is on {entry.host}"
+        raise UsageError(what, f"on {entry.host}: {command.format(entry.run_id)}")
+    raise UsageError(entry.problem, f"ls -ld {shlex.quote(entry.folder)}")
 
 
 def _of_other_hosts(known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
@@ -178,20 +375,38 @@ def _of_other_hosts(known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
     except OSError:
         return
     for path in paths:
-        run = None if path.name in readable else load(path)
-        if run is not None:
-            run = replace(run, folder=str(path))  # the other host may have mounted it elsewhere
-            yield IndexEntry(run_id=run.run_id, folder=str(path), host=run.launcher_host, run=run)
+        try:
+            run = None if path.name in readable else load(path)
+        except RecordError:
+            continue
+        if run is not None and run.run_id == path.name:
+            yield IndexEntry(run_id=run.run_id, folder=run.folder, host=run.launcher_host, run=run)
 
 
-def several(what: str, entries: Sequence[IndexEntry], known: Sequence[IndexEntry], command: str) -> UsageError:
-    """Return an error that lists each of these runs with the command for it."""
-    short = short_ids([entry.run_id for entry in known])
+def several(
+    what: str, entries: Sequence[IndexEntry], known: Sequence[IndexEntry], command: str, *, whole: bool = False
+) -> UsageError:
+    """Return an error that lists each of these runs with the command for it.
+
+    `whole`: with its whole id, without which a command does not act on a run of another project.
+    """
+    short = {} if whole else short_ids([entry.run_id for entry in known])
     lines = []
     for entry in entries[:FEW]:
-        words = command.format(short[entry.run_id])
-        run = entry.run
+        run, words = entry.run, command.format(short.get(entry.run_id, entry.run_id))
         about = f"{shlex.join(run.command)[:40]}, {run.state}, {project_of(run)}" if run else f"on {entry.host}"
-        lines.append(f"\n  {words}  # {about}")
+        lines.append(f"\n  {words}  # {one_line(about)}")
     more = f"\n  and {len(entries) - FEW} more" if len(entries) > FEW else ""
     return UsageError(f"{what}:{''.join(lines)}{more}", "ddpkit ps")
+
+
+def whose(run: Run) -> str:
+    """Return words for a record that others can change: whose it is, or that it was renamed."""
+    try:
+        mine = is_private(Path(run.folder).stat()) and is_private(Path(run.folder, FILE).lstat())
+        replaceable = is_replaceable(Path(run.folder))
+    except OSError:
+        mine = replaceable = False
+    if mine:
+        return "is in a directory to which others can write" if replaceable else "was renamed or copied"
+    return f"belongs to {owner_of(Path(run.folder, FILE)) or 'somebody else'}, or others can change it"

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpkit.errors import UsageError
-from ddpkit.launchers.plan import Scheduled
 from ddpkit.run import job_status, launcher_process, record, run_index
 from ddpkit.run.job_status import JobStatus
-from ddpkit.run.record import Run
-from ddpkit.run.run_index import IndexEntry
+from ddpkit.run.record import RecordedJob, RecordError, Run
+from ddpkit.run.run_index import IndexEntry, KnownEnd
+from ddpkit.run.trust import Origin
+from ddpkit.text import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,9 @@ class RunStatus:
     words: str
     hint: str = ""
     run: Run  # the record as it is now
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", one_line(self.words))  # they can quote the record
 
     @property
     def living(self) -> bool:
@@ -38,11 +42,13 @@ def command(verb: str, run: Run) -> str:
 
 
 def remote_command(verb: str, run: Run, *, terminal: bool = False) -> str:
-    """Return that command for the launcher's host, to be typed here."""
+    """Return that command for the launcher's host, to be typed here; empty where others may have named the host."""
+    if run.origin is Origin.OTHERS:
+        return ""
     remote = command(verb, run)
     if run.launcher_python:
         remote = f"{shlex.quote(run.launcher_python)} -m {remote}"
-    return f"ssh {'-t ' if terminal else ''}{run.launcher_host} {shlex.quote(remote)}"
+    return f"ssh {'-t ' if terminal else ''}{shlex.quote(run.launcher_host)} {shlex.quote(remote)}"
 
 
 def get_status(run: Run) -> RunStatus:
@@ -52,27 +58,16 @@ def get_status(run: Run) -> RunStatus:
     if run.job is not None:
         return _job_status(run, run.job)
     if not launcher_process.is_local(run):
-        if run.launcher_host == os.uname().nodename:
-            return RunStatus(
-                state="elsewhere",
-                words="not visible from here: its launcher runs in another process namespace (a container)",
-                hint=f"in that container: {command('status', run)}",
-                run=run,
-            )
-        words = f"on {run.launcher_host}, and not visible from here"
-        return RunStatus(state="elsewhere", words=words, hint=remote_command("status", run), run=run)
+        return _elsewhere(run)
     if launcher_process.is_alive(run):
-        words, hint = f"runs for {age(time.time() - run.started)}", ""
-        if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
-            words += "; its launcher is stopped (SIGSTOP), and does not watch its ranks"
-            hint = f"kill -CONT {run.launcher_pid}"
-        if not Path(run.folder).exists():
-            words += "; its directory was deleted, with its logs"
-        return RunStatus(state="running", words=words, hint=hint, run=run)
-    fresh = record.load(Path(run.folder))  # it may have ended in between
+        return _alive(run)
+    try:
+        fresh = run_index.read_run(Path(run.folder))  # it may have ended in between
+    except RecordError:
+        fresh = None
     if fresh is not None and fresh.state in record.ENDED:
         return _ended(fresh)
-    if not Path(run.folder).exists():
+    if not os.path.lexists(run.folder):
         return RunStatus(
             state="over", words="has ended; its exit code is unknown, because its directory was deleted", run=run
         )
@@ -83,6 +78,31 @@ def get_status(run: Run) -> RunStatus:
         hint=command("logs", run),
         run=run,
     )
+
+
+def _elsewhere(run: Run) -> RunStatus:
+    if run.launcher_host != os.uname().nodename:
+        words = f"on {run.launcher_host}, and not visible from here"
+        return RunStatus(state="elsewhere", words=words, hint=remote_command("status", run), run=run)
+    where = "in another process namespace (a container)"
+    if run.launcher_boot.partition(" ")[0] != launcher_process.boot_id().partition(" ")[0]:
+        where = "on another machine with this name, or this one has just been restarted"
+    return RunStatus(
+        state="elsewhere",
+        words=f"not visible from here: its launcher runs {where}",
+        hint=f"there: {command('status', run)}",
+        run=run,
+    )
+
+
+def _alive(run: Run) -> RunStatus:
+    words, hint = f"runs for {age(time.time() - run.started)}", ""
+    if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
+        words += "; its launcher is stopped (SIGSTOP), and does not watch its ranks"
+        hint = "" if run.origin is Origin.OTHERS else f"kill -CONT {run.launcher_pid}"
+    if not os.path.lexists(run.folder):
+        words += "; its directory was deleted, with its logs"
+    return RunStatus(state="running", words=words, hint=hint, run=run)
 
 
 def _ended(run: Run) -> RunStatus:
@@ -98,8 +118,11 @@ def _ended(run: Run) -> RunStatus:
     return RunStatus(state=run.state, words=words, run=run)
 
 
-def _job_status(run: Run, job: Scheduled) -> RunStatus:
-    now = job_status.ask_scheduler(run, job)
+def _job_status(run: Run, job: RecordedJob) -> RunStatus:
+    if run.origin is Origin.OTHERS:
+        words = f"job {run.job_id}: its record {run_index.whose(run)}; ddpkit asks no scheduler for it"
+        return RunStatus(state="unknown", words=words, run=run)
+    now = job_status.get_job_status(run, job)
     if now.ended:
         return _ended(_keep_end(run, now))
     return RunStatus(state=now.state, words=now.words, hint=now.hint, run=run)
@@ -108,18 +131,16 @@ def _job_status(run: Run, job: Scheduled) -> RunStatus:
 def _keep_end(run: Run, job: JobStatus) -> Run:
     """Keep how a job ended: the scheduler soon forgets. A launcher that follows it writes the record itself."""
     following = run.state == "running" and (not launcher_process.is_local(run) or launcher_process.is_alive(run))
-    fresh = record.load(Path(run.folder)) or run
+    try:
+        fresh = run_index.read_run(Path(run.folder)) or run
+    except RecordError:
+        fresh = run
     if fresh.state in record.ENDED:
         return fresh
-    over = replace(
-        fresh, state=job.state, exit_code=job.exit_code, verdict=job.words or None, failure=job.failure, ended=None
-    )
-    if not following:
-        try:
-            over.save()
-        except OSError:
-            pass  # another user's run, or a full disk: then it is asked for again
-    return over
+    end = {"state": job.state, "exit_code": job.exit_code, "verdict": job.words or None, "failure": job.failure}
+    if not following and run.origin is Origin.INDEX:
+        run_index.keep_end(run, KnownEnd(**end))  # type: ignore[arg-type]
+    return replace(fresh, **end, ended=None)  # type: ignore[arg-type]
 
 
 # ---- which run
@@ -131,40 +152,45 @@ def get_statuses(runs: Sequence[Run]) -> list[RunStatus]:
         return list(pool.map(get_status, runs))
 
 
-def choose(word: str | None, command: str, *, one: bool = False, newest: bool = False) -> Run:
+def choose(word: str | None, command: str, *, acts: bool = False, newest: bool = False) -> Run:
     """Return the run that a word names; without one the newest of this project, first among those that run.
 
-    Never a run of another project without its id. `one`: also refuse to choose between several that run. `newest`:
-    choose the newest, also where an older one runs. `command`: what the user can type instead, with `{}` for the run.
-    Raises UsageError.
+    Never a run of another project without its id. `acts`: the command changes the run. It is then none of a project
+    above, and none of several that run. `newest`: choose the newest, also where an older one runs. `command`: what the
+    user can type instead, with `{}` for the run. Raises UsageError.
     """
-    known = run_index.list_runs()
+    known, project = run_index.list_runs(), here()
     if word is not None:
+        if acts:
+            return run_index.find_target(word, known, project, command, by_name=True)
         return run_index.find_run(word, known, command)
-    mine = runs_of_project(known)
+    mine = runs_of_project(known, acts=acts)
     going = [entry for entry in mine if entry.run and entry.run.state not in record.ENDED]
-    living = _living(going, every=one)
-    if one and len(living) > 1:
+    living = _living(going, every=acts)
+    if acts and len(living) > 1:
         raise run_index.several(f"{len(living)} runs of this project are running", living, known, command)
     for entry in (*([] if newest else living), *mine):
         if entry.run is not None:
             return entry.run
     others = [entry for entry in known if entry.run is not None]
-    project = here()
     if not others:
-        raise UsageError("no run found", "ddpkit launch -- train.py")
+        raise run_index.explain_missing("no run found", known, "ddpkit launch -- train.py")
     running = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED])
-    if one and not running:
+    if acts and not running:
         raise UsageError("no run is running, in this project or in another", "ddpkit ps")
     others = running or others
     where = f"this project ({project})" if project else "the current directory, which was deleted,"
-    raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command)
+    raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command, whole=acts)
 
 
-def runs_of_project(known: Sequence[IndexEntry]) -> list[IndexEntry]:
-    """Return the runs of the project of the current directory; without any, of a directory above it."""
+def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[IndexEntry]:
+    """Return the runs of the project of the current directory; without any, of a directory above it.
+
+    `acts`: a command changes them; then none above.
+    """
     project = here()
-    for directory in run_index.above(project) if project else ():
+    directories = [] if project is None else [project] if acts else run_index.above(project)
+    for directory in directories:
         mine = [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == directory]
         if mine:
             return mine
@@ -173,7 +199,8 @@ def runs_of_project(known: Sequence[IndexEntry]) -> list[IndexEntry]:
 
 def living_of_project() -> list[Run]:
     """Return the runs of this project that are running or queued."""
-    going = [each for each in runs_of_project(run_index.list_runs()) if each.run and each.run.state not in record.ENDED]
+    mine = runs_of_project(run_index.list_runs(), acts=True)
+    going = [entry for entry in mine if entry.run and entry.run.state not in record.ENDED]
     return [entry.run for entry in _living(going) if entry.run is not None]
 
 
@@ -194,9 +221,9 @@ def _living(entries: Sequence[IndexEntry], *, every: bool = True) -> list[IndexE
     return [entry for entry, now in zip(entries, states, strict=True) if now.living]
 
 
-def runs_on_other_hosts(known: Sequence[IndexEntry]) -> list[str]:
-    """A line for each run of this user whose folder another host has."""
-    return [f"run {each.run_id} is in {each.folder} on {each.host}" for each in known if each.run is None]
+def problems(known: Sequence[IndexEntry], *, everything: bool = False) -> list[str]:
+    """Return a line for each run of this user that cannot be read here. `everything`: also for removed directories."""
+    return [entry.problem for entry in known if entry.run is None and (everything or not entry.removed)]
 
 
 def age(seconds: float) -> str:

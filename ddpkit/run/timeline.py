@@ -18,6 +18,7 @@ began.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -27,19 +28,26 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict, cast
+from typing import Annotated, Any, TypedDict, TypeVar
 
-from ddpkit.files import write_atomically
+from ddpkit.files import read_bounded, read_head, write_atomically
+from ddpkit.launchers import typed_json
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import RecordedFacts
+from ddpkit.launchers.typed_json import Between, RankName
 
+_T = TypeVar("_T")
 FORMAT = 1
+MOST_BYTES = 1 << 26  # of one file
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
 STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
 EVERY = 2.0  # seconds between two writes
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
 LEAST, MOST = 32, 256
+MARKS_OF_RANK, NAME_OF_MARK = 64, 64  # marks; characters of a name
+LARGEST_OF_RANK = 4 << 20  # bytes of a rank's own file that are read
+LISTED = 100_000  # files of one directory that are looked at
 
 
 class RankTimeline(TypedDict, total=False):
@@ -48,7 +56,7 @@ class RankTimeline(TypedDict, total=False):
     host: str
     attempts: int
     marks: dict[str, float]
-    bins: list[list[float]]
+    bins: list[Annotated[list[float], Between(6, 6)]]
     versions: list[str]  # of Python, torch, CUDA, NCCL; `-`: there is none
 
 
@@ -57,7 +65,7 @@ class TimelineFile(TypedDict, total=False):
 
     format: int
     carried: float
-    ranks: dict[str, RankTimeline]
+    ranks: dict[RankName, RankTimeline]
 
 
 class NodeCopy(TypedDict):
@@ -142,7 +150,7 @@ class Timeline:
 
     def _mark(self, host: str, rank: int, name: str, when: float | None, *, again: bool = False) -> None:
         marks = self._rank(host, rank)["marks"]
-        if again or name not in marks:
+        if (again or name not in marks) and _is_mark(marks, name):
             marks[name] = time.time() if when is None else when
             self._changed = True
 
@@ -170,7 +178,7 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 
 def read(folder: Path) -> TimelineFile | None:
     """Read the timeline of a run, with the files of its ranks; None where nothing can be read."""
-    timeline = cast("TimelineFile | None", read_object(folder / TIMELINE))
+    timeline = _read(TimelineFile, folder / TIMELINE)
     paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
     if not paths:
         return timeline
@@ -209,7 +217,7 @@ def hosts(timeline: TimelineFile | None) -> tuple[str, ...]:
 
 def read_launch(folder: Path) -> LaunchFile | None:
     """Read what was known before the start; None where it cannot be read."""
-    return cast("LaunchFile | None", read_object(folder / LAUNCH))
+    return _read(LaunchFile, folder / LAUNCH)
 
 
 def read_copies(folder: Path) -> dict[str, list[NodeCopy]]:
@@ -218,7 +226,7 @@ def read_copies(folder: Path) -> dict[str, list[NodeCopy]]:
     for path in _listed(folder / STAGE):
         if path.suffix == ".json" and path.name != CONTENTS:
             with suppress(OSError, ValueError, KeyError, TypeError):
-                entries = json.loads(path.read_text(encoding="utf-8"))
+                entries = typed_json.parse(read_bounded(path, MOST_BYTES))
                 copies[path.stem] = [_node_copy(entry) for entry in entries]
     return copies
 
@@ -232,16 +240,26 @@ def _node_copy(entry: Any) -> NodeCopy:
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """Read the JSON object in a file of a run's folder; None where none can be read."""
+    return _read(dict[str, Any], path)
+
+
+def _read(kind: type[_T], path: Path) -> _T | None:
+    """Return a file's content, if all of it has the declared types."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return typed_json.read(kind, typed_json.parse(read_bounded(path, MOST_BYTES)))
+    except (OSError, typed_json.FormatError):
         return None
-    return value if isinstance(value, dict) else None
+
+
+def _is_mark(marks: Mapping[str, float], name: str) -> bool:
+    """Whether a name that a rank sent is taken: it has a bound, and so has their number."""
+    return name in marks or (len(marks) < MARKS_OF_RANK and 0 < len(name) <= NAME_OF_MARK and name.isprintable())
 
 
 def _listed(folder: Path) -> list[Path]:
     try:
-        return list(folder.iterdir())
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in itertools.islice(entries, LISTED)]
     except OSError:
         return []
 
@@ -249,7 +267,7 @@ def _listed(folder: Path) -> list[Path]:
 def job_starts(folder: Path) -> list[float]:
     """Return the times at which the script of the run's job began an attempt."""
     try:
-        return [float(word) for word in (folder / MARKS / JOB).read_text().split()]
+        return [float(word) for word in read_bounded(folder / MARKS / JOB, LARGEST_OF_RANK).split()]
     except (OSError, ValueError):
         return []
 
@@ -258,7 +276,7 @@ def _read_rank(path: Path, most: int) -> RankTimeline:
     """One rank's file. It is the rank's user's: what is not understood is left out."""
     rank: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": []}
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_head(path, LARGEST_OF_RANK).decode("utf-8", "replace").splitlines()
     except OSError:
         return rank
     for line in lines:
@@ -267,7 +285,7 @@ def _read_rank(path: Path, most: int) -> RankTimeline:
             if kind == "start":
                 rank["attempts"] += 1
                 rank["host"], rank["marks"] = rest[0], {"start": float(rest[1])}
-            elif kind == "mark":
+            elif kind == "mark" and _is_mark(rank["marks"], rest[0]):
                 rank["marks"].setdefault(rest[0], float(rest[1]))
             elif kind == "versions":
                 rank["versions"] = rest[:4]
@@ -305,7 +323,7 @@ def write_launch(
 
 def _replace(path: Path, value: Any) -> None:
     with suppress(OSError):
-        write_atomically(path, json.dumps(value))
+        write_atomically(path, json.dumps(value), 0o600 if path.name == LAUNCH else 0o644)  # a plan has all values
 
 
 def process_began() -> float:

@@ -1,8 +1,9 @@
 """Tmux session of a launcher, which outlives its terminal: start it, attach to it.
 
-Each run has its own tmux server, on a socket of its own, with no configuration file. The user's server may be years
-old: its environment, limits and control group are those of another login, its configuration may do anything, and what
-ends it would end the run. It also makes no difference then whether this shell stands in tmux itself.
+Each run has its own tmux server, on a socket of its own, with no configuration file. The socket is in a directory that
+only this user has. Its name and that of the session follow from the record, which names no path. The user's server may
+be years old: its environment, limits and control group are those of another login, its configuration may do anything,
+and what ends it would end the run. It also makes no difference then whether this shell stands in tmux itself.
 
 The environment goes to the launcher through a named pipe: it stands in no file, in no argv, and not in what the tmux
 server shows. The session ends with the run; what the run said is in its logs.
@@ -14,8 +15,10 @@ import atexit
 import errno
 import json
 import os
+import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -25,13 +28,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError, install, no_folder
-from ddpkit.files import write_atomically
+from ddpkit.files import make_directory, remove_directory, remove_socket, write_atomically
 from ddpkit.run.launcher_process import process_state
-from ddpkit.run.record import Run, Session, load
+from ddpkit.run.record import Run, Session
+from ddpkit.run.run_index import index_folder, read_run
+from ddpkit.run.trust import Origin
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
 SILENCE = 8.0  # seconds after which a person is told that it is waited for, and again
+KIND = "detach"  # of the directory in which the launcher gets its environment, for `ddpkit/node/owned.py`
+PREFIX = "ddpkit-"  # of a socket's name
 HISTORY = 50000  # lines that one can scroll back to
 
 # The first program of the session: it becomes the launcher that was typed, with the environment that was there.
@@ -62,16 +69,18 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     # A hang-up is another matter: then nobody waits any more, and the run goes on.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        folder = Path(tempfile.mkdtemp(prefix="ddpkit-"))  # 0700
+        folder = Path(tempfile.gettempdir(), f"ddpkit-{os.urandom(8).hex()}")
+        make_directory(str(folder), KIND)
     except OSError as error:
         raise no_folder(error) from None
     try:
-        with _unless_started(name := f"ddpkit-{os.urandom(4).hex()}") as tmux:
+        with _unless_started(name := f"{PREFIX}{os.urandom(8).hex()}") as tmux:
             pid = _new_session(tmux, name, folder / "given")
             _hand_over(folder / "given", pid, {**environ, VARIABLE: str(folder)})
             return _wait_for_record(tmux, name, pid, folder, note)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            remove_directory(str(folder), KIND)
 
 
 class EarlyError(Exception):
@@ -86,15 +95,60 @@ class EarlyError(Exception):
 @contextmanager
 def _unless_started(name: str) -> Iterator[list[str]]:
     """A server of its own, which ends with every session in it if anything goes wrong, Ctrl-C included."""
-    tmux = ["tmux", "-L", name, "-f", "/dev/null"]
+    socket = _new_socket(name)
+    tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
     try:
         yield tmux
     except BaseException:
-        shown = subprocess.run([*tmux, "display-message", "-p", "#{socket_path}"], capture_output=True, check=False)
         subprocess.run([*tmux, "kill-server"], capture_output=True, timeout=PATIENCE, check=False)
-        if shown.stdout.strip():
-            Path(os.fsdecode(shown.stdout.strip())).unlink(missing_ok=True)
+        remove_socket(str(socket), PREFIX)
         raise
+
+
+def _folders() -> list[Path]:
+    """Return the directories that may hold sockets: tmux's own, and one for where that is another user's."""
+    tmux = [Path(each, f"tmux-{os.geteuid()}") for each in (os.environ.get("TMUX_TMPDIR"), "/tmp") if each]
+    return [*tmux, index_folder().parent / "tmux"]
+
+
+def _is_own(folder: Path) -> bool:
+    """Tell whether this is a directory that nobody but this user can enter."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+
+def _new_socket(name: str) -> Path:
+    """Return the path of a new socket. Raises LaunchError."""
+    folders = _folders()
+    for folder in folders:
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=folder == folders[-1])
+        if _is_own(folder):
+            return folder / name
+    raise LaunchError(
+        f"no directory for a socket of tmux: {folders[0]} belongs to another user",
+        f"ls -ld {shlex.quote(str(folders[0]))}",
+    )
+
+
+def _socket(run: Run) -> Path | None:
+    """Return the socket of a run's session; None: there is none of this user's."""
+    if run.session is None or not run.session.token or run.origin is Origin.OTHERS:
+        return None
+    for folder in _folders():
+        path = folder / f"{PREFIX}{run.session.token}"
+        with suppress(OSError):
+            status = path.lstat()
+            if _is_own(folder) and stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid():
+                return path
+    return None
+
+
+def _name(run_id: str) -> str:
+    return f"ddpkit-{run_id}"
 
 
 def _tmux(argv: list[str]) -> str:
@@ -150,7 +204,7 @@ def _hand_over(pipe: Path, pid: int, env: Mapping[str, str]) -> None:
             if error.errno != errno.ENXIO:  # no reader yet
                 raise
         if time.monotonic() > until or not _lives(pid):
-            raise LaunchError("the session did not start the launcher", f"{sys.executable} -V")
+            raise LaunchError("the session did not start the launcher", f"{shlex.quote(sys.executable)} -V")
         time.sleep(0.01)
     os.set_blocking(handle, True)
     with open(handle, "wb") as file:
@@ -174,7 +228,7 @@ def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path, note: C
             note(f"waiting for the launcher: it has been preparing for {noted - began:.0f} s; Ctrl-C ends it")
         lives = _lives(pid)
         try:
-            record = load(Path(os.fsdecode((folder / "answer").read_bytes())))
+            record = read_run(Path(os.fsdecode((folder / "answer").read_bytes())))
         except OSError:
             record = None
         if record is not None:
@@ -209,20 +263,25 @@ def _code(pid: int) -> int | None:
         return None
 
 
-def expected_session(environ: Mapping[str, str], run_id: str) -> Session | None:
+def expected_session(environ: Mapping[str, str]) -> Session | None:
     """Return the session that this launcher's run is going to have; None outside of tmux."""
-    socket = environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]  # SOCKET,PID,NUMBER
-    return Session(socket=socket, name=f"ddpkit-{run_id}") if socket else None
+    token = Path(_socket_of(environ)).name.removeprefix(PREFIX)
+    return Session(token=token) if token else None
 
 
-def name_session(session: Session, environ: Mapping[str, str]) -> None:
+def _socket_of(environ: Mapping[str, str]) -> str:
+    return environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]  # SOCKET,PID,NUMBER
+
+
+def name_session(run_id: str, environ: Mapping[str, str]) -> None:
     """Give the session the run's name, and let it end with the run.
 
     Not before there is a record: until then the parent shows what is said in it.
     """
-    rename = ["rename-session", "-t", environ["TMUX_PANE"], session.name, ";"]
-    _tmux(["tmux", "-S", session.socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
-    atexit.register(Path(session.socket).unlink, missing_ok=True)  # a tmux server leaves it behind
+    socket = _socket_of(environ)
+    rename = ["rename-session", "-t", environ["TMUX_PANE"], _name(run_id), ";"]
+    _tmux(["tmux", "-S", socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
+    atexit.register(remove_socket, socket, PREFIX)  # a tmux server leaves it behind
 
 
 def announce_record(folder: str, run_folder: str) -> None:
@@ -231,17 +290,20 @@ def announce_record(folder: str, run_folder: str) -> None:
         write_atomically(Path(folder) / "answer", os.fsencode(run_folder))
 
 
-def is_attachable(session: Session) -> bool:
-    """Whether the session can be attached to."""
-    argv = ["tmux", "-S", session.socket, "has-session", "-t", f"={session.name}"]
-    return shutil.which("tmux") is not None and subprocess.run(argv, capture_output=True, check=False).returncode == 0
+def is_attachable(run: Run) -> bool:
+    """Whether the session of a run can be attached to."""
+    socket = _socket(run)
+    if socket is None or shutil.which("tmux") is None:
+        return False
+    argv = ["tmux", "-S", str(socket), "has-session", "-t", f"={_name(run.run_id)}"]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
-def attach(session: Session) -> int:
+def attach(run: Run) -> int:
     """Show the session in this terminal until it ends or is left."""
     # Inside the user's own tmux as well: tmux refuses that unless it does not know.
     env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
-    argv = ["tmux", "-u", "-S", session.socket, "attach-session", "-t", f"={session.name}"]
+    argv = ["tmux", "-u", "-S", str(_socket(run)), "attach-session", "-t", f"={_name(run.run_id)}"]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # in the view it is a key
     try:
         return subprocess.run(argv, env=env, check=False).returncode

@@ -6,7 +6,6 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 from __future__ import annotations
 
 import glob
-import json
 import re
 import threading
 import time
@@ -16,18 +15,17 @@ from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
-from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
+from ddpkit.launchers.plan import FACTS, Batch, Step, job_facts
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_limits import compare_request, double_time
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.machine import HERE, LostError, Machine
+from ddpkit.machine import HERE, LostError, Machine, Phase, Poller
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import Post
 from ddpkit.transports.srun_overlap import OverlapCalls
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
-OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
 LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
@@ -102,27 +100,6 @@ def cancel(batch: Batch, job_id: str, machine: Machine = HERE) -> None:
         raise LaunchError(f"cannot stop job {job_id}: {words}", stop_command(batch, job_id))
 
 
-def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
-    """Describe the job for the record of its run, so that any later shell can ask for it."""
-    return Scheduled(
-        state=tuple(filled(batch.state, job=job_id)),
-        pattern=batch.state_pattern,
-        waiting=batch.waiting,
-        running=(*batch.running, *batch.ending),
-        success_states=batch.success_states,
-        stopped=batch.stopped,
-        forgotten_pattern=batch.forgotten_pattern,
-        stop=tuple(filled(batch.stop, job=job_id)),
-        log=batch.log,
-        many=not batch.follow,
-        torchrun=step.rank_starter.labels_ranks,
-        labels=step.rank_starter.labels_tasks,
-        groups=step.groups,
-        signals_from=batch.signals_from,
-        via=batch.via,
-    )
-
-
 class JobLink:
     """A submitted job: its place in the queue, its output, its end. It goes on without us."""
 
@@ -146,7 +123,6 @@ class JobLink:
         self._calls = OverlapCalls(self._reader, job_id, machine)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
-        self._grace, self._ended_step = 0.0, ""
         self._offset = 0
         self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
         # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
@@ -158,12 +134,16 @@ class JobLink:
         self._cancelled = False  # by this command
         self._look_at = 0.0
         self._recover_at = 0.0  # after which a job that has lost its script is requeued
+        self._over = False  # the last event was yielded
+        self._vanished = False  # the output file, after some of it was read
+        self._poller = Poller(machine.place, batch.poll, submitted=True)
         self._noted = ""
+        self._reason = ""  # for which it was last seen to wait
         self._shown = ""  # the last answer of the scheduler
-        run = step.env.get("DDPKIT_RUN")
+        self._run = step.env.get("DDPKIT_RUN")
         self.outlives = (
             f"job {job_id} continues without this command; "
-            f"to follow it: ddpkit attach {run}; to stop it: ddpkit stop {run}"
+            f"to follow it: ddpkit attach {self._run}; to stop it: ddpkit stop {self._run}"
         )
 
     @property
@@ -175,7 +155,7 @@ class JobLink:
         return filled(argv, job=self._job_id, **words)
 
     def start(self, request: str, post: Post) -> None:
-        self._post, self._grace = post, float(json.loads(request)["grace"])
+        self._post = post
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
     def send(self, command: Command) -> None:
@@ -191,13 +171,7 @@ class JobLink:
             self._end_after(grace, self._reader.step if self._batch.nodes else self._job_id)
 
     def _end_after(self, grace: float, job_or_step: str) -> None:
-        """End the job or a step of it after the grace.
-
-        srun ends no rank where the one that failed has not ended: then they get SIGTERM from here.
-        """
-        if self._reader.goes_on and grace > 0:
-            threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
-            grace += OWN_END
+        """End the job or a step of it after the grace."""
         timer = threading.Timer(grace, self._cancel, [job_or_step])
         timer.daemon = True
         timer.start()
@@ -225,6 +199,7 @@ class JobLink:
 
     def close(self) -> None:
         self._closed.set()
+        self._poller.close()
         self._calls.close()
 
     def _follow(self, post: Post) -> None:
@@ -236,56 +211,67 @@ class JobLink:
 
     def _events(self) -> Iterator[Event]:
         """Yield the events of the job, from the queue to its end."""
-        batch, pause, ask_at = self._batch, 0.2, 0.0
         while not self._closed.is_set():
-            held, offset = self._held, self._offset
+            held, ends, offset = self._held, self._reader.ends, self._offset
             yield from self._read()
-            yield from self._reader.overdue()
+            yield from self._take(self._reader.overdue())
             if self._given_up:
                 yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
                 return
-            if self._held is not held:
-                ask_at = 0.0  # whether it is the job's end, the scheduler knows
-            if self._cancelled:  # a job that waited has ended
-                self._cancelled, ask_at, pause = False, 0.0, 0.2
-            if time.monotonic() >= ask_at and self._cut is None:
-                facts = self._facts()
-                # Controllers are shared: a job that waits is asked about less and less often.
-                pause = min(pause * 1.5, 10.0) if facts["state"] in batch.waiting else min(pause * 1.5, 2.0)
-                yield from self._restarted(int(facts["restarts"] or 0))
-                self._runs = facts["state"] in (*batch.running, "")
-                if facts["state"] in batch.waiting:
-                    if re.search(batch.unsatisfiable_reasons, facts["reason"]):
-                        self._machine.run(self._argv(batch.stop))
-                        reason = f"would wait forever ({facts['reason']}), and was cancelled{self._excess()}"
-                        yield self._failed(reason, code=LaunchError.exit_code)
-                        yield {"e": "end"}
-                        return
-                    start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
-                    # SLURM has not looked at it yet: then its reason is `None`.
-                    why = "" if facts["reason"] in ("None", "") else f": {facts['reason']}"
-                    yield from self._say(f"waits in the queue{why}{start}")
-                elif facts["state"] in batch.running:
-                    if f"runs on {facts['nodes']}" != self._noted:
-                        pause = 0.2
-                    yield from self._running(facts)
-                    self._requeue_without_script(facts)
-                    if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
-                        yield self._held[1]
-                        self._held = None
-                elif facts["state"] in batch.ending:
-                    yield from self._lingers(facts["nodes"])
-                elif facts["state"]:
-                    yield from self._ended(facts)
+            if self._held is not held or self._reader.ends != ends or self._cancelled:
+                self._cancelled = False
+                self._poller.enter(Phase.ENDING)  # whether it is the job's end, the scheduler knows
+            if self._cut is None and self._poller.take_turn():
+                yield from self._answer(self._facts())
+                if self._over:
                     return
-                ask_at = time.monotonic() + (0.2 if self._held or self._reader.failed else pause)
             if self._offset < offset + PIECE:
                 self._closed.wait(self._machine.pause)
 
-    def _running(self, facts: Mapping[str, str]) -> Iterator[Event]:
-        """Say where the job runs, if it does."""
-        if facts["state"] in self._batch.running:
+    def _answer(self, facts: dict[str, str]) -> Iterator[Event]:
+        """Take what the scheduler says of the job."""
+        batch, state = self._batch, facts["state"]
+        yield from self._restarted(int(facts["restarts"] or 0))
+        self._runs = state in (*batch.running, "")
+        if state in batch.waiting:
+            self._poller.enter(Phase.QUEUED)
+            self._reader.nodes = ""  # of a start before this wait
+            yield from self._waits(facts)
+        elif state in batch.running:
+            if self._poller.phase is Phase.QUEUED:
+                self._poller.enter(Phase.LIVING)
             yield from self._say(f"runs on {facts['nodes']}")
+            self._requeue_without_script(facts)
+            if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
+                yield self._held[1]
+                self._held = None
+        elif state in batch.ending:
+            if self._poller.phase is not Phase.ENDING:
+                self._poller.enter(Phase.ENDING)
+            yield from self._lingers(facts["nodes"])
+        elif state:
+            self._over = True
+            yield from self._ended(facts)
+
+    def _waits(self, facts: Mapping[str, str]) -> Iterator[Event]:
+        """Say why the job waits. It stays in the queue, as a job of `sbatch` alone does, unless it only tests."""
+        reason = facts["reason"]
+        if re.search(self._batch.unsatisfiable_reasons, reason):
+            if self._batch.disposable:
+                self._over = True
+                self._machine.run(self._argv(self._batch.stop))
+                words = f"would wait forever ({reason}), and was cancelled{self._excess()}"
+                yield self._failed(words, code=LaunchError.exit_code)
+                yield {"e": "end"}
+            elif reason != self._reason:
+                why = f"{reason}, and cannot start as requested{self._excess()}"
+                yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
+        else:
+            start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
+            # SLURM has not looked at it yet: then its reason is `None`.
+            why = "" if reason in ("None", "") else f": {reason}"
+            yield from self._say(f"waits in the queue{why}{start}")
+        self._reason = reason
 
     def _say(self, text: str) -> Iterator[Event]:
         """Say what the job does, once. It did not end after all."""
@@ -383,7 +369,7 @@ class JobLink:
                 until = time.monotonic() + LATE
             if self._offset < offset + PIECE:
                 time.sleep(0.05)
-        yield from self._reader.flush()
+        yield from self._take(self._reader.flush())
         yield from self._restarted(self._restarts)
         state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
         # A scheduler may have one state for every end, and only its exit code tells which.
@@ -409,7 +395,8 @@ class JobLink:
             reason += "; use a path that all nodes can write to: -o output=FILE"
             yield self._failed(reason, code=LaunchError.exit_code)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
-            yield self._held[1]  # which rank it was says more
+            failed = self._held[1]  # which rank it was says more
+            yield {**failed, "kernel": f"SLURM: {state}"} if state == "OUT_OF_MEMORY" else failed
         elif succeeded:
             yield from self._reader.finished()
         elif not self._reader.failed or self._held is not None:
@@ -419,6 +406,19 @@ class JobLink:
             else:
                 yield self._failed(reason, code=code or DdpkitError.exit_code)
         yield {"e": "end"}
+
+    def _starts(self) -> Iterator[Event]:
+        """The output says that the job runs, which is newer than what the scheduler last said of a job that waited."""
+        if self._runs or self._poller.phase is not Phase.QUEUED:
+            return
+        self._runs = True
+        if not self._reader.nodes:
+            self._poller.count()
+            facts = self._facts()
+            self._reader.nodes = facts["nodes"] if facts["state"] in self._batch.running else ""
+        if self._reader.nodes:
+            self._poller.enter(Phase.LIVING)
+            yield from self._say(f"runs on {self._reader.nodes}")
 
     def _read(self) -> Iterator[Event]:
         """Read new lines of the job's output file."""
@@ -430,8 +430,11 @@ class JobLink:
                 what = f"lost the connection to {self._machine.place}: {lost}"
                 yield {"e": "note", "text": f"{what}; job {self._job_id} continues; connecting again"}
             return
-        except OSError:
+        except OSError as error:
             self._cut = None
+            if isinstance(error, FileNotFoundError) and self._offset and not self._vanished:
+                self._vanished = True
+                self._poller.enter(Phase.ENDING)
             # A folder that was listed anew shows the file earlier: NFS clients remember what was not there.
             if time.monotonic() > self._look_at:
                 self._look_at = time.monotonic() + 1.0
@@ -442,17 +445,16 @@ class JobLink:
             self._cut = None
             yield {"e": "note", "text": f"connected to {self._machine.place} again"}
         self._offset += len(data)
-        for event in self._reader.feed(1, data):
+        yield from self._take(self._reader.feed(1, data))
+        if self._reader.nodes:
+            yield from self._starts()
+
+    def _take(self, events: Iterator[Event]) -> Iterator[Event]:
+        """Pass on what the job's output tells, but a failure: the scheduler knows whether it is the job's end."""
+        for event in events:
             if event["e"] == "failed":
                 self._held = (self._reader.attempt, event)
             else:
-                # What ranks say themselves is newer than what the scheduler last said.
-                if event["e"] == "start" and not self._runs:
-                    self._runs = True
-                    yield from self._running(self._facts())  # before the first lines of its ranks
+                if event["e"] == "start":
+                    yield from self._starts()  # before the first lines of its ranks
                 yield event
-        step = self._reader.step
-        # After the end of the step the script decides. Lines that are still to be read may begin the next one.
-        if self._batch.nodes and self._reader.goes_on and len(data) < PIECE and step != self._ended_step:
-            self._ended_step = step
-            self._end_after(self._grace, step)

@@ -19,14 +19,17 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from ddpkit.diagnosis.symptoms import login_fix
-from ddpkit.launchers.events import Command, Event, from_node
+from ddpkit.launchers.events import BadEventError, Command, Event
+from ddpkit.launchers.node_facts import is_answer
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.protocol import BOOT, Caller, Pieces, container_argv, program
+from ddpkit.node.seal import Seal
+from ddpkit.transports.protocol import BOOT, Caller, Pieces, container_argv, new_key, parse_event, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 QUOTED = 300  # characters of each
 HELLO = b'{"e":"hello"'
+SOURCE = b'{"e":"source"}'  # of the program's reader, before there is a seal
 BEAT = 5.0  # seconds between two signs of life
 LINE_LIMIT = 1 << 24  # bytes of one event, of which a supervisor sends at most a tenth
 LONG_READ = 2.0  # seconds that a stream's `read` takes only where this machine stood still
@@ -150,10 +153,13 @@ class Channel:
         self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._post: Callable[[Event | None], None] | None = None
         self._noise: deque[str] = deque(maxlen=NOISE)
-        self._caller = Caller(self._write)
-        self._asked = 0  # the number of the last call
+        self._key = new_key()
+        self._sent, self._received = Seal(self._key, "launcher"), Seal(self._key, "node")
+        self._foreign = 0  # lines that another process of the node wrote into the stream
+        self._caller = Caller(self._write_command)
+        self._asked, self._function = 0, ""  # number and function of the last call
         self._beats = False  # the node sends heartbeats during that call
-        self._pieces = Pieces()
+        self._pieces = Pieces(self._caller.unanswered)
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._ended = ""  # why
         self._lock = threading.Lock()  # between the end of the stream and the beginning of a step
@@ -167,13 +173,13 @@ class Channel:
 
     # ---- before the step
 
-    def open(self, supervisor: bytes, until: float) -> None:
+    def open(self, until: float) -> None:
         """Send the supervisor's program and wait for its first event. Raises RefusedError, NoAnswerError.
 
-        `supervisor`: see `program`. `until`: a time.monotonic().
+        `until`: a time.monotonic().
         """
         threading.Thread(target=self._read, daemon=True).start()
-        self._write(supervisor)
+        self._write(program(key=self._key))
         try:
             self._next("hello", until)
         except NoAnswerError:
@@ -191,6 +197,7 @@ class Channel:
         self._beats = beats
         every = {"beat": min(BEAT, self.silence / 4)} if beats and self.silence else {}
         self._asked = self._caller.call(function, args, **every)
+        self._function = function
 
     def answer(self, until: float) -> Any:
         """Return the node's answer. `until` is a time.monotonic(). Raises NoAnswerError."""
@@ -202,7 +209,10 @@ class Channel:
             self._beats = False
             if event["error"] is not None:
                 raise NoAnswerError(event["error"])
-            return event["values"][0]
+            value = event["values"][0]
+            if not is_answer(self._function, value):
+                raise NoAnswerError(f"its answer to {self._function} has another form than ddpkit's process gives it")
+            return value
 
     def _next(self, kind: str, until: float) -> Event:
         while True:
@@ -222,7 +232,7 @@ class Channel:
                 return event
             if event["e"] == "source":
                 self._caller.compiled = False
-                self._write(program(compiled=False))
+                self._write(program(compiled=False, key=self._key))
 
     def _why(self) -> str:
         return f" ({self._ended})" if self._ended else ""
@@ -235,10 +245,10 @@ class Channel:
             gone = bool(self._ended)
         if gone:
             self._lost(self._ended)
-        self._write(request.encode() + b"\n")
+        self._write_command(request.encode())
 
     def send(self, command: Command) -> None:
-        self._write(json.dumps(command).encode() + b"\n")
+        self._write_command(json.dumps(command).encode())
 
     def call(self, function: str, args: Mapping[str, object]) -> int:
         return self._caller.call(function, args)
@@ -251,7 +261,7 @@ class Channel:
         """A sign of life, so that the supervisor need not think that it was cut off."""
         if not self._ended and self._writing.acquire(blocking=False):  # what is being written is a sign of life as well
             try:
-                self._stream.write(b'{"c":"beat"}\n')
+                self._stream.write(self._sent.close(b'{"c":"beat"}'))
             except Exception:  # whatever it is: the other nodes must hear of us
                 pass
             finally:
@@ -259,10 +269,17 @@ class Channel:
 
     def _write(self, data: bytes) -> None:
         with self._writing:
-            try:
-                self._stream.write(data)
-            except OSError:
-                pass  # it is gone; its end says so
+            self._write_now(data)
+
+    def _write_command(self, text: bytes) -> None:
+        with self._writing:
+            self._write_now(self._sent.close(text))
+
+    def _write_now(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+        except OSError:
+            pass  # it is gone; its end says so
 
     # ---- what comes back
 
@@ -274,16 +291,19 @@ class Channel:
                 data = self._stream.read()
                 took = time.monotonic() - before
                 if data:
-                    quiet = 0.0
                     *lines, held = (held + data).split(b"\n")
                     if len(held) > LINE_LIMIT:
-                        raise ValueError(f"a line of more than {LINE_LIMIT} bytes")
-                    self._take(lines)  # may last: a screen that nobody reads holds it up
-                    continue
+                        raise BadEventError(f"a line of more than {LINE_LIMIT} bytes")
+                    # May last: a screen that nobody reads holds it up.
+                    if self._take(lines) or not lines:
+                        quiet = 0.0
+                        continue
                 # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
                 quiet = quiet + took if (self._post is not None or self._beats) and took < LONG_READ else 0.0
                 if self.silence and quiet > self.silence:
                     why = f"no heartbeat for {self.silence:g} s: the host or the network is down"
+                    if self._foreign:
+                        why = f"no heartbeat for {self.silence:g} s: another process there disturbs the connection"
                     self._end(f"{why}; its processes end automatically")
                     self._stream.close()  # nobody reads it any more
                     return
@@ -291,43 +311,52 @@ class Channel:
             self._end("")
         except EOFError:
             self._end(self._stream.why())
+        except BadEventError as error:
+            self._end(f"it sent {error}; the connection was closed, and its processes end automatically")
+            self._stream.close()
         except Exception as problem:  # a thread that dies in silence would be waited for
             self._end(f"its output could not be read ({type(problem).__name__}: {problem})")
 
-    def _take(self, lines: Iterable[bytes]) -> None:
+    def _take(self, lines: Iterable[bytes]) -> bool:
+        """Take lines of the stream. Returns whether the supervisor wrote any of them. Raises BadEventError."""
+        own = False
         for each in lines:
             # A start-up file may have left a line without an end, such as the title of a terminal.
             line = each[each.index(HELLO) :] if not self.opened_at and HELLO in each else each
-            if not line.startswith(b'{"e":'):
+            early = not self.opened_at and line.endswith(SOURCE)
+            text = SOURCE if early else self._received.open(line)
+            if text is None:
                 # A shell's start-up file, a banner: not ours, and worth reading only if ours never comes.
-                text = line.decode("utf-8", "replace").strip()
-                if text:
-                    self._noise.append(text)
+                shown = line.decode("utf-8", "replace").strip()
+                if shown:
+                    self._noise.append(shown)
+                self._foreign += bool(self.opened_at)
                 continue
-            try:
-                event = from_node(json.loads(line))
-            except ValueError:
-                continue  # it was cut off in the middle of a word
-            if event is None:
-                continue
-            if "t" in event:
-                # In our time, so that what happened first is known although clocks differ and some lines come late.
-                now = time.time()
-                self._ahead = min(self._ahead, now - event["t"])
-                event["t"] += self._ahead
-                if event["t"] < self.opened_at:
-                    event["t"] = now  # the node's clock was set back
-                for shown in event["ranks"].values() if event["e"] == "beat" else ():
-                    shown["out"] = shown["out"] and shown["out"] + self._ahead
-            whole = self._pieces.take(event)
-            if whole is None:
-                continue
-            if self._post is None:
-                self._answers.put(whole)
-            else:
-                self._post(whole)
-            if whole["e"] == "end":
-                raise _ItEnded
+            own = True
+            event = parse_event(text)
+            if event is not None:
+                self._post_in_our_time(event)
+        return own
+
+    def _post_in_our_time(self, event: Event) -> None:
+        if "t" in event:
+            # In our time, so that what happened first is known although clocks differ and some lines come late.
+            now = time.time()
+            self._ahead = min(self._ahead, now - event["t"])
+            event["t"] += self._ahead
+            if event["t"] < self.opened_at:
+                event["t"] = now  # the node's clock was set back
+            for shown in event["ranks"].values() if event["e"] == "beat" else ():
+                shown["out"] = shown["out"] and shown["out"] + self._ahead
+        whole = self._pieces.take(event)
+        if whole is None:
+            return
+        if self._post is None:
+            self._answers.put(whole)
+        else:
+            self._post(whole)
+        if whole["e"] == "end":
+            raise _ItEnded
 
     def _end(self, why: str) -> None:
         with self._lock:

@@ -20,7 +20,10 @@ from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem
 from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_attempts
 
+USUAL_PORT = 29500  # torchrun's own, where a free one cannot be found
 Workarounds = dict[tuple[str, str], list[str]]  # (check, text): labels of the hosts to which it applies
+
+SYNC = "add --sync, which copies the project, and stops if a file is newer there"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,7 @@ class Requirements:
     nodes: int | None = None  # so many run the job, and the rest are spare; None: all run it
     local_workdir: bool = True  # the workdir is also on the launching side
     contained: bool = False  # the nodes' answers come from containers
+    dry: bool = False  # nodes answer with `python3` of their PATH alone, and get no variable
     check_files: bool = True  # False: the folder and the script will be copied to the nodes, and need not be there yet
 
     @property
@@ -105,7 +109,7 @@ def _check_workdir(node: Candidate) -> Problem | None:
     facts, needs = node.facts, node.requirements
     if not needs.check_files or not facts["no_workdir"]:
         return None
-    fix = _rsync(node.spec, f"{needs.job.workdir}/", f"{facts['workdir']}/")
+    fix = SYNC
     if facts["no_workdir"] != os.strerror(errno.ENOENT) or not needs.local_workdir:
         fix = f"workdir = DIR under [host.{node.spec.name}] in ddpkit.toml, or --workdir DIR"
     return node.problem("workdir", f"cannot use the directory {facts['workdir']}: {facts['no_workdir'].lower()}", fix)
@@ -115,7 +119,7 @@ def _check_script(node: Candidate) -> Problem | None:
     facts, needs = node.facts, node.requirements
     if not needs.check_files or facts["no_workdir"] or not needs.script or facts["script"] == node.digest:
         return None
-    fix = _rsync(node.spec, str(Path(needs.job.workdir, needs.script)), str(Path(facts["workdir"], needs.script)))
+    fix = SYNC
     what = f"{needs.script} not found in {facts['workdir']}"
     if needs.contained and not facts["script"]:
         folder = Path(needs.job.workdir, needs.script).parent
@@ -198,13 +202,6 @@ NODE_CHECKS: tuple[Callable[[Candidate], Problem | None], ...] = (
 )
 
 
-def _rsync(spec: HostSpec, source: str, target: str) -> str:
-    shell = f"-e 'ssh -p {spec.port}' " if spec.port else ""
-    user = f"{spec.user}@" if spec.user else ""
-    name = f"[{spec.name}]" if ":" in spec.name else spec.name
-    return f"rsync -a {shell}{quote(source)} {user}{name}:{quote(target)}"
-
-
 def most_common(values: Sequence[str]) -> str:
     """The most common value; of two that are as frequent, the first host's."""
     return Counter(values).most_common(1)[0][0] if values else ""
@@ -242,6 +239,26 @@ def build_world(
     if problems:
         return None, problems, workarounds
     return World(hosts=tuple(hosts), master_addr=common[0], master_port=_port(facts[0])), [], workarounds
+
+
+def assume_world(requirements: Requirements, specs: Sequence[HostSpec]) -> World:
+    """Build the world of hosts that must not be queried: what their settings do not say is assumed."""
+    job = requirements.job
+    hosts = [
+        Host(
+            name=spec.label,
+            slots=spec.slots or requirements.nproc_per_node or 1,
+            chosen=("OMP_NUM_THREADS",),  # from its CPUs, whose number is not known
+            env={name: guard(name, value) for name, value in spec.env.items()},
+            python=spec.python if spec.python != job.python else "",
+            workdir=spec.workdir if spec.workdir != job.workdir else "",
+            by_hand=spec.by_hand,
+        )
+        for spec in specs[: requirements.nodes]
+    ]
+    address = requirements.master_addr or ("127.0.0.1" if len(hosts) == 1 else specs[0].name)
+    port = requirements.master_port or USUAL_PORT
+    return World(hosts=tuple(hosts), master_addr=address, master_port=port, min_nodes=requirements.min_nodes)
 
 
 def build_single_world(requirements: Requirements, spec: HostSpec, facts: NodeFacts) -> World:
@@ -336,7 +353,7 @@ def build_host(
         stale=tuple(facts["stale"]),
         env={**env, **{name: guard(name, value) for name, value in spec.env.items()}},
         # Looked up on the node: `python3` on its PATH, `~/venv/bin/python` in its home folder.
-        python=facts["executable"] if facts["executable"] != job.python else "",
+        python="" if requirements.dry or facts["executable"] == job.python else facts["executable"],
         by_hand=spec.by_hand,
         workdir=facts["workdir"] if facts["workdir"] != job.workdir else "",
         address=address,

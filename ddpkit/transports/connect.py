@@ -15,7 +15,6 @@ from ddpkit.launchers.plan import Container
 from ddpkit.transports.channel import ByteStream, Channel, NoAnswerError, RefusedError, command
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem
-from ddpkit.transports.protocol import program
 
 AT_ONCE = 64  # connections that are being made at the same time
 # Timeouts in seconds hold for this connect_timeout, and are scaled for a longer one. All errors are known in 15 s.
@@ -45,6 +44,29 @@ class Connector(Protocol):
     def close(self) -> None: ...
 
 
+class NoConnector:
+    """Connects to nothing: for a plan of nodes that must not be queried."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+
+    @property
+    def asks(self) -> bool:
+        return False
+
+    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
+        raise AssertionError("a dry run must not connect to these nodes")
+
+    def enter(self, spec: HostSpec, command: str, until: float) -> ByteStream:
+        raise AssertionError(f"a dry run must not connect to {spec.label}")
+
+    def login(self, spec: HostSpec) -> tuple[str, ...]:
+        return ()
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConnectionAttempt:
     """One attempt to connect to nodes. `start_timeout`: seconds for a supervisor's first event; None: what is left."""
@@ -65,7 +87,6 @@ class ConnectionAttempt:
         allow_open_files(len(specs))
         self.waiting.update(dict.fromkeys((spec.label for spec in specs), "login not finished"))
         self.connector.begin([(spec, self._command(spec)) for spec in specs])
-        supervisor = program()
         until = time.monotonic() + self._scaled(CONNECT_TIMEOUT)
 
         def work() -> None:
@@ -75,7 +96,7 @@ class ConnectionAttempt:
                 except queue.Empty:
                     return
                 try:
-                    done.put((spec, self._connect(spec, supervisor, until)))
+                    done.put((spec, self._connect(spec, until)))
                 except Exception as error:  # a thread that dies in silence would be waited for
                     done.put((spec, _unexpected(spec, error)))
 
@@ -93,7 +114,7 @@ class ConnectionAttempt:
     def _command(self, spec: HostSpec) -> str:
         return command(spec.python or self.python, self.container(spec))
 
-    def _connect(self, spec: HostSpec, supervisor: bytes, until: float) -> Channel | Problem:
+    def _connect(self, spec: HostSpec, until: float) -> Channel | Problem:
         channel = None
         try:
             stream = self.connector.enter(spec, self._command(spec), until)
@@ -103,7 +124,7 @@ class ConnectionAttempt:
             last = max(until, time.monotonic()) + self._scaled(START_TIMEOUT)
             if self.start_timeout is not None:
                 last = min(last, time.monotonic() + self._scaled(self.start_timeout))
-            channel.open(supervisor, last)
+            channel.open(last)
             return channel
         except (NoAnswerError, RefusedError) as error:
             if channel is not None:

@@ -11,11 +11,11 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import IO
+from typing import IO, Literal
 
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.plan import Container
-from ddpkit.transports.protocol import LocalLink, container_argv, program
+from ddpkit.transports.protocol import LocalLink, container_argv, new_key, program
 
 
 class ContainerLink(LocalLink):
@@ -25,18 +25,19 @@ class ContainerLink(LocalLink):
     stderr = subprocess.PIPE
 
     def __init__(self, container: Container) -> None:
-        super().__init__()
+        self._key = new_key()  # the runtime's client reaches its supervisor through pipes
+        super().__init__(key=self._key)
         self._caller.compiled = False
         self.argv = container_argv(container)
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         self.open(post)
         # An image's Python is seldom ours: its text, and no waiting for what it says of our bytecode.
-        self._write(program(compiled=False))
+        self._write(program(compiled=False, key=self._key))
         self.request(request)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
-        def relay(fd: int, text: bytes) -> None:
+        def relay(fd: Literal[1, 2], text: bytes) -> None:
             post({"e": "out", "rank": None, "fd": fd, "data": text.decode("utf-8", "surrogateescape")})
 
         def relay_errors(errors: IO[bytes]) -> None:

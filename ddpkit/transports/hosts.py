@@ -7,7 +7,6 @@ Pure: text in, `HostSpec`s out, in the order in which they were written.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import shlex
 from collections import Counter
@@ -17,11 +16,13 @@ from dataclasses import dataclass, replace
 from ddpkit.config import HostSettings
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
+from ddpkit.launchers import host_names
 
-# Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
-_NAME = re.compile(r"\w[\w.-]*")
-# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
-ALONE = ("-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
+# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out. A shared
+# connection that the user has already may be used. None of ours becomes one: it would end with us.
+ALONE = (
+    "-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oControlMaster=no",
+)  # fmt: skip
 _FORMS = "write it as node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 _HOST_LINE = "write one host on each line, for example node1 slots=4"
 
@@ -31,6 +32,12 @@ class HostSpec(HostSettings):
     """One node as the user named it, with what holds there alone."""
 
     name: str  # to connect to; an alias of ~/.ssh/config, a name, or an address
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what may not stand on a command line, whatever named it."""
+        wrong = host_names.problem(self.name, self.user, self.port)
+        if wrong:
+            raise UsageError(wrong, _FORMS)
 
     @property
     def label(self) -> str:
@@ -86,7 +93,7 @@ def parse_file(
 
 
 def _corrected(path: str, number: int, words: Sequence[str]) -> str:
-    """Return the command that writes a wrong line in the form of OpenMPI: what cannot be read is removed."""
+    """Return a wrong line in the form of OpenMPI: what cannot be read is left out."""
     if not re.fullmatch(r"[\w.@:\[\],-]+", words[0]):
         return _HOST_LINE
     options = [word for word in words[1:] if re.fullmatch(r"slots=\d{1,4}|port=\d{1,4}", word)]
@@ -94,7 +101,7 @@ def _corrected(path: str, number: int, words: Sequence[str]) -> str:
     if not any(word.startswith("slots=") for word in options):
         options[:0] = [f"slots={count}" for count in counts[:1]]
     line = " ".join([words[0], *options])
-    return f"sed -i {shlex.quote(f'{number}c {line}')} {shlex.quote(path)}"
+    return f"write line {number} of {shlex.quote(path)} as: {line}"
 
 
 def _line(words: list[str], where: str, corrected: str) -> list[HostSpec]:
@@ -151,7 +158,7 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
             raise UsageError(f"{word}: {error.message}", _FORMS) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{word}: {port!r} is not a port", _FORMS)
-    if not names or not all(map(_is_host, names)):
+    if not names or not all(map(host_names.is_host, names)):
         raise wrong
     return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]
 
@@ -160,20 +167,9 @@ def check_master(address: str, port: int) -> None:
     """Raise UsageError for what cannot be rank 0's address and port; empty and 0 where they are to be chosen."""
     if not 0 <= port <= MOST_PORT:
         raise UsageError(f"-o master_port={port} is not a port", f"remove -o master_port={port}")
-    if address and not _is_host(address):
+    if address and not host_names.is_host(address):
         hint = "give the name or the IP address of rank 0's node"
         raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
-
-
-def _is_host(name: str) -> bool:
-    """Return whether this can be the name or the address of one host."""
-    if ":" not in name:
-        return _NAME.fullmatch(name) is not None
-    try:
-        ipaddress.IPv6Address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _finish(

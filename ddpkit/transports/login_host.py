@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError
+from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Via
-from ddpkit.machine import COMMAND_TIMEOUT, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
+from ddpkit.launchers.shell import quote
+from ddpkit.machine import COMMAND_TIMEOUT, HERE, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
@@ -106,7 +108,7 @@ class LoginHost:
             options = self.way().login(self.spec)
             self._shown = True
             with suppress(OSError):
-                self.control_file.write_text(options[1] if options[:1] == ("-S",) else "")
+                HERE.write([(str(self.control_file), options[1] if options[:1] == ("-S",) else "")])
 
     def _drop(self, why: str) -> None:
         """Close a connection that does not answer."""
@@ -224,6 +226,11 @@ def check_answer(facts: Mapping[str, Any], host: LoginHost, *, script: str, pyth
         raise LaunchError(f"sbatch not found on {where}", f"{ssh} command -v sbatch; or --via another login host")
     if not facts["python"]:
         raise PreflightError(f"Python {python} not found on {where}", f"--python PATH; {ssh} command -v python3")
+    if facts["strangers"]:
+        who = words_of_node(", ".join(map(str, facts["strangers"])))
+        what = f"{who} can put another directory in the place of {facts['log_dir']} on {where}"
+        fix = f"{ssh} ls -ld {quote(facts['log_dir'])}, or --log-dir DIR in a directory that only you can change"
+        raise PreflightError(f"{what}, from which the job would load programs", fix)
     if synced:
         return
     if facts["no_workdir"]:

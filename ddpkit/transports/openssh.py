@@ -14,7 +14,6 @@ import itertools
 import os
 import random
 import re
-import select
 import shutil
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from ddpkit.transports.ssh_program import (
     SSH_ITSELF,
     TRIES,
     PrivateFolder,
-    SshInput,
+    SshStream,
     against_config,
     make_pipe,
     no_login,
@@ -100,7 +99,7 @@ class OpenSsh:
         self._changed = threading.Condition()
         self._names = itertools.count()
         self._states: dict[str, int | None] = {}  # of each master by name: its exit code; None: it is connected
-        self._streams: dict[str, OpenSshStream] = {}
+        self._streams: dict[str, SshStream] = {}
         self._shared: dict[str, _Shared] = {}  # by the arguments of a user's ssh
         self._answered: set[str] = set()  # labels of hosts that got an answer: they do not ask again
         self._closed = False
@@ -129,13 +128,13 @@ class OpenSsh:
             folder.run(["sh", folder.write("run", _RUNNER.format(folder=folder.path))], env)
             self._folder = folder
 
-    def enter(self, spec: HostSpec, command: str, until: float) -> OpenSshStream:
+    def enter(self, spec: HostSpec, command: str, until: float) -> SshStream:
         """Start a command on a node over its shared connection. Raises RefusedError."""
         self.begin(())
         way = self._share(spec, until, ())
         name = f"session{next(self._names)}"
         assert self._folder is not None
-        stream = OpenSshStream(f"{self._folder.path}/{name}", spec)
+        stream = SshStream(f"{self._folder.path}/{name}", spec)
         stream.open()
         self._streams[name] = stream
         argv = [self._ssh, *way, _BATCH, "-T", *self._options, *self._against, *place(spec), "--", spec.name, command]
@@ -332,43 +331,3 @@ class _Shared:
         self.lock = threading.Lock()
         self.options: tuple[str, ...] | None = None
         self.refused: RefusedError | None = None
-
-
-class OpenSshStream(SshInput):
-    """One session: named pipes to and from an ssh."""
-
-    def open(self) -> None:
-        super().open()
-        # For both as well: it has no end of file before ssh opens it, and we can wake up its reader.
-        self._output = make_pipe(f"{self.path}.out")
-        os.set_blocking(self._output, False)
-        self._reading = threading.Lock()
-
-    def read(self) -> bytes:
-        with self._reading:
-            ended = self._ended or self._closed
-            if not self._closed and select.select([self._output], [], [], 0.0 if ended else 1.0)[0]:
-                return os.read(self._output, 1 << 16)
-        if ended:
-            raise EOFError
-        return b""
-
-    def end(self, why: str, code: int | None = None) -> None:
-        super().end(why, code)
-        self._wake()
-
-    def _wake(self) -> None:
-        """Add an empty line after everything that ssh wrote."""
-        with self._changed, suppress(OSError):  # full: then nobody sleeps
-            if self._output >= 0:  # else its number can be that of another pipe by now
-                os.write(self._output, b"\n")
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        super().close()
-        self._wake()
-        with self._reading, self._changed:
-            if self._output >= 0:
-                os.close(self._output)
-            self._output = -1

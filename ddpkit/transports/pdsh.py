@@ -2,7 +2,8 @@
 
 pdsh itself passes no input on, so that nothing could be told to a node, and secrets would have to stand on its command
 line. It starts `ssh` by its name, though: in a private folder in front of PATH lies one of ours, which starts the real
-ssh with a named pipe as its input. What the nodes print comes back through pdsh, with the host in front of every line.
+ssh with named pipes as its input and output. What the nodes print comes back through these: in pdsh's own output a node
+could put another one's name in front of a line, or hide a line of another with a NUL.
 
 pdsh 2.34 ended by TERM or KILL leaves its ssh and every remote process behind. Here it runs under a supervisor on this
 machine, which takes the folder away as well; and the pipes end with us.
@@ -15,23 +16,23 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install
 from ddpkit.launchers.containers import split_option
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
+from ddpkit.node.owned import open_for_append
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.questions import NO_ANSWER
-from ddpkit.transports.ssh_program import DROPPED, TRIES, PrivateFolder, SshInput, against_config, place
+from ddpkit.transports.ssh_program import DROPPED, TRIES, PrivateFolder, SshStream, against_config, place
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _OURS = re.compile(r"host\d+")  # what the others are called meanwhile
-_ENDED = re.compile(r"ssh exited with exit code (\d+)")
-_SUCCESS = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
-ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing more is read from pdsh
+_ENDED = re.compile(r"([\w-]+): ended (\d{1,3})")  # printed by our own ssh, and by nobody else there
+ERRORS = 20  # lines of pdsh's own that are kept
 # Options of pdsh that ddpkit sets by itself, and what sets them.
 _RESERVED: tuple[tuple[str, str], ...] = (
     ("aAFgiwX", "list the hosts after `-b pdsh`, in a host file, or in a group"),
@@ -56,14 +57,13 @@ case $host in
 esac
 for try in {tries}; do
     # shellcheck disable=SC2086
-    ssh "$@" < "{folder}/$host.in" 2> "{folder}/$host.err"
+    ssh "$@" < "{folder}/$host.in" > "{folder}/$host.out" 2> "{folder}/$host.err"
     code=$?
-    [ "$code" = 0 ] && printf '\n{ended}\n'
-    cat "{folder}/$host.err" >&2
-    [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || exit "$code"
+    [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || break
     sleep "0.$((($$ + try) % 9 + 1))"
 done
-exit "$code"
+cat "{folder}/$host.err" > "{folder}/$host.out"
+echo "ended $code"
 """
 
 
@@ -128,7 +128,7 @@ class _Call:
         for name, stream in self.streams.items():
             stream.open()
             spec = stream.spec
-            words = ["-T", *ALONE, *options]
+            words = ["-T", "-oControlMaster=no", *ALONE, *options]
             cases.append(f'{name}) set -- {join([*words, *place(spec), "--", spec.name])} "$@" ;;')
         path = os.environ.get("PATH", os.defpath)
         text = _SHIM.format(
@@ -137,7 +137,6 @@ class _Call:
             tries=" ".join(str(n) for n in range(TRIES)),
             folder=self._folder.path,
             dropped=DROPPED,
-            ended=_SUCCESS.decode(),
         )
         self._folder.write("ssh", text.replace("    ssh ", f"    {quote(ssh)} "))
         # Its limit for a command is one for people's: it would end every run so many seconds after the start.
@@ -147,37 +146,19 @@ class _Call:
         self._folder.run([*argv, command.replace("%", "%%")], env)
 
     def _post(self, event: Event | None) -> None:
-        """Take the output of pdsh: lines with a host in front."""
+        """Take the output of pdsh: lines of our own ssh with its host in front, and pdsh's errors."""
         if event is None:
             for stream in self.streams.values():
                 stream.end("pdsh ended")
         elif event["e"] == "out":
-            for line in event["data"].encode("utf-8", "surrogateescape").splitlines(keepends=True):
-                self._line(event["fd"], line)
-
-    def _line(self, number: int, line: bytes) -> None:
-        name, _, text = line.partition(b": ")
-        if number == 2 and name.startswith(b"pdsh@"):
-            # "pdsh@login: node1: ssh exited with exit code 255"
-            name, _, text = text.partition(b": ")
-        stream = self.streams.get(name.decode("utf-8", "replace"))
-        ended = _ENDED.match(text.decode("utf-8", "replace")) if number == 2 else None
-        if stream is None:
-            for each in self.streams.values():
-                each.feed(line)  # of pdsh itself: it speaks of all
-        elif ended:
-            stream.end(f"ssh exited with code {ended[1]}", int(ended[1]))
-        elif number == 1 and text.rstrip() == _SUCCESS:
-            stream.end("", 0)
-        else:
-            if not stream.feed(text):
-                # Held up here, pdsh and then the ranks wait for whoever reads our screen. The others behind this node
-                # cannot be heard meanwhile, and that says nothing of them.
-                for each in self.streams.values():
-                    each.hold(True)
-                stream.wait_for_room()
-                for each in self.streams.values():
-                    each.hold(False)
+            for line in event["data"].split("\n"):
+                ended = _ENDED.fullmatch(line) if event["fd"] == 1 else None
+                if ended is not None and ended[1] in self.streams:
+                    code = int(ended[2])
+                    self.streams[ended[1]].end(f"ssh exited with code {code}" if code else "", code)
+                elif event["fd"] == 2:
+                    for stream in self.streams.values():
+                        stream.take_error(line)  # of pdsh itself: it speaks of all
 
     def close(self) -> None:
         for stream in self.streams.values():
@@ -185,51 +166,30 @@ class _Call:
         self._folder.close()
 
 
-class PdshStream(SshInput):
-    """One node behind pdsh: a named pipe to it, labelled lines from it."""
+class PdshStream(SshStream):
+    """The pipes of one node's ssh, which pdsh starts."""
 
     def __init__(self, path: str, spec: HostSpec) -> None:
         super().__init__(path, spec)
-        self._lines: deque[bytes] = deque()
-        self._size = 0
-        self._held = False  # what comes behind what is held up cannot be heard
+        self._errors: deque[str] = deque(maxlen=ERRORS)
+        self._up = False
 
     def read(self) -> bytes:
-        with self._changed:
-            while not self._lines:
-                if self._ended:
-                    raise EOFError
-                notified = self._changed.wait(1.0)
-                if not notified and not self._held:
-                    return b""
-            data = b"".join(self._lines)
-            self._lines.clear()
-            self._size = 0
-            self._changed.notify_all()
-        if b'{"e":"hello"' in data:
-            Path(f"{self.path}.up").touch()
+        data = super().read()
+        if data and not self._up:
+            self._up = True
+            with suppress(OSError):  # pdsh has ended, and its folder with it: nothing is tried again
+                os.close(open_for_append(f"{self.path}.up"))
         return data
 
-    def feed(self, line: bytes) -> bool:
-        """Take a line for the node's reader. False: there is enough for it to read."""
-        with self._changed:
-            self._lines.append(line)
-            self._size += len(line)
-            self._changed.notify_all()
-            return self._size < ROOM
-
-    def hold(self, held: bool) -> None:
-        with self._changed:
-            self._held = held
-
-    def wait_for_room(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._size < ROOM or self._closed)
+    def take_error(self, line: str) -> None:
+        if line.strip():
+            self._errors.append(line)
 
     def refusal(self, lines: Sequence[str]) -> RefusedError | None:
-        if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", "\n".join(lines)):
+        if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", "\n".join(self._errors)):
             return RefusedError(f"pdsh could not start ssh on this machine: {LIMIT_REACHED}", LIMIT_FIX)
-        refused = super().refusal(lines)
+        refused = super().refusal([*lines, *self._errors])
         if refused is not None and refused.what == NO_ANSWER:  # pdsh has no terminal for its ssh
             refused.fix = "launch from a terminal with -b ssh -o transport=openssh"
         return refused

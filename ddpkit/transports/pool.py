@@ -11,6 +11,7 @@ from typing import Any
 from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import count
+from ddpkit.node.probe import visible_gpus
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.connect import ConnectionAttempt, Connector, scale_timeout
@@ -131,13 +132,18 @@ class NodePool:
                 "workdir": spec.workdir or requirements.job.workdir,
                 "script": requirements.script,
                 "python": spec.python or requirements.job.python,
-                "environ": revealed({**requirements.job.env, **spec.env}),
+                "environ": {} if requirements.dry else revealed({**requirements.job.env, **spec.env}),
                 "port": requirements.master_port if spec is self.specs[0] or requirements.least else None,
                 "torch": requirements.torch,
             }
             for spec in self.specs
         }
         answers, silent = self.ask("probe.look", args, timeout)
+        if requirements.dry:  # no variable was sent
+            for spec in self.specs:
+                if spec.label in answers:
+                    env = revealed({**requirements.job.env, **spec.env})
+                    answers[spec.label]["gpus"] = visible_gpus(answers[spec.label]["gpus"], env)
         self.facts.update(answers)
         return answers, silent
 

@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddpkit.errors import LaunchError, PreflightError
+from ddpkit.launchers.node_facts import words_of_node
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """The reason why one host cannot take part."""
+    """The reason why one host cannot take part. Words of a node in it stay one line, and add none of ours."""
 
     host: str
     what: str
     fix: str
     unreachable: bool = False  # the node could not be entered at all
     check: str = "transport"  # which check found it: a key of `TITLES` in `preflight/check.py`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "what", words_of_node(self.what))
+        object.__setattr__(self, "fix", words_of_node(self.fix))
 
 
 def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightError:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import marshal
+import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER
@@ -23,32 +27,39 @@ from types import CodeType
 from typing import IO, Any, Protocol
 
 from ddpkit.errors import no_process
-from ddpkit.launchers.events import AnswerEvent, Command, Event, LoadCommand
+from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, LoadCommand, from_node, ranks_of
 from ddpkit.launchers.plan import Container, Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
+from ddpkit.launchers.typed_json import is_plain
+from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.node.seal import Seal
 from ddpkit.transports import lifeline
 
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
 # Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
 LOOK = signal.SIGWINCH
-WHOLE_LIMIT = 1 << 28  # bytes of one output or answer, which comes in pieces
+HELD_LIMIT = 1 << 25  # characters of outputs and answers that come in pieces, and of which more is to come
 ANSWER_LIMIT = 1 << 26  # bytes of an answer, unpacked: a node could send a few that become more than this machine has
+ANSWER_PARTS = 1 << 21  # values in it: a list of two bytes takes 64 here
+ERROR_LIMIT = 2000  # characters of the error in an answer
 ANSWER_TIME = 2.0  # seconds beyond a call's own limit, for its answer's way back
 STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step, which has to start
 NODE = Path(__file__).parents[1] / "node"
 # Modules that the supervisor imports, each after those that it imports itself.
 PARTS = (
-    "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "rank_output", "children", "rank_table",
-    "rank_pipes", "spawn", "shutdown", "rank_calls",
+    "seal", "owned", "stage_lock", "scratch_dir", "search_path", "oom", "rpc", "daemons", "process_tree", "event_loop",
+    "launcher_io", "first_failure", "rank_output", "children", "rank_table", "rank_pipes", "spawn", "shutdown",
+    "rank_calls",
 )  # fmt: skip
 # Modules that each other program of the node imports, and that no supervisor has.
 COMPANIONS = {
     "probe": ("env_names", "cpu_topology"),
     "inventory": ("env_names", "cpu_topology", "amd_gpus", "gpu_inventory"),
     "resource_sample": ("cpu_topology", "amd_gpus"),
-    "login_host": ("env_names",),
-    "stage_peer": ("stage",),
+    "login_host": ("env_names", "owners"),
+    "stage": ("owners", "rsync_server"),
+    "sync": ("rsync_server",),
 }
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
@@ -87,7 +98,7 @@ else:
  for n,c in marshal.loads(zlib.decompress(d)):
   m=sys.modules[n]=type(sys)(n)
   exec(compile(c,n+".py","exec") if type(c) is str else c,m.__dict__)
- m.main()
+ m.main({key})
 """
 _MARSHAL = 4  # the format's version that every Python since 3.4 reads
 
@@ -98,16 +109,21 @@ def container_argv(container: Container) -> list[str]:
     return ["sh", "-c", _CLIENT, "sh", *argv] if container.runtime in ("docker", "podman") else argv
 
 
-@cache
-def program(*parts: str, compiled: bool = True) -> bytes:
+def program(*parts: str, compiled: bool = True, key: str = "") -> bytes:
     """Return the first bytes of a connection: the supervisor with its parts, or other modules, and their reader.
 
     The last module's `main` is called. A Python that cannot run our bytecode answers `{"e": "source"}` to compiled
-    modules, and waits for their text.
+    modules, and waits for their text. `key`: of the connection's seals (`ddpkit/node/seal.py`).
     """
     packed = _pack(parts or (*PARTS, "supervisor"), compiled)
-    text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"")
+    with_key = f"key={key!r}" if key else ""
+    text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"", key=with_key)
     return f"exec({text!r})\n".encode() + packed
+
+
+def new_key() -> str:
+    """Return the key of a new connection's seals."""
+    return secrets.token_hex(16)
 
 
 def companions(name: str) -> tuple[str, ...]:
@@ -121,7 +137,8 @@ def load_command(name: str, *, compiled: bool) -> LoadCommand:
     return {"c": "load", "modules": b64encode(_pack(companions(name), compiled)).decode()}
 
 
-def _pack(names: Sequence[str], compiled: bool) -> bytes:
+@cache
+def _pack(names: tuple[str, ...], compiled: bool) -> bytes:
     parts = [(f"ddpkit.node.{name}", _code(name) if compiled else _source(name)) for name in names]
     return zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
 
@@ -130,8 +147,10 @@ class Caller:
     """Calls of functions on one supervisor. Each program is loaded before its first call."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
+        """`write` takes one command, which has no end of a line."""
         self.compiled = True  # the supervisor's Python runs our bytecode
         self._write = write
+        self.unanswered: set[int] = set()  # numbers of calls
         self._loaded: set[str] = set()
         self._calls = 0
 
@@ -142,11 +161,12 @@ class Caller:
             self._loaded.add(name)
             self._send(load_command(name, compiled=self.compiled))
         self._calls += 1
+        self.unanswered.add(self._calls)
         self._send({"c": "call", "id": self._calls, "function": function, "args": args, **more})
         return self._calls
 
     def _send(self, command: Mapping[str, object]) -> None:
-        self._write(json.dumps(command).encode() + b"\n")
+        self._write(json.dumps(command).encode())
 
 
 def _source(name: str) -> str:
@@ -160,29 +180,51 @@ def _code(name: str) -> CodeType:
     return code
 
 
+def parse_event(line: bytes) -> Event | None:
+    """Read one line of a supervisor. None: a kind that this version does not know. Raises BadEventError."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadEventError("a line that is not JSON") from None
+    return from_node(value)
+
+
 class Pieces:
     """Puts together output and answers that a supervisor sends in pieces."""
 
-    def __init__(self) -> None:
-        self._held: dict[tuple[int | None, ...], str] = {}
+    def __init__(self, asked: set[int]) -> None:
+        """`asked`: numbers of the calls that have no answer yet."""
+        self._asked = asked
+        self._held: dict[tuple[int | None, ...], list[str]] = {}
+        self._size = 0  # characters in it
 
     def take(self, event: Event) -> Event | None:
-        """The event, whole; None while more of it is to come."""
+        """The event, whole; None while more of it is to come. Raises BadEventError."""
         if event["e"] == "out":
             data = self._join((event["rank"], event["fd"]), event["data"], event.get("more", False))
             return None if data is None else {**event, "data": data}
         if event["e"] == "answer":
+            if event["id"] not in self._asked:
+                raise BadEventError(f"an answer to call {event['id']}, which it did not get")
             data = self._join((event["id"],), event["data"], event.get("more", False))
-            return None if data is None else _unpack_answer(event, data)
+            if data is None:
+                return None
+            self._asked.discard(event["id"])
+            return _unpack_answer(event, data)
         return event
 
     def _join(self, key: tuple[int | None, ...], data: str, more: bool) -> str | None:
-        data = self._held.pop(key, "") + data
-        if len(data) > WHOLE_LIMIT:
-            raise ValueError(f"an output or an answer of more than {WHOLE_LIMIT} bytes")
         if more:
-            self._held[key] = data
-        return None if more else data
+            self._held.setdefault(key, []).append(data)
+            self._size += len(data) + 64
+            if self._size > HELD_LIMIT:
+                raise BadEventError(f"more than {HELD_LIMIT} bytes of outputs and answers that do not end")
+            return None
+        pieces = self._held.pop(key, None)
+        if pieces is None:
+            return data
+        self._size -= sum(len(piece) + 64 for piece in pieces)
+        return "".join([*pieces, data])
 
 
 def _unpack_answer(event: AnswerEvent, data: str) -> AnswerEvent:
@@ -191,10 +233,44 @@ def _unpack_answer(event: AnswerEvent, data: str) -> AnswerEvent:
         text = unpacker.decompress(b64decode(data), ANSWER_LIMIT)
         if unpacker.unconsumed_tail:
             raise ValueError(f"more than {ANSWER_LIMIT} bytes")
+        if sum(map(text.count, (b",", b"[", b"{"))) > ANSWER_PARTS:
+            raise ValueError(f"more than {ANSWER_PARTS} values")
         value, error = json.loads(text)
-    except (zlib.error, ValueError, TypeError) as problem:
+        if not is_plain(value, ANSWER_PARTS) or not isinstance(error, str | None):
+            raise ValueError("lists in lists without end")
+    except (zlib.error, ValueError, TypeError, RecursionError) as problem:
         value, error = None, f"its answer cannot be read: {problem}"
+    if error is not None:
+        error = "".join(char if char.isprintable() else " " for char in error[:ERROR_LIMIT])
     return {**event, "data": "", "values": [] if error else [value], "error": error}
+
+
+class Gate:
+    """Lets through what one node may say of the step that it was given; after the first other event, nothing.
+
+    A node speaks for its own ranks. What it sends of another's ends its link, and harms the other's run in no way.
+    """
+
+    def __init__(self, step: Step, plan: Plan, post: Callable[[Event | None], None], cut: Callable[[], None]) -> None:
+        """`post` takes what is let through. `cut` ends the link."""
+        self._ranks = frozenset(range(plan.world_size) if step.elastic else step.ranks)
+        self._homes = {rank: each.host for each in plan.steps for rank in each.ranks}
+        self._host, self._post, self._cut = step.host, post, cut
+        self._shut = False
+
+    def __call__(self, event: Event | None) -> None:
+        if self._shut:
+            return
+        wrong = None if event is None else next((rank for rank in ranks_of(event) if rank not in self._ranks), None)
+        if wrong is None:
+            self._post(event)
+            return
+        self._shut = True
+        home = self._homes.get(wrong)
+        where = f"which runs on {home}" if home else "which this run does not have"
+        self._post({"e": "lost", "reason": f"{self._host} sent an event of rank {wrong}, {where}"})
+        self._post(None)
+        self._cut()
 
 
 class Link(Protocol):
@@ -217,17 +293,22 @@ class Link(Protocol):
 
 
 class LocalLink:
-    """A supervisor on this machine, in a session of its own, so that Ctrl-C reaches the launcher alone."""
+    """A supervisor on this machine, in a session of its own, so that Ctrl-C reaches the launcher alone.
+
+    It is reached through sockets: unlike a pipe, no other process can open them once more (`/proc/PID/fd`).
+    """
 
     outlives = ""
     margin = 10.0
     argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", _START, str(NODE))
     stderr: int | None = None  # the launcher's own
 
-    def __init__(self, folder: str = "") -> None:
+    def __init__(self, folder: str = "", key: str = "") -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._input: IO[bytes] | None = None
         self._folder = [folder] if folder else []  # one of ours that it takes away at its end
-        self._caller = Caller(self._write)
+        self._caller = Caller(self._write_command)
+        self._sent, self._received = Seal(key, "launcher"), Seal(key, "node")
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         self.open(post)
@@ -236,59 +317,81 @@ class LocalLink:
     def open(self, post: Callable[[Event | None], None]) -> None:
         """Start the supervisor, which ends with this process, and its ranks with it. Raises LaunchError."""
         argv = [*self.argv, *self._folder]
+        stdin, stdout = socket.socketpair(), socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, start_new_session=True
+                argv, stdin=stdin[1].fileno(), stdout=stdout[1].fileno(), stderr=self.stderr, start_new_session=True
             )
         except OSError as error:
+            stdin[0].close()
+            stdout[0].close()
             raise no_process(error) from None
-        assert self._process.stdin is not None
-        lifeline.hold(self._process.stdin)
-        threading.Thread(target=self._read_output, args=(self._process.stdout, post), daemon=True).start()
+        finally:
+            stdin[1].close()
+            stdout[1].close()
+        self._input = open(stdin[0].detach(), "wb")
+        lifeline.hold(self._input)
+        output = open(stdout[0].detach(), "rb")
+        threading.Thread(target=self._read_output, args=(output, post), daemon=True).start()
 
     def request(self, text: str) -> None:
-        self._write(text.encode() + b"\n")
+        self._write_command(text.encode())
 
     def _read_output(self, output: IO[bytes], post: Callable[[Event | None], None]) -> None:
         with output:
             self._read(output, post)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
-        pieces = Pieces()
+        pieces = Pieces(self._caller.unanswered)
         try:
             for line in lines:
                 if not line.endswith(b"\n"):
                     break  # it was killed in the middle of a word
-                event = pieces.take(json.loads(line))
+                text = self._received.open(line[:-1])
+                read = None if text is None else parse_event(text)
+                event = None if read is None else pieces.take(read)
                 if event is not None:
                     post(event)
                 if event is not None and event["e"] == "end":
                     break  # nothing of the run is alive; the client of a container runtime may take longer
+        except BadEventError as error:
+            post({"e": "lost", "reason": f"it sent {error}"})
         finally:
             post(None)
 
+    def _write_command(self, text: bytes) -> None:
+        self._write(self._sent.close(text))
+
     def _write(self, data: bytes) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
+        assert self._input is not None
         try:
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
-        except BrokenPipeError:
+            self._input.write(data)
+            self._input.flush()
+        except (BrokenPipeError, ConnectionResetError):
             pass  # it is gone; its end says so
 
     def send(self, command: Command) -> None:
-        self._write(json.dumps(command).encode() + b"\n")
+        self._write_command(json.dumps(command).encode())
+        if command["c"] == "stop":
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let a supervisor and its guard go on that were stopped (SIGSTOP): they are to end their ranks."""
+        if self._process is not None and self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGCONT)  # a session of its own
 
     def call(self, function: str, args: Mapping[str, object]) -> int:
         return self._caller.call(function, args)
 
     def close(self) -> None:
+        self._wake()
         if self._process is None:
             return
-        assert self._process.stdin is not None
+        assert self._input is not None
         try:
-            self._process.stdin.close()
-        except BrokenPipeError:
+            self._input.close()
+        except (BrokenPipeError, ConnectionResetError):
             pass
         try:
             self._process.wait(timeout=5)
@@ -317,7 +420,8 @@ def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
     agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
     needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
-    needed |= set() if step.scheduled else {"rank_hook", "rank_responder", "rank_events"}
+    needed |= set() if step.scheduled else {"rank_hook"}
+    needed |= set(OBSERVERS) if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
     return json.dumps(
         {
             "run": plan.run_id,
@@ -338,6 +442,7 @@ def request(step: Step, plan: Plan) -> str:
             "preload": list(step.preload),
             "inside": plan.run_id if step.container else "",
             "sources": {name: _source(name) for name in needed},
+            "copies": [copy.target for copy in plan.stage if not copy.by_nodes],
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
         }

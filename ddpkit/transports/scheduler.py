@@ -71,6 +71,7 @@ class SlurmTransport(SchedulerTransport):
     slurm: ClassVar[bool] = True
     named: Sequence[str] = ()  # hosts that the user named
     counts: tuple[int, ...] = ()  # ranks on each node; empty: the same number
+    held_back: tuple[str, ...] = ()  # variables that sbatch and srun must not pass on
     spares: int | None = None  # hosts of the allocation that replace others; None: no other attempt can follow
     hosts: Sequence[str] | None = None  # of the allocation that may be used; None: all
 
@@ -80,6 +81,7 @@ class SlurmTransport(SchedulerTransport):
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
         request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ, self.named, self.counts)
+        request = replace(request, held_back=self.held_back)
         held = request.allocation
         if held is None or self.spares is None:
             here = replace(request.here, python=sys.executable) if self.spares is not None else request.here

@@ -1,8 +1,9 @@
-"""Nodes of a SLURM partition, and those of them that a job need not use."""
+"""Nodes of a SLURM partition, those of them that a job need not use, and the time that a job has left."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 from ddpkit.distributed.nodelist import expand_nodelist
@@ -49,6 +50,11 @@ def is_lost(script_node: str, nodes: str) -> bool:
         return False
 
 
+def time_left(job: str, machine: Machine = HERE) -> str:
+    """Return the time until the limit of a job, as SLURM writes it. Empty: no answer."""
+    return machine.run(["squeue", "--noheader", f"--jobs={job}", "--format=%L"]).output.strip()
+
+
 def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str, nnodes: int | None) -> tuple[str, ...]:
     """Return the nodes of this process's allocation that --nodelist and --exclude choose; empty: they choose none.
 
@@ -63,7 +69,10 @@ def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str,
     more = held if nnodes or not listed else []
     chosen = tuple(host for host in dict.fromkeys([*listed, *more]) if host not in excluded)[:nnodes]
     if not chosen:
-        raise UsageError(f"--exclude {exclude}: no node of the allocation is left", f"remove --exclude {exclude}")
+        raise UsageError(
+            f"--exclude {exclude}: no node of the allocation is left",
+            f"remove --exclude {shlex.quote(exclude)}",
+        )
     return chosen
 
 

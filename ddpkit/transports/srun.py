@@ -77,6 +77,7 @@ class SrunLink:
         elif event["e"] == "out":
             yield from self._reader.feed(event["fd"], event["data"].encode("utf-8", "surrogateescape"))
         elif event["e"] == "failed":
+            yield from self._reader.decide()
             if not self._reader.failed:
                 yield self._refused(event)
         elif event["e"] == "end":
@@ -100,8 +101,8 @@ class SrunLink:
         if command["c"] == "signal":
             self._signal(command["name"])
         elif command["c"] == "stop" and grace > 0 and self._reader.step:
-            # After a failure srun is ending the step by itself, unless what failed has not ended.
-            if not self._reader.failed or self._reader.goes_on:
+            # After a failure srun is ending the step by itself.
+            if not self._reader.failed:
                 self._signal("TERM")
             self._timer = threading.Timer(grace, self._inner.send, [{"c": "stop", "grace": 5.0}])
             self._timer.daemon = True

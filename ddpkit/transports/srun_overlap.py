@@ -6,7 +6,6 @@ which many share, as much as a small job.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -14,13 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from ddpkit.launchers.events import AnswerEvent, Event
+from ddpkit.launchers.events import AnswerEvent, BadEventError, Event
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.machine import HERE, Machine, Stream
-from ddpkit.transports.protocol import ANSWER_TIME, BOOT, STEP_START_TIME, Caller, Pieces, program
+from ddpkit.transports.protocol import ANSWER_TIME, BOOT, STEP_START_TIME, Caller, Pieces, parse_event, program
 
 SILENCE_LIMIT = 60.0  # seconds without a call after which the step ends by itself
-_LINE = re.compile(rb' *(\d+): (\{"e":"answer".*\})')
+_LINE = re.compile(rb' *(\d{1,9}): (\{"e":"answer".*\})')
 # The Python that runs here is often there as well, and knows where its py-spy is; else any other will do.
 _PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
@@ -34,6 +33,15 @@ def _srun(job: str, group: int | None, hosts: list[str]) -> tuple[list[str], dic
     # The options must not contradict what the shell's own step has left in the environment.
     left = [name for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"]
     return argv, dict.fromkeys(left)
+
+
+def _read_answer(line: bytes, number: int) -> AnswerEvent | None:
+    """Read a piece of the answer to a call; None: it is none, or of an earlier call."""
+    try:
+        event = parse_event(line)
+    except BadEventError:
+        return None
+    return event if event is not None and event["e"] == "answer" and event["id"] == number else None
 
 
 class OverlapStep:
@@ -62,7 +70,7 @@ class OverlapStep:
         ]
         self._hosts: list[str] = []
         self._stream: Stream | None = None
-        self._caller = Caller(self._write)
+        self._caller = Caller(self._write_command)
         self._partial = b""  # a line of its output that has not ended
         self._answered = True  # each node has answered the last call
         self._lock = threading.Lock()
@@ -99,17 +107,20 @@ class OverlapStep:
     def _start(self, hosts: list[str]) -> None:
         self._hosts, self._partial = hosts, b""
         self._stream = self._machine.open(*_srun(self.job, self._group, hosts))
-        self._caller = Caller(self._write)
+        self._caller = Caller(self._write_command)
         self._caller.compiled = False  # srun has one input for all nodes, whatever Python each has
-        self._write(program("process_tree", "rpc", compiled=False))
+        self._write(program("daemons", "process_tree", "seal", "rpc", compiled=False))
 
     def _write(self, data: bytes) -> None:
         assert self._stream is not None
         self._stream.write(data)
 
+    def _write_command(self, text: bytes) -> None:
+        self._write(text + b"\n")
+
     def _answers(self, number: int, until: float) -> tuple[list[object], str]:
         assert self._stream is not None
-        pieces = [Pieces() for _ in self._hosts]
+        pieces = [Pieces({number}) for _ in self._hosts]
         answers: dict[int, AnswerEvent] = {}
         words, why = b"", "no answer"
         while len(answers) < len(self._hosts) and (left := until - time.monotonic()) > 0:
@@ -121,9 +132,12 @@ class OverlapStep:
             words += errors
             *lines, self._partial = (self._partial + output).split(b"\n")
             for match in filter(None, map(_LINE.fullmatch, lines)):
-                event = pieces[int(match[1])].take(json.loads(match[2]))
-                if event is not None and event["e"] == "answer" and event["id"] == number:
-                    answers[int(match[1])] = event
+                task = int(match[1])
+                event = _read_answer(match[2], number)
+                if event is not None and task < len(pieces) and task not in answers:
+                    whole = pieces[task].take(event)
+                    if whole is not None and whole["e"] == "answer":
+                        answers[task] = whole
         self._answered = len(answers) == len(self._hosts)
         values = [value for event in answers.values() for value in event["values"]]
         if len(values) == len(self._hosts):

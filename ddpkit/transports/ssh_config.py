@@ -212,7 +212,7 @@ class KnownHosts:
         path = next((path for path, _ in self._entries(config, name)), "")
         return RefusedError(
             f"its host key has changed (now {now}): another machine, or an attacker in between",
-            f"if the change is expected: ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(path)}, then ssh once",
+            f"find out why it changed; the key that is known: ssh-keygen -F {shlex.quote(name)} -f {shlex.quote(path)}",
         )
 
     def _remember(self, path: str, name: str, key: Any) -> None:

@@ -15,11 +15,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import no_folder
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join
+from ddpkit.node import owned
+from ddpkit.node.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
@@ -71,9 +74,7 @@ def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
         if re.search(pattern, text):
             if cause == "no-name":
                 return unresolved(spec.name)
-            own = re.search(r"ssh-keygen -f .* -R .*", text)  # it knows which file has the key
-            fix = f"if the change is expected: {own[0]}" if own else login_fix(cause, spec.name, spec.target)
-            return RefusedError(what, fix)
+            return RefusedError(what, login_fix(cause, spec.name, spec.target))
     return None
 
 
@@ -107,15 +108,14 @@ class PrivateFolder:
         """Start the supervisor, then make the directory: at every moment somebody removes it. Raises UsageError."""
         self._link.open(post)
         try:
-            os.mkdir(self.path, 0o700)  # noqa: PTH102
+            owned.make_directory(self.path, KIND)
         except OSError as error:
             raise no_folder(error) from None
 
     def write(self, name: str, text: str) -> str:
         """Write a program. Returns its path."""
         path = f"{self.path}/{name}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
-            file.write(text)
+        owned.create_file(path, text.encode(), 0o700)
         return path
 
     def run(self, argv: list[str], env: dict[str, str]) -> None:
@@ -188,3 +188,47 @@ class SshInput:
             if self._pipe >= 0:
                 os.close(self._pipe)
                 self._pipe = -1
+
+
+class SshStream(SshInput):
+    """One session: named pipes to and from an ssh."""
+
+    def __init__(self, path: str, spec: HostSpec) -> None:
+        super().__init__(path, spec)
+        self._output = -1
+        self._reading = threading.Lock()
+
+    def open(self) -> None:
+        super().open()
+        # For both as well: it has no end of file before ssh opens it, and we can wake up its reader.
+        self._output = make_pipe(f"{self.path}.out")
+        os.set_blocking(self._output, False)
+
+    def read(self) -> bytes:
+        with self._reading:
+            ended = self._ended or self._closed
+            if not self._closed and select.select([self._output], [], [], 0.0 if ended else 1.0)[0]:
+                return os.read(self._output, 1 << 16)
+        if ended:
+            raise EOFError
+        return b""
+
+    def end(self, why: str, code: int | None = None) -> None:
+        super().end(why, code)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Add an empty line after everything that ssh wrote."""
+        with self._changed, suppress(OSError):  # full: then nobody sleeps
+            if self._output >= 0:  # else its number can be that of another pipe by now
+                os.write(self._output, b"\n")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        super().close()
+        self._wake()
+        with self._reading, self._changed:
+            if self._output >= 0:
+                os.close(self._output)
+            self._output = -1

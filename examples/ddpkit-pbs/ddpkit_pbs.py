@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import option
-from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Scheduler, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, exports, join, quote
 
 # One rank, in a shell of its own on its node. It says by a file that it lives: the script waits for that.
@@ -24,7 +24,6 @@ cd {workdir} || exit 1
 export WORLD_SIZE={world} LOCAL_WORLD_SIZE={nproc} GROUP_WORLD_SIZE={nnodes}
 export TORCHELASTIC_RUN_ID="$DDPKIT_RUN"  # for Lightning, which then believes the rest
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{cores}}}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000  # for `ddpkit dump`
 {setup}: >{folder}/alive."$RANK"
 trap : TERM USR1 USR2
 {command}
@@ -46,8 +45,12 @@ while True:
     break"""
 
 _SCRIPT = """\
+trap 'echo "ddpkit: job $PBS_JOBID ended with code $?"' EXIT
+fail() {{ echo "ddpkit: $*: nothing was started" >&2; exit 123; }}
 MASTER_ADDR=$(head -n 1 "$PBS_NODEFILE")
-MASTER_PORT=$({probe}) || exit 1
+[ -n "$MASTER_ADDR" ] || fail "PBS listed no nodes"
+MASTER_PORT=$({probe})
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 each={each}
 said=$(mktemp -d) || exit 1
 stopped= rank=0 node=-1 before= pids=
@@ -78,6 +81,39 @@ rm -rf "$said"
 exit "${{code:-0}}"  # PBS ends with KILL what is left of the job, on all nodes"""
 
 
+def _later(field: str, pattern: str) -> str:
+    """A field of the JSON that comes after the state, or does not come."""
+    return rf'(?=(?:.*?"{field}"\s*:\s*{pattern})?)'
+
+
+# `status` and `stop` in another shell find these by the backend's name. A job's id has the name of its server; with its
+# name, its owner and its time it is told from a later job with its number.
+PBS = Scheduler(
+    job_id=r"^(\d\S*)$",
+    unreachable="cannot connect|Connection refused",
+    ping=("qstat", "-B"),
+    queue=("qstat",),
+    state=("qstat", "-x", "-f", "-F", "json", "{job}"),
+    state_pattern=r'(?s)"job_state"\s*:\s*"(?P<state>\w)"'
+    + _later("exec_host", r'"(?P<nodes>[^"]*)"')
+    + _later("comment", r'"(?P<reason>(?:[^"\\]|\\.)*)"')
+    + _later("Exit_status", r"-?(?P<code>\d+)"),
+    identity_pattern=r'(?s)(?=.*?"Job_Name"\s*:\s*"(?P<name>[^"]*)")(?=.*?"Job_Owner"\s*:\s*"(?P<user>[^"@]*))'
+    r'(?=.*?"ctime"\s*:\s*"(?P<submitted>[^"]*)")',
+    waiting=("Q", "H", "W", "T", "M", "S", "U"),
+    running=("R",),
+    ending=("E",),
+    success_states=("F",),  # the state of every end: the exit status tells which
+    signals_from=256,
+    unsatisfiable_reasons="^Can Never Run",
+    forgotten_pattern="Unknown Job",
+    stop=("qdel", "{job}"),
+    stopped=(),
+    signal=("qsig", "-s", "{signal}", "{job}"),
+    no_output=-1,
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pbs:
     """A PBS job in which pbsdsh starts each rank."""
@@ -85,6 +121,7 @@ class Pbs:
     name: ClassVar[str] = "pbs"
     reach: ClassVar[str] = "scheduler"
     needs: ClassVar[str] = "qsub, qstat and qdel; job history (qstat -x); a directory that all nodes share"
+    scheduler: ClassVar[Scheduler] = PBS
 
     queue: str = option("", "queue")
     account: str = option("", "account to charge")
@@ -111,6 +148,7 @@ class Pbs:
             grace=job.grace,
             files=(
                 File(path=f"{job.folder}/rank_wrapper.py", copy_of="rank_wrapper"),
+                File(path=f"{job.folder}/daemons.py", copy_of="daemons"),
                 File(path=script, text="\n".join(lines)),
             ),
             batch=self._batch(job, script),
@@ -174,34 +212,11 @@ class Pbs:
         except ValueError as error:
             raise UsageError(f"-o qsub={self.qsub}: {error}", "quote it as on a command line") from None
 
-        def later(field: str, pattern: str) -> str:
-            """A field of the JSON that comes after the state, or does not come."""
-            return rf'(?=(?:.*?"{field}"\s*:\s*{pattern})?)'
-
         return Batch(
+            **vars(PBS),
             submit=("qsub", *more, script),
             # What must not stand in a file comes to the job through qsub: see -v in the script.
             env={name: value for name, value in job.env.items() if isinstance(value, Secret)},
-            job_id=r"^(\d\S*)$",
-            unreachable="cannot connect|Connection refused",
-            ping=("qstat", "-B"),
-            queue=("qstat",),
             show_resources=("pbsnodes", "-aSj"),
-            state=("qstat", "-x", "-f", "-F", "json", "{job}"),
-            state_pattern=r'(?s)"job_state"\s*:\s*"(?P<state>\w)"'
-            + later("exec_host", r'"(?P<nodes>[^"]*)"')
-            + later("comment", r'"(?P<reason>(?:[^"\\]|\\.)*)"')
-            + later("Exit_status", r"-?(?P<code>\d+)"),
-            waiting=("Q", "H", "W", "T", "M", "S", "U"),
-            running=("R",),
-            ending=("E",),
-            success_states=("F",),  # the state of every end: the exit status tells which
-            signals_from=256,
-            unsatisfiable_reasons="^Can Never Run",
-            forgotten_pattern="Unknown Job",
-            stop=("qdel", "{job}"),
-            stopped=(),
-            signal=("qsig", "-s", "{signal}", "{job}"),
             log=self._log(job),
-            no_output=-1,
         )

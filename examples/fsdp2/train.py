@@ -81,3 +81,5 @@ def main(directory=None):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(0)  # not by Python's own end, where a thread of gloo can abort

@@ -36,20 +36,22 @@ command=(torchrun.sh "$@")
 # On each node: find or make its container, and start torchrun.sh in it.
 # shellcheck disable=SC2329 # it runs in the tasks
 start() {
-    local name options
+    local name options lock
     set -euo pipefail
     find_node_rank
     export NNODES=$SLURM_STEP_NUM_TASKS
     # shellcheck source=scripts/slurm/env.sh
     . ./env.sh
+    lock=${XDG_STATE_HOME:-$HOME/.local/state}/enroot
+    mkdir -p "$lock"
     (
-        flock 9 # another job of yours may be making it at this moment
+        flock -w 1800 9 # another job of yours may be making it at this moment
         # Not grep -q, which leaves before the end of the list; enroot would fail on the closed pipe.
         if ! enroot list | grep -Fx -- "$CONTAINER_NAME" >/dev/null; then
             echo "$SLURMD_NODENAME: making the container $CONTAINER_NAME"
             enroot create -n "$CONTAINER_NAME" "$CONTAINER_IMAGE"
         fi
-    ) 9>>"${TMPDIR:-/tmp}/enroot-$(id -u)-$CONTAINER_NAME.lock"
+    ) 9>>"$lock/$SLURMD_NODENAME-$CONTAINER_NAME.lock"
 
     # A container sees no variable of the host but those named here. Values stay off the command line.
     options=(--root --rw --mount "$PWD:$CONTAINER_WORKDIR")

@@ -130,10 +130,9 @@ worker() {
 # the code of the first rank that failed. torchrun replaces $$ and $local_rank in arguments: $ is doubled.
 # shellcheck disable=SC2329 # it runs in the tasks
 run_torchrun() {
-    local scratch codes code=0 words
+    local codes code=0 words
     scratch=$(mktemp -d)
-    # shellcheck disable=SC2064 # now, since it is local
-    trap "rm -rf '$scratch'" EXIT
+    trap 'rm -rf -- "$scratch"' EXIT
     codes=$scratch/codes
     words=(bash -c "$(declare -f worker); worker \"\$@\"" worker "$codes" "$@")
     # Never --standalone, which ignores the other nodes.
@@ -149,10 +148,9 @@ run_torchrun() {
 # the tasks it ended because of the first. What srun says of a failed task first names the cause.
 
 run_command() {
-    local scratch watcher failure functions code=0
+    local watcher failure functions code=0
     scratch=$(mktemp -d)
-    # shellcheck disable=SC2064 # now, since it is local
-    trap "rm -rf '$scratch'" EXIT
+    trap 'rm -rf -- "$scratch"' EXIT
     mkfifo "$scratch/errors"
     tr '\r' '\n' <"$scratch/errors" |
         LC_ALL=C sed -n 's/.*srun: error: \([^ ]*: tasks\{0,1\} [0-9,-]*: .*\)/\1/p' >"$scratch/failures" &

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Several nodes, torch.distributed.launch on each (for PyTorch that has no torchrun), all started from here over ssh;
-# what each prints is in logs/node_HOST.log.
+# what each prints is in logs/TIME/node_HOST.log.
 # It needs only ssh here, and python3 and PyTorch on the nodes: copy it with nodes.sh and watcher.py; look for CHANGE.
 #
 #     scripts/ssh/launch_multinode.sh CONFIG NGPU HOST... [-- more arguments of train.py]

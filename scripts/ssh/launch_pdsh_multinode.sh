@@ -1,5 +1,5 @@
 #!/bin/bash
-# Several nodes, one torchrun on each, all started from here by pdsh; what each prints is in logs/node_HOST.log.
+# Several nodes, one torchrun on each, all started from here by pdsh; what each prints is in logs/TIME/node_HOST.log.
 # It needs only pdsh and ssh here, and python3 and PyTorch on the nodes. Copy it with nodes.sh
 # and watcher.py; look for CHANGE.
 #
@@ -71,7 +71,7 @@ ask() {
 launch() {
     local host split=()
     for host in "${hosts[@]}"; do
-        split+=(-e "/^${host//./\\.}: /{" -e h -e "s///w logs/node_$host.log" -e g -e "}")
+        split+=(-e "/^${host//./\\.}: /{" -e h -e "s///w $logs/node_$host.log" -e g -e "}")
     done
     {
         trap '' INT # the terminal sends it to all of these at once; this script is who decides

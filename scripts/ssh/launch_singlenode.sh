@@ -1,5 +1,5 @@
 #!/bin/bash
-# This machine alone: torchrun with NGPU ranks; what they print is in logs/node_HOST.log as well.
+# This machine alone: torchrun with NGPU ranks; what they print is in logs/TIME/node_HOST.log as well.
 # It needs only python3 and PyTorch: copy it with nodes.sh and watcher.py, and look at the lines that say CHANGE.
 #
 #     scripts/ssh/launch_singlenode.sh CONFIG NGPU [-- more arguments of train.py]

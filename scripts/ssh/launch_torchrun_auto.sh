@@ -1,5 +1,5 @@
 #!/bin/bash
-# Several nodes, one torchrun on each, all started from here over ssh; what each prints is in logs/node_HOST.log.
+# Several nodes, one torchrun on each, all started from here over ssh; what each prints is in logs/TIME/node_HOST.log.
 # It needs only ssh here, and python3 and PyTorch on the nodes: copy it with nodes.sh and watcher.py; look for CHANGE.
 #
 #     scripts/ssh/launch_torchrun_auto.sh CONFIG NGPU HOST... [-- more arguments of train.py]

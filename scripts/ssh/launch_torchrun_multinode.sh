@@ -6,7 +6,7 @@
 #
 # NODE_RANK is 0 on one node, which MASTER_ADDR names, then 1, 2, ... What is not given as an argument is taken from the
 # variables NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT. The port is the same on all nodes where it is not given, for
-# it is made of your name, CONFIG and MASTER_ADDR. Run it in the folder of train.py; logs/node_HOST.log has the output.
+# it is made of your name, CONFIG and MASTER_ADDR. Run it in the folder of train.py. The output: logs/TIME/node_HOST.log.
 # The nodes know nothing of each other: when one fails, the others wait for it, torchrun up to 300 s. End them by hand,
 # or start from one place with launch_torchrun_auto.sh.
 # However this script ends, Ctrl-C and kill -9 included, so does everything it started. Exit code: that of the first

@@ -116,7 +116,7 @@ launch() {
         {
             trap '' INT # the terminal sends it to all of these at once; this script is who decides
             host=${hosts[i]} code=0
-            into "$host" "$(parcel start inf) $((first_node + i)) $host" <&7 2>&8 | tee "logs/node_$host.log" |
+            into "$host" "$(parcel start inf) $((first_node + i)) $host" <&7 2>&8 | tee "$logs/node_$host.log" |
                 sed -u "s/^/$host: /" || code=${PIPESTATUS[0]}
             printf '%s: exit code %s\nover\n' "$host" "$code" >&8
         } 9>&- &
@@ -139,7 +139,7 @@ open_lifeline() {
     mkfifo "$scratch/lifeline" "$scratch/said"
     # shellcheck disable=SC2094 # 7 reads the lifeline without writing it
     exec 8<>"$scratch/said" 9<>"$scratch/lifeline" 7<"$scratch/lifeline"
-    rm -r "$scratch"
+    rm -r -- "$scratch"
 }
 
 # shellcheck disable=SC2329 # called by traps
@@ -179,7 +179,9 @@ run_on_nodes() {
     trap 'end 130' INT
     trap 'end 143' TERM
     check_nodes
+    logs=logs/$(date +%Y%m%d-%H%M%S)-$$ # those of an earlier start stay
     mkdir -p logs
+    mkdir "$logs"
     launch
     while [ "$running" -gt 0 ]; do
         if ! IFS= read -r -t "$patience" line <&8; then
@@ -192,14 +194,14 @@ run_on_nodes() {
             echo "$line" >&2
         elif [ -z "$first" ] && [ "${BASH_REMATCH[5]}" -ne 0 ]; then
             first=${BASH_REMATCH[1]} host=${BASH_REMATCH[3]} code=${BASH_REMATCH[5]} patience=$((grace + 20))
-            if [ ! -f "logs/node_$host.log" ]; then host=${host%%.*}; fi # pdsh may leave out the domain
+            if [ ! -f "$logs/node_$host.log" ]; then host=${host%%.*}; fi # pdsh may leave out the domain
             exec 9>&- # the first failure ends the run
         fi
     done
     if [ -n "$first" ]; then
-        if [ -f "logs/node_$host.log" ]; then
-            echo "---- the last lines of logs/node_$host.log" >&2
-            sed "/$first: exit code/q" "logs/node_$host.log" | tail -n 20 >&2
+        if [ -f "$logs/node_$host.log" ]; then
+            echo "---- the last lines of $logs/node_$host.log" >&2
+            sed "/$first: exit code/q" "$logs/node_$host.log" | tail -n 20 >&2
         fi
         if [ "$code" -eq 255 ] && [[ $first != rank* ]]; then first+=" (to which ssh lost the connection)"; fi
         echo "$0: the first to fail was $first, with exit code $code" >&2

@@ -385,7 +385,7 @@ def test_a_living_run_without_its_folder() -> None:
     shutil.rmtree(run.folder)
     with pytest.raises(ddpkit.DdpkitError, match=f"cannot stop run {run.run_id}: No such file") as raised:
         found.stop()
-    assert raised.value.hint == f"kill {os.getpid()}"
+    assert raised.value.hint == f"ls -ld {run.folder}"
     assert run.stop().state == "stopped"
 
 

@@ -30,6 +30,7 @@ from ddpkit.preflight.check import CheckReport
 from ddpkit.preflight.rank_program import PreflightOptions
 from ddpkit.run import record
 from ddpkit.transports import local_facts
+from ddpkit.transports.protocol import revealed
 
 FILE = """
 grace = 7
@@ -62,6 +63,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "progress": WORD,
     "retry_codes": st.lists(st.integers(1, 255), min_size=1),
     "stop_codes": st.lists(st.integers(1, 255), min_size=1),
+    "observe": st.lists(st.sampled_from(config.PARTS), unique=True),
     "metrics": WORD,
     "on_end": WORD,
     "on_attempt": WORD,
@@ -117,7 +119,7 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
     original = prepare.prepare
 
     @contextmanager
-    def prepared(chosen: LaunchSettings, *rest: Any) -> Iterator[Any]:
+    def prepared(chosen: LaunchSettings, *rest: Any, **_: Any) -> Iterator[Any]:
         current[0].settings = chosen
         if registry.load(chosen.backend).reach in ("ssh", "pdsh"):
             raise NodesNeededError
@@ -153,8 +155,16 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
 
 
 def plain(chosen: LaunchSettings | None) -> LaunchSettings | None:
-    """Options are text on the command line, and parsed by their backend."""
-    return chosen and replace(chosen, options={name: str(value).lower() for name, value in chosen.options.items()})
+    """Options are text on the command line, and parsed by their backend; values of variables are passed by name."""
+    if chosen is None:
+        return None
+    options = {name: str(value).lower() for name, value in chosen.options.items()}
+    return replace(chosen, options=options, inherited=frozenset())
+
+
+def with_values(plan: Plan | None) -> Plan | None:
+    """A value that was passed by name is secret, and the same value."""
+    return plan and replace(plan, steps=tuple(replace(step, env=revealed(dict(step.env))) for step in plan.steps))
 
 
 def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: Callable[[], object]) -> Seen:
@@ -173,7 +183,7 @@ def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: C
     words, keywords = seen
     assert words.error == keywords.error
     assert plain(words.settings) == plain(keywords.settings)
-    assert words.plan == keywords.plan
+    assert with_values(words.plan) == with_values(keywords.plan)
     assert words.depth == keywords.depth
     return keywords
 
@@ -208,7 +218,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
         "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
-        "retries": 2, "spares": 1, "progress": "*.pt", "retry_codes": [75, 42], "stop_codes": [3],
+        "retries": 2, "spares": 1, "progress": "*.pt", "retry_codes": [75, 42], "stop_codes": [3], "observe": ["start"],
         "name": "baseline", "bad_nodes": "bad.json", "allow_nested": True, "on_end": "true", "on_attempt": "true",
         "options": {"starter": "torchrun"}, "env": {"NCCL_DEBUG": "INFO", "HOME": None},
     }  # fmt: skip

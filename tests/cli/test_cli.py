@@ -36,7 +36,7 @@ BAD = {
         "program no-such-program not found on PATH",
         "hint: install no-such-program",
     ),
-    "program that is no program": (["--", "./data.txt"], "is not executable", "chmod +x"),
+    "program that is no program": (["--", "./data.txt"], "is not executable", "make it executable"),
     "a module without a name": (["--", "-m"], "-m needs the name of a module", "pkg.train"),
     "nothing behind the dashes": (["--"], "no script after `--`", "ddpkit launch -- train.py"),
     "no ranks": (["-n", "0"], "-n 0: must be at least 1", None),

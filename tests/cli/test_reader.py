@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -367,16 +367,79 @@ def test_letters_of_sbatch_without_a_value_are_ddpkits(line: str, typed: TYPED) 
     assert "--qos" not in done.out
 
 
-def test_the_letters_of_the_script_are_its_own(typed: TYPED) -> None:
-    done = typed("launch -n 1 train.py -b slurm -p gpu --dry-run")
-    assert (done.code, done.err.count("done in")) == (0, 1), done.err
+# after `launch`, without `--` -> the corrected command line
+AFTER_THE_SCRIPT = {
+    "ok.py --dry-run": "--dry-run -- ok.py",
+    "-n 1 ok.py --dry_run": "-n 1 --dry-run -- ok.py",
+    "ok.py --dryrun": "--dry-run -- ok.py",
+    "ok.py --Dry-Run": "--dry-run -- ok.py",
+    "ok.py --dry-run=true": "--dry-run=true -- ok.py",
+    "ok.py \u2013\u2013dry\u2010run": "--dry-run -- ok.py",  # pasted from a page that made dashes of them
+    "ok.py -n 2": "-n 2 -- ok.py",
+    "ok.py -n2": "-n2 -- ok.py",
+    "ok.py -n=2": "-n2 -- ok.py",
+    "ok.py -np 2": "-n 2 -- ok.py",
+    "ok.py --nproc_per_node=2 --x 1": "--nproc-per-node=2 -- ok.py --x 1",
+    "ok.py --x 1 -N 2 y": "-N 2 -- ok.py --x 1 y",
+    "ok.py -N2": "-N2 -- ok.py",
+    "ok.py -b slurm -p gpu -t 5 --x": "-b slurm -p gpu -t 5 -- ok.py --x",
+    "ok.py -bslurm --partition gpu": "-bslurm --partition gpu -- ok.py",
+    "-b slurm -N 1 -n 1 ok.py --dry-run": "-b slurm -N 1 -n 1 --dry-run -- ok.py",
+    "-b slurm ok.py --time=1:00": "-b slurm --time=1:00 -- ok.py",
+    "-b slurm ok.py --test-only": "-b slurm --test-only -- ok.py",
+    "-b slurm ok.py --nodes 2": "-b slurm --nodes 2 -- ok.py",
+    "-b slurm ok.py -w node1": "-b slurm -w node1 -- ok.py",
+    "-b slurm ok.py -o partition=gpu": "-b slurm -o partition=gpu -- ok.py",
+    "-b ssh node1 ok.py node2 --exclude node2": "-b ssh node1 --exclude node2 -- ok.py node2",
+    "-b pdsh node1 ./run.sh -d": "-b pdsh node1 -d -- ./run.sh",
+    "-b legacy node1 ok.py --sync": "-b legacy node1 --sync -- ok.py",
+    "ok.py --env A=1 -q": "--env A=1 -q -- ok.py",
+    "ok.py --starter torchrun": "--starter torchrun -- ok.py",
+    "ok.py --preload": "--preload -- ok.py",
+    "ok.py --no-preflight": "--no-preflight -- ok.py",
+    "ok.py --help": "--help -- ok.py",
+    "-m pkg.train -n 2": "-m -n 2 -- pkg.train",
+    "--no-python ./run.sh --dry-run": "--no-python --dry-run -- ./run.sh",
+    "-b no-such ok.py -n 2": "-b no-such -n 2 -- ok.py",
+}
 
 
-def test_an_option_of_ddpkit_after_the_script_is_noted(typed: TYPED) -> None:
-    after = "--dry-run: comes after the script, and is passed to it"
-    assert after in typed("launch -n 1 ok.py --dry-run").err
-    assert after not in typed("launch -n 1 -- ok.py --dry-run").err
-    assert after not in typed("launch -n 1 --dry-run ok.py --x").err
+@pytest.mark.parametrize("line", AFTER_THE_SCRIPT)
+def test_an_option_of_ddpkit_after_the_script_is_refused(
+    typed: TYPED, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sbatch", "srun", "ssh", "pdsh"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), ":")
+    before = sorted(tmp_path.rglob("*"))
+    done = typed(f"launch {line}")
+    assert (done.code, done.out) == (UsageError.exit_code, ""), done.err
+    assert "comes after the script, and is an option of ddpkit\n" in done.err
+    script = re.sub(r"^.*?(\S+\.py|\./run\.sh|pkg\.train)", r"\1", line)
+    own = f"{line.removesuffix(script)}-- {script}"
+    hint = done.err.partition("\nhint: ")[2]
+    assert hint.startswith(f"ddpkit launch {AFTER_THE_SCRIPT[line]}; if it is the script's own: ddpkit launch "), hint
+    assert shlex.split(hint.rpartition(": ")[2]) == ["ddpkit", "launch", *shlex.split(own)]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-n 1 -- ok.py --dry-run -n 2 -N 2 -b slurm",
+        "-n 1 ok.py --epochs 3 -x -1 - @x",
+        "-n 1 ok.py --dry --number 2 -p gpu -t 5",  # none of backend local
+        "-n 1 -- ok.py -- --dry-run",
+    ],
+)
+def test_options_of_the_script_are_its_own(typed: TYPED, line: str, tmp_path: Path) -> None:
+    (tmp_path / "ok.py").write_text("import sys; print('ran', *sys.argv[1:])\n")
+    done = typed(f"launch {line}")
+    words = line.partition("ok.py ")[2]
+    assert (done.code, f"ran {words}\n" in done.out) == (0, True), (done.out, done.err)
 
 
 def test_own_options_are_those_of_launch() -> None:
@@ -420,17 +483,28 @@ def test_emit_writes_to_the_file_after_o(typed: TYPED, tmp_path: Path) -> None:
     assert "torch.distributed.run" in (tmp_path / "run.sh").read_text()
     again = typed("emit -o run.sh -- train.py")
     assert again.code == UsageError.exit_code
-    assert again.err == "ddpkit: error: run.sh exists already\nhint: rm run.sh\n"
+    assert again.err == "ddpkit: error: run.sh exists already\nhint: --output FILE, a new file\n"
 
 
-def test_python_before_the_script_is_the_ranks_python(typed: TYPED, tmp_path: Path) -> None:
+def test_python_before_the_script_is_the_ranks_python(
+    typed: TYPED, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "bin"  # Debian has no `python`
+    own.mkdir()
+    (own / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
     done = typed("launch -n 1 --dry-run --json -- python -u train.py --x 1")
     assert done.code == 0, done.err
     ((proc,),) = [step["procs"] for step in json.loads(done.out)["steps"]]
-    assert proc["argv"] == [shutil.which("python"), "train.py", "--x", "1"]
+    assert proc["argv"] == [str(own / "python"), "train.py", "--x", "1"]
     both = typed("launch --python python3 -- python train.py")
     assert both.code == UsageError.exit_code
     assert both.err.splitlines()[1] == "hint: ddpkit launch --python python3 -- train.py"
+    absent = typed("launch -n 1 --dry-run -- python9 train.py --x 1")
+    assert (absent.code, absent.err) == (
+        UsageError.exit_code,
+        "ddpkit: error: Python python9 not found\nhint: ddpkit launch -n 1 --dry-run -- train.py --x 1\n",
+    )
 
 
 def test_a_python_without_torch_is_named(typed: TYPED, tmp_path: Path) -> None:

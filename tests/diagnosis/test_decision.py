@@ -12,6 +12,7 @@ from ddpkit.diagnosis.decision import End, Limits, decide
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose
 from ddpkit.errors import AGAIN, NO_PROGRESS
+from ddpkit.node.oom import NO_KILL
 
 HOSTS = ("node1", "node2")
 LIMITS = Limits(retries=3, spares=1, retry_codes=(AGAIN, 42), stop_codes=(93,))
@@ -30,6 +31,8 @@ def end(failure: Failure | None, progress: float | None = None, **more: object) 
     return End(hosts=HOSTS, failure=judged, progress=progress, **more)  # type: ignore[arg-type]
 
 
+XID = "NVRM: Xid (PCI:0000:4f:00): 95, pid=7, Uncontained ECC error"
+ROSE = "/sys/fs/cgroup/memory.events: oom_kill rose by 1"
 HANG = rank(code=NO_PROGRESS, reason="it hangs: rank 0 waits for rank 1")
 CASES = {
     "exception": (rank(*OWN, code=1), "stop", ()),
@@ -51,9 +54,14 @@ CASES = {
     "lost": (LOST, "replace", ("node2",)),
     "node of SLURM": (replace(LOST, what="slurmd", reason="SLURM lost the node"), "replace", ("node2",)),
     "out of memory": (rank(number=9, oom="oom_kill 1, cgroup"), "replace", ("node2",)),
-    "ECC": (rank("CUDA error: uncorrectable ECC error encountered", code=1), "replace", ("node2",)),
-    "disk": (rank("OSError: [Errno 28] No space left on device", code=1), "replace", ("node2",)),
-    "read-only": (rank("OSError: [Errno 30] Read-only file system: '/scratch'", code=1), "replace", ("node2",)),
+    # A script can print any of these: the host is checked before it is replaced.
+    "ECC": (rank("CUDA error: uncorrectable ECC error encountered", code=1), "check", ("node2",)),
+    "disk": (rank("OSError: [Errno 28] No space left on device", code=1), "check", ("node2",)),
+    "read-only": (rank("OSError: [Errno 30] Read-only file system: '/scratch'", code=1), "check", ("node2",)),
+    "Xid": (rank("CUDA error: uncorrectable ECC error encountered", code=1, kernel=XID), "replace", ("node2",)),
+    "forged kill": (rank("Out of memory: Killed process 7 (python)", code=7), "stop", ()),
+    "forged, and killed": (rank("Out of memory: Killed process 7", number=9, kernel=NO_KILL), "check", ("node2",)),
+    "worker killed": (rank("Out of memory: Killed process 7 (python)", code=1, kernel=ROSE), "check", ("node2",)),
 }
 
 
@@ -144,4 +152,4 @@ def test_a_single_host_is_not_checked() -> None:
 def test_names_in_logs_are_those_of_the_request() -> None:
     ecc = replace(rank("CUDA error: uncorrectable ECC error encountered", code=1), host="node2.site")
     decision = decide(replace(end(ecc), hosts=("me@node1:22", "me@node2:22")), [], LIMITS)
-    assert (decision.action, decision.hosts) == ("replace", ("me@node2:22",))
+    assert (decision.action, decision.hosts) == ("check", ("me@node2:22",))

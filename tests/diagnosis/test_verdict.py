@@ -108,6 +108,6 @@ def test_a_verdict_ends_with_the_command_that_explains_its_entry() -> None:
 
 def test_an_option_of_ddpkit_that_the_script_got(ddpkit: DDPKIT, script: Callable[..., str]) -> None:
     name = script("import argparse\nargparse.ArgumentParser().parse_args()\n", "job.py")
-    done = ddpkit("launch", "-n", "1", name, "--dry-run")
+    done = ddpkit("launch", "-n", "1", "--", name, "--dry-run")
     assert done.returncode == 2
     assert "\nhint: `--dry-run` is an option of ddpkit: put it before the script\n" in done.stderr

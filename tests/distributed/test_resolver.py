@@ -915,7 +915,7 @@ def nodelists(draw: st.DrawFn) -> tuple[str, list[str]]:
     texts: list[str] = []
     hosts: list[str] = []
     for _ in range(draw(st.integers(1, 3))):
-        text, columns, name = "", [], ""
+        text, columns, name = "n", [], "n"  # no name begins with a dash
         for _ in range(draw(st.integers(1, 4))):
             name += (piece := draw(names))
             text += piece

@@ -380,6 +380,58 @@ def test_save_atomic_fails_without_a_trace(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["model.pt"]
 
 
+KILLED = """
+import os, signal, sys
+import torch
+from ddpkit.distributed.torch import save_atomic
+
+def die(obj, file):
+    file.write(b"half of it")
+    file.flush()
+    if sys.argv[2] == "wait":
+        print("saving", flush=True)
+        sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+torch.save = die
+save_atomic({}, sys.argv[1])
+"""
+
+
+def test_the_next_save_atomic_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    """And nothing that another one is writing, or that has another name."""
+    path = tmp_path / "model.pt"
+    others = [".model.pt.swp", ".model.pt.123.0123abcd.tmp", "model.pt.tmp", f".a.{'0' * 24}.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    for _ in range(3):
+        assert subprocess.run([sys.executable, "-c", KILLED, str(path), "die"], check=False).returncode == -9
+    words = [sys.executable, "-c", KILLED, str(path), "wait"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
+        assert living.stdout is not None
+        assert living.stdout.readline() == b"saving\n"
+        save_atomic({"step": 3}, path)
+        assert len(list(tmp_path.iterdir())) == len(others) + 2
+        living.kill()
+    save_atomic({"step": 4}, path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*others, "model.pt"])
+
+
+def test_what_a_killed_save_of_another_file_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    """Names of checkpoints often have the step. Another rank may be saving its own part at the same time."""
+    for step in (1, 2):
+        words = [sys.executable, "-c", KILLED, str(tmp_path / f"step_{step}.pt"), "die"]
+        assert subprocess.run(words, check=False).returncode == -9
+    old, fresh = sorted(tmp_path.iterdir())
+    then = time.time() - 3600
+    os.utime(old, (then, then))
+    mine = tmp_path / f".notes.{'0' * 24}.tmp"
+    mine.touch()
+    os.utime(mine, (then, then))
+    save_atomic({"step": 3}, tmp_path / "step_3.pt")
+    assert sorted(tmp_path.iterdir()) == sorted([fresh, mine, tmp_path / "step_3.pt"])
+
+
 def test_save_atomic_is_as_readable_as_the_umask_says(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:

@@ -14,9 +14,11 @@ import pytest
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
 from ddpkit.diagnosis.outcome import Outcome
-from ddpkit.execution.executor import carry, known_ranks
+from ddpkit.execution.executor import carry
 from ddpkit.launchers.events import Command
 from ddpkit.launchers.plan import Plan, Proc, Step
+
+SAMPLE = {"pid": 1, "state": "S", "cpu": 0.0, "rss": 0, "out": None}
 
 
 class Played:
@@ -117,17 +119,23 @@ def test_what_agents_say_when_all_ranks_have_ended_well_is_only_in_the_log(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("event", "known"),
+    ("event", "rank"),
     [
-        ({"e": "out", "rank": 3, "fd": 1, "data": ""}, True),
-        ({"e": "out", "rank": None, "fd": 1, "data": ""}, True),
-        ({"e": "out", "rank": 4, "fd": 1, "data": ""}, False),
-        ({"e": "exit", "rank": -1, "code": 0, "signal": None}, False),
-        ({"e": "beat", "t": 1.0, "ranks": {"3": {}}}, True),
-        ({"e": "beat", "t": 1.0, "ranks": {"0": {}, "4": {}}}, False),
-        ({"e": "steps", "t": 1.0, "ranks": {"4": []}}, False),
-        ({"e": "end"}, True),
+        ({"e": "out", "rank": 0, "fd": 1, "data": "forged\n"}, 0),
+        ({"e": "failed", "rank": 0, "code": 7, "what": "rank", "t": 1.0}, 0),
+        ({"e": "exit", "rank": 0, "code": 0, "signal": None, "t": 1.0}, 0),
+        ({"e": "beat", "t": 1.0, "ranks": {"1": SAMPLE, "0": SAMPLE}}, 0),
+        ({"e": "steps", "t": 1.0, "ranks": {"0": []}}, 0),
+        ({"e": "timeout", "rank": 0, "raised": "RuntimeError", "t": 1.0}, 0),
+        ({"e": "out", "rank": 9, "fd": 1, "data": "forged\n"}, 9),
     ],
 )
-def test_a_rank_that_does_not_exist_has_no_events(event: Any, known: bool) -> None:
-    assert known_ranks(event, 4) is known
+def test_a_node_speaks_for_its_own_ranks(event: Any, rank: int, tmp_path: Path) -> None:
+    """The other node's rank runs on: nothing is written into its log, and nothing is its failure."""
+    links = [Played([{"e": "start", "rank": 0, "pid": 1, "t": time.time()}], []), Played([event], [])]
+    outcome = played(tmp_path, links)
+    assert outcome.failure is not None
+    where = "which runs on node1" if rank == 0 else "which this run does not have"
+    assert (outcome.failure.host, outcome.failure.rank) == ("node2", None)
+    assert outcome.failure.reason == f"node2 sent an event of rank {rank}, {where}"
+    assert "forged" not in (tmp_path / "all.log").read_text()

@@ -16,9 +16,10 @@ import pytest
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.plan import JOB_HOOK, Host, Job, Request
 from ddpkit.launchers.slurm import SlurmSrun
-from ddpkit.run.record import AttemptsFile, Rules, Run, keep_hang, load, load_attempts
-from ddpkit.transports.batch import remembered
+from ddpkit.node import owned
+from ddpkit.run.record import AttemptsFile, RecordedJob, Rules, Run, keep_step_failure, load, load_attempts
 
+RUN = "20260101-000000-train-0a1b"
 RULES = Rules(
     retries=2, retry_codes=(75,), stop_codes=(93,), progress="", metrics="", bad_nodes="bad.json", workdir="",
     command=("train.py",),
@@ -36,16 +37,16 @@ class SlurmJob:
     """A job of two nodes, in a directory of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.run = folder, folder / "run"
-        self.run.mkdir()
-        job = Job(run_id="r", command=("train.py",), workdir=str(folder), python="python3", folder=str(self.run))
+        self.folder, self.run = folder, folder / RUN
+        owned.make_directory(str(self.run), "run")
+        job = Job(run_id=RUN, command=("train.py",), workdir=str(folder), python="python3", folder=str(self.run))
         here = Host(name="login", slots=0, python=sys.executable)
         plan = SlurmSrun().plan(job, Request(nnodes=2, nproc_per_node=1, here=here, spares=1))
         assert plan.batch is not None
         Run(
-            run_id="r", folder=str(self.run), backend="slurm", command=("train.py",), workdir=str(folder), job_id="7",
+            run_id=RUN, folder=str(self.run), backend="slurm", command=("train.py",), workdir=str(folder), job_id="7",
             hosts=("slurm",), world_size=2, launcher_pid=1, launcher_started="", launcher_host="login",
-            started=time.time(), job=remembered(plan.batch, plan.steps[0], "7"),
+            started=time.time(), job=RecordedJob(log=plan.batch.log, many=False, torchrun=False),
         ).save()  # fmt: skip
         AttemptsFile(rules=RULES, nodes=2).save(self.run)
         self.answer(state="RUNNING", requeue=1)
@@ -131,7 +132,7 @@ def test_an_attempt(
 
 
 def test_a_hang_is_a_failure_although_its_ranks_exit_with_0(job: SlurmJob) -> None:
-    keep_hang(job.run, Failure(host="node2", rank=1, what="rank", code=124, reason="it hangs", at=time.time()))
+    keep_step_failure(job.run, Failure(host="node2", rank=1, what="rank", code=124, reason="it hangs", at=time.time()))
     shown, words = job.decide(STARTED, 0)
     assert shown == follows("node1,node2", 2, "code-124"), words
     assert job.rows[0] == (("node1", "node2"), "check")

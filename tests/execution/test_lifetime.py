@@ -176,6 +176,20 @@ def test_a_stopped_supervisor_ends_after_its_launcher(
     command.wait_for_no_survivor()
 
 
+@torch
+def test_a_stop_reaches_the_ranks_of_a_stopped_supervisor(
+    start: Callable[..., Command], script: Callable[[str], str]
+) -> None:
+    """Supervisor and guard were stopped: the run was "stopped" although its rank lived."""
+    script("import os\nprint('rank', os.environ['RANK'], flush=True)\n" + SLEEP)
+    command = start_two(start, ["-o", "starter=ranks"], "--grace", "1")
+    for pid in command.supervisors():
+        os.kill(pid, signal.SIGSTOP)
+    command.process.send_signal(signal.SIGTERM)
+    assert command.end() == 143, command.tail
+    command.wait_for_no_survivor()
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_killed_helper_is_the_first_cause(
     start: Callable[..., Command], script: Callable[[str], str], late: bool

@@ -20,4 +20,4 @@ def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
         os.umask(before)
     assert hook.read_text().startswith('"""')
     modes = [path.stat().st_mode & 0o777 for path in (hook.parent, hook, tmp_path / "job.sh")]
-    assert modes == [0o755, 0o644, 0o644]
+    assert modes == [0o755, 0o600, 0o600]

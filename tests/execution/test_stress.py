@@ -163,8 +163,8 @@ def test_no_room_for_the_record_is_said_before_anything_starts(ddpkit: DDPKIT, s
     done = ddpkit("launch", "-n", "1", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 121, done.stderr
     first, second = done.stderr.splitlines()
-    assert first.startswith("ddpkit: error: cannot write the record of this run to logs/")
-    assert second.startswith("hint: df logs/")
+    assert first.startswith("ddpkit: error: cannot write logs to logs/")
+    assert second == "hint: choose a writable directory: --log-dir DIR"
     assert not (tmp_path / "ran").exists()
 
 

@@ -1,10 +1,28 @@
 #!/bin/sh
 # ddpkit run 20260131-235959-train-3fa9: backend local, 2 ranks on 1 node
 # step 1 of 1, on node1: ranks 0-1
-sh -c '( flock 9 && { enroot list | grep -Fqx -e torch || enroot create --name torch /images/torch.sqsh || { enroot remove -f torch; false; }; }
-) 9>>"/tmp/ddpkit-$(id -u)-"torch.lock </dev/null >&2 || exit 1
-set -- torch "$@"
-for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+sh -c 'container=$(
+    umask 077
+    folder=${XDG_STATE_HOME:-$HOME/.local/state}/ddpkit/enroot
+    mkdir -p "$folder" 2> /dev/null || { folder=/tmp/ddpkit-enroot-$(id -u) && mkdir -p "$folder"; } || exit 1
+    [ -O "$folder" ] && [ ! -L "$folder" ] || { echo "ddpkit: $folder belongs to another user" >&2; exit 1; }
+    own=ddpkit-torch; part=$folder/$(uname -n)-$own
+    exec 9>> "$part.lock" < /dev/null
+    flock -w 10 9 ||
+        { echo "ddpkit: waiting for the container $own, which another process makes" >&2; flock -w 1800 9; } ||
+        { echo "ddpkit: $part.lock: held by another process for 30 minutes" >&2; exit 1; }
+    there=$(enroot list) || { echo "ddpkit: enroot list failed: no container was made" >&2; exit 1; }
+    there() { printf '"'"'%s
+'"'"' "$there" | grep -Fqx -e "$1"; }
+    if there torch; then own=torch
+    elif ! there "$own" || [ -e "$part.half" ]; then
+        ! there "$own" || enroot remove -f "$own" >&2 || exit 1
+        : >> "$part.half" && enroot create --name "$own" /images/torch.sqsh >&2 && rm -- "$part.half" || exit 1
+    fi
+    printf %s "$own"
+) || exit 1
+set -- "$container" "$@"
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec enroot start --root --rw --mount /data/project:/data/project --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env WANDB_API_KEY --env DDPKIT_INSIDE=20260131-235959-train-3fa9 "$@"' sh sh -s <<'end of what runs in the container'
 cd /data/project || exit 1
 unset RANK
@@ -14,7 +32,6 @@ export NODE_RANK=0
 export OMP_NUM_THREADS=4
 export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
-export TORCH_FR_BUFFER_SIZE=2000
 export MASTER_ADDR=127.0.0.1
 export MASTER_PORT=23456
 export WORLD_SIZE=2

@@ -3,7 +3,7 @@
 # step 1 of 1, on node1: ranks 0-1
 sh -c 'set -- nvcr.io/nvidia/pytorch:24.06-py3 "$@"
 [ ! -e /dev/nvidiactl ] || set -- --device nvidia.com/gpu=all "$@"
-for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec podman run --rm --interactive --network=host --ipc=host --label=ddpkit=20260131-235959-train-3fa9 --mount=type=bind,source=/data/project,target=/data/project '"'"'--volume=/scratch/my data:/data:ro'"'"' --env=DDPKIT_INSIDE=20260131-235959-train-3fa9 --env=WANDB_API_KEY --ulimit=memlock=-1 "$@"' sh sh -s <<'end of what runs in the container'
 cd /data/project || exit 1
 unset RANK TORCHELASTIC_RUN_ID
@@ -12,7 +12,6 @@ export NODE_RANK=0
 export OMP_NUM_THREADS=4
 export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
-export TORCH_FR_BUFFER_SIZE=2000
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 python3 -m torch.distributed.run --nnodes=1 --nproc_per_node=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=23456 --no_python python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 train.py --epochs 3 --note 'it'"'"'s $$5'

@@ -13,8 +13,12 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
+trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+[ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
 MASTER_PORT=$(python3 -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
@@ -24,7 +28,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 exec "$0" -S -I "$@"'
@@ -35,15 +40,32 @@ export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
 echo "ddpkit: rank $RANK enters enroot" >&2
 set -- sh -c '"'"'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; exec "$@"'"'"' "$RANK" "$@"
-( flock 9 && { enroot list | grep -Fqx -e torch || enroot create --name torch /images/torch.sqsh || { enroot remove -f torch; false; }; }
-) 9>>"/tmp/ddpkit-$(id -u)-"torch.lock </dev/null >&2 || exit 1
-set -- torch sh -c '"'"'cd "$0" && exec "$@"'"'"' /data/project "$@"
-for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+container=$(
+    umask 077
+    folder=${XDG_STATE_HOME:-$HOME/.local/state}/ddpkit/enroot
+    mkdir -p "$folder" 2> /dev/null || { folder=/tmp/ddpkit-enroot-$(id -u) && mkdir -p "$folder"; } || exit 1
+    [ -O "$folder" ] && [ ! -L "$folder" ] || { echo "ddpkit: $folder belongs to another user" >&2; exit 1; }
+    own=ddpkit-torch; part=$folder/$(uname -n)-$own
+    exec 9>> "$part.lock" < /dev/null
+    flock -w 10 9 ||
+        { echo "ddpkit: waiting for the container $own, which another process makes" >&2; flock -w 1800 9; } ||
+        { echo "ddpkit: $part.lock: held by another process for 30 minutes" >&2; exit 1; }
+    there=$(enroot list) || { echo "ddpkit: enroot list failed: no container was made" >&2; exit 1; }
+    there() { printf '"'"'%s
+'"'"' "$there" | grep -Fqx -e "$1"; }
+    if there torch; then own=torch
+    elif ! there "$own" || [ -e "$part.half" ]; then
+        ! there "$own" || enroot remove -f "$own" >&2 || exit 1
+        : >> "$part.half" && enroot create --name "$own" /images/torch.sqsh >&2 && rm -- "$part.half" || exit 1
+    fi
+    printf %s "$own"
+) || exit 1
+set -- "$container" sh -c '"'"'cd "$0" && exec "$@"'"'"' /data/project "$@"
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec enroot start --root --rw --mount /data/project:/data/project --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env NCCL_DEBUG --env WANDB_API_KEY "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out

@@ -8,6 +8,7 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 unset SLURM_TRES_PER_TASK
 # rank 0 runs on the first node
 MASTER_ADDR=node1
@@ -20,7 +21,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 exec "$0" -S -I "$@"'
@@ -36,11 +38,10 @@ export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \
+hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || \
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${PYTHONPATH:+:$PYTHONPATH}"
 exec "$@"'
 exec srun --jobid=123 --overlap --het-group=0 --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank : --het-group=1 --nodes=1 --ntasks=2 --ntasks-per-node=2 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank

@@ -14,6 +14,9 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
+trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 exec "$0" -S -I "$@"'
 each='n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
@@ -23,26 +26,27 @@ export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \
+hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || \
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${PYTHONPATH:+:$PYTHONPATH}"
 exec "$@"'
 export -n DDPKIT_JOB_HOOK  # it can hold secrets: the ranks do not get it
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 2 | paste -sd , -)
+[ -n "$nodes" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
 [ -z "$SLURM_RESTART_COUNT" ] || { next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' requeued) || exit 1; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"; }
 next_attempt() {
     trap '' TERM  # a requeue sends it: the decision comes to its end
     next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' "$code") || exit "$code"
     trap - TERM; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"
 }
-watch=; trap '[ -z "$watch" ] || kill "$watch" 2> /dev/null' EXIT
+watched() { jobs -pr | grep -qx "${watch:-none}"; }
+watch=; trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"; ! watched || kill "$watch"' EXIT
 while :; do
     there=$(squeue -h -j "$SLURM_JOB_ID" -o %N)
     there=$(scontrol show hostnames "$there" | grep -vxF "$SLURMD_NODENAME" | tail -n 1)
-    [ -z "$there" ] || kill -0 "$watch" 2> /dev/null || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
+    [ -z "$there" ] || watched || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
     MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node
     on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
     MASTER_PORT=$($on /opt/venv/bin/python -c 'import os, socket
@@ -55,13 +59,14 @@ while True:
         continue
     print(port)
     break')
+    [ -n "$MASTER_PORT" ] || { code=123; next_attempt; continue; }
     export MASTER_ADDR MASTER_PORT
-    { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
+    { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
     log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
     from=$(($(wc -c < "$log") + 1))
     code='' first=''
     srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap "--nodelist=$nodes" --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
-    [ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+    [ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' | head -n 1)
     code=${first:-${code:-0}}
     next_attempt
 done

@@ -14,9 +14,14 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-bind=; case "$(scontrol show config)" in *task/affinity*) bind=--cpu-bind=none ;; esac
+echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
+trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"
+bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+[ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
 MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
@@ -26,7 +31,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
 export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE=2
@@ -34,7 +40,6 @@ export LOCAL_WORLD_SIZE=1
 cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 fork='"'"'/data/my project/logs/20260131-235959-train-3fa9/preload'"'"'
 [ -r "$fork/spec.json" ] || {
     echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
@@ -44,11 +49,11 @@ fork='"'"'/data/my project/logs/20260131-235959-train-3fa9/preload'"'"'
 set -- sh -c '"'"'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"'"'"' "$fork" "$@"
 exec "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
-{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
+{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
 log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label $bind sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

@@ -8,7 +8,9 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-bind=; case "$(scontrol show config)" in *task/affinity*) bind=--cpu-bind=none ;; esac
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"
+bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac
 # rank 0 runs on the first node
 MASTER_ADDR=node1
 MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
@@ -20,7 +22,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
 export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE=2
@@ -28,7 +31,6 @@ export LOCAL_WORLD_SIZE=2
 cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 fork='"'"'/data/my project/logs/20260131-235959-train-3fa9/preload'"'"'
 [ -r "$fork/spec.json" ] || {
     echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2

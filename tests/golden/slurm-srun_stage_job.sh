@@ -1,6 +1,6 @@
 #!/bin/bash
 # ddpkit run 20260131-235959-train-3fa9: backend slurm-srun, sbatch --parsable '/data/my project/logs/20260131-235959-train-3fa9/job.sbatch'
-# staged: /data/my project -> /tmp/ddpkit-stage-1000/project-0123: 3 files, 0.0 MB, to each node without a copy
+# staged: /data/my project -> /scratch/my jobs/ddpkit-stage-1000/project-0123: 3 files, 0.0 MB, to each node without a copy
 #SBATCH --job-name=train
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -14,10 +14,20 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
-shown=$(srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage.py' 2>&1) || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
+echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
+trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
+stage() { srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -B -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage_task.py' "$@"; }
+suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n') shown=$(stage look 2>&1); code=$?
+if [ "$code" = 96 ]; then
+    sbcast '/data/my project/logs/20260131-235959-train-3fa9/stage/project-0123.tar' '/scratch/my jobs/ddpkit-stage-1000/project-0123.tar-'$suffix 2> /dev/null
+    shown=$(stage unpack "$suffix" 2>&1); code=$?
+fi
+[ "$code" = 0 ] || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+[ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
 MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
@@ -27,7 +37,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 exec "$0" -S -I "$@"'
@@ -38,18 +49,17 @@ export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \
+hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || \
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${PYTHONPATH:+:$PYTHONPATH}"
 exec "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank /opt/venv/bin/python /tmp/ddpkit-stage-1000/project-0123/train.py || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -B -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage_task.py' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py' || code=$?
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

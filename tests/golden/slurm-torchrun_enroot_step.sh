@@ -8,6 +8,7 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR=node1
 MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL python3 -c 'import os, socket
@@ -19,13 +20,13 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
 [ -r "$agent" ] || {
     echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
@@ -36,6 +37,6 @@ trap '"'"''"'"' USR1 USR2
 set -- "$0" "$agent" --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
 set -- torch sh -c '"'"'cd "$0" && exec "$@"'"'"' /data/project "$@"
-for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec enroot start --mount /data/project:/data/project --mount /data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --env NCCL_DEBUG --env WANDB_API_KEY "$@"'
 exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/torchrun_agent.py python3 -S -I /data/logs/20260131-235959-train-3fa9/rank_wrapper.py python3 train.py --epochs 3 --note 'it'"'"'s $$5'

@@ -25,9 +25,13 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST_HET_GROUP_0,$SLURM_JOB_NODELIST_HET_GROUP_1,$SLURM_JOB_NODELIST_HET_GROUP_2"
+trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 unset SLURM_TRES_PER_TASK
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0" | head -n 1)"
+[ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
 MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
@@ -37,7 +41,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py'"'"' /opt/venv/bin/python -S -I '"'"'/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py'"'"' /opt/venv/bin/python train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $$5'"'"'
 export NODE_RANK="$SLURM_PROCID"
@@ -45,7 +50,6 @@ nproc=$(set -- 4 2 2 3; shift "$SLURM_PROCID"; echo "$1")
 cores=$((${SLURM_CPUS_ON_NODE:-1} / $nproc))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
 [ -r "$agent" ] || {
     echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
@@ -56,11 +60,11 @@ trap '"'"''"'"' USR1 USR2
 exec "$0" "$agent" --nnodes=4 --nproc_per_node=$nproc --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
-{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
+{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
 log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=24 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=1 --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=2 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

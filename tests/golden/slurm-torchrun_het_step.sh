@@ -8,6 +8,7 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 unset SLURM_TRES_PER_TASK
 # rank 0 runs on the first node
 MASTER_ADDR=node1
@@ -20,7 +21,8 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py'"'"' /opt/venv/bin/python -S -I '"'"'/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py'"'"' /opt/venv/bin/python train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $$5'"'"'
 export NODE_RANK="$SLURM_PROCID"
@@ -28,7 +30,6 @@ nproc=$(set -- 4 4 2; shift "$SLURM_PROCID"; echo "$1")
 cores=$((${SLURM_CPUS_ON_NODE:-1} / $nproc))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
 [ -r "$agent" ] || {
     echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2

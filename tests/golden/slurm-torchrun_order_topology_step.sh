@@ -8,9 +8,10 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 nodes=$(srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --export=ALL sh -c 'echo "$SLURM_TOPOLOGY_ADDR $SLURMD_NODENAME"' | LC_ALL=C sort -V | sed 's/.* //' | head -n 1)
-[ -n "$nodes" ] || exit 1
+[ -n "$nodes" ] || fail "SLURM did not list the nodes of job $SLURM_JOB_ID"
 MASTER_ADDR=${nodes%%[[:space:]]*}
 MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
 while True:
@@ -21,13 +22,13 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
 [ -r "$agent" ] || {
     echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
@@ -37,7 +38,7 @@ agent="$1"; shift
 trap '"'"''"'"' USR1 USR2
 exec "$0" "$agent" --nnodes=1 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
-SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || exit 1
+SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || fail "the list of nodes cannot be written"
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # ddpkit run 20260131-235959-train-3fa9: backend slurm-torchrun, 4 ranks
-# staged: /data/my project -> /tmp/ddpkit-stage-1000/project-0123: 3 files, 0.0 MB, to each node without a copy
+# staged: /data/my project -> /scratch/my jobs/ddpkit-stage-1000/project-0123: 3 files, 0.0 MB, to each node without a copy
 # step 1 of 1, on login: ranks 0-3
 cd '/data/my project' || exit 1
 unset RANK SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NTASKS
@@ -9,7 +9,14 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-shown=$(srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage.py' 2>&1) || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+stage() { srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -B -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage_task.py' "$@"; }
+suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n') shown=$(stage look 2>&1); code=$?
+if [ "$code" = 96 ]; then
+    sbcast --jobid=123 '/data/my project/logs/20260131-235959-train-3fa9/stage/project-0123.tar' '/scratch/my jobs/ddpkit-stage-1000/project-0123.tar-'$suffix 2> /dev/null
+    shown=$(stage unpack "$suffix" 2>&1); code=$?
+fi
+[ "$code" = 0 ] || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR=node1
 MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
@@ -21,13 +28,13 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
 [ -r "$agent" ] || {
     echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
@@ -37,4 +44,4 @@ agent="$1"; shift
 trap '"'"''"'"' USR1 USR2
 exec "$0" "$agent" --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
-exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python /tmp/ddpkit-stage-1000/project-0123/train.py
+exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -B -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage_task.py' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py'

@@ -8,6 +8,7 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR=node1
 MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
@@ -19,13 +20,13 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
 [ -r "$agent" ] || {
     echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2

@@ -13,9 +13,13 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
+trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 unset SLURM_NTASKS_PER_NODE
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+[ -n "$nodes" ] || fail "SLURM did not list the nodes of job $SLURM_JOB_ID"
 MASTER_ADDR=${nodes%%[[:space:]]*}
 MASTER_PORT=$(srun --nodes=1 --ntasks=1 --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
 while True:
@@ -26,14 +30,14 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 nproc=$(set -- 4 8; shift "$SLURM_PROCID"; echo "$1")
 cores=$((${SLURM_CPUS_ON_NODE:-1} / $nproc))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
 [ -r "$agent" ] || {
     echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
@@ -43,16 +47,16 @@ agent="$1"; shift
 trap '"'"''"'"' USR1 USR2
 exec "$0" "$agent" --nnodes=2 --nproc_per_node=$nproc --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
-SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || exit 1
+SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || fail "the list of nodes cannot be written"
 export SLURM_HOSTFILE
 set -- 1 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
-{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
+{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
 log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
 srun --ntasks=2 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
-[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

@@ -17,13 +17,14 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+import keeper
 
 PACKAGES = "slurm-wlm munge pdsh openssh-server openssh-client tmux rsync nftables iproute2".split()
 PACKAGES += "clustershell iputils-ping procps util-linux".split()
@@ -222,11 +223,26 @@ def install_packages(*names: str) -> None:
                 policy.unlink()
 
 
+def started_with(arguments: Sequence[str]) -> list[int]:
+    """Processes of this machine that have one of these arguments."""
+    sought, found = {os.fsencode(each) for each in arguments}, []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if not sought.isdisjoint(path.read_bytes().split(b"\0")):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue  # it is gone
+    return found
+
+
 class Lab:
     """One cluster. `folder` holds everything of it; `up()` starts it, `down()` leaves nothing."""
 
-    def __init__(self, folder: Path, plain: int = 0, *, cgroups: bool = False) -> None:
-        """`plain`: so many nodes with sshd alone, in place of the four with SLURM. `cgroups`: see CGROUP_LIMITS."""
+    def __init__(self, folder: Path, plain: int = 0, *, cgroups: bool = False, tag: str = "") -> None:
+        """`plain`: so many nodes with sshd alone, in place of the four with SLURM. `cgroups`: see CGROUP_LIMITS.
+
+        `tag`: the name of a lab whose folder may be gone.
+        """
         self.folder = folder
         self.slurm = not plain
         self.root = system_root()
@@ -234,17 +250,20 @@ class Lab:
         self.hosts = (*(f"node{number}" for number in range(1, plain + 1)), LOGIN) if plain else HOSTS
         # Namespace names are global: two labs may stand side by side.
         kept = folder / "tag"
-        self.tag = kept.read_text() if kept.exists() else f"lab{os.urandom(3).hex()}"
+        self.tag = tag or (kept.read_text() if kept.exists() else f"lab{os.urandom(3).hex()}")
         self.tmp = f"{folder}/tmp"  # TMPDIR of those who come by ssh: what is left there is this lab's
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.address = {name: f"10.77.0.{number}" for number, name in enumerate(self.hosts, 1)}
 
     # ---- set-up
 
-    def up(self) -> None:
+    def up(self, *, stays: bool = False) -> None:
+        """`stays`: also when this process ends, in whatever way. Without, the lab ends with it."""
         reason = missing()
         if reason:
             raise RuntimeError(reason)
+        if not stays:
+            keeper.hold(self.tag, self.folder)
         for name in ("munge", "ssh", "slurm/state", "slurm/spool", "log", "etc", "dev", "dot_ssh", "hosts", "tmp"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "tag").write_text(self.tag)
@@ -356,8 +375,11 @@ class Lab:
         commands = [shutil.which(each) for each in ("sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo")]
         hidden = {path: f"{folder}/etc/nothing" for path in commands if path and name == LAPTOP}
         cgroups = self._own_cgroups(name) if self.cgroups else {}
+        layer = folder / f"hosts/{name}.etc"
+        layer.mkdir(exist_ok=True)
         spec = {
             "name": name,
+            "layer": str(layer),
             "cgroups": list(cgroups.values()),
             "root": self.root and str(self.root),
             "kept": [*kept, sys.prefix, sys.base_prefix, tempfile.gettempdir()],
@@ -375,7 +397,7 @@ class Lab:
             "log": f"{folder}/log/{name}.log",
             "ready": str(ready),
         }
-        spec_path = folder / f"hosts/{name}.json"
+        spec_path = self._spec(name)
         spec_path.write_text(json.dumps(spec))
         inner = ["unshare", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
         program = [sys.executable, str(Path(__file__).with_name("host.py")), str(spec_path)]
@@ -454,6 +476,9 @@ class Lab:
 
     # ---- use
 
+    def _spec(self, name: str) -> Path:
+        return self.folder / f"hosts/{name}.json"
+
     def init_pid(self, name: str) -> int:
         """The host's process 1, as the machine outside counts. nsenter became unshare, whose only child it is."""
         outer = int((self.folder / f"hosts/{name}.pid").read_text())
@@ -505,14 +530,19 @@ class Lab:
     def kill(self, name: str) -> None:
         """The host dies: its cable is dead, and no process of it gets to do anything any more."""
         self.cut(name)
-        outer = int((self.folder / f"hosts/{name}.pid").read_text())
-        try:
-            os.kill(self.init_pid(name), signal.SIGKILL)
-        except (OSError, IndexError):
-            pass
-        if name in self._processes:
+        self._end([str(self._spec(name))], f"host {name} does not die")
+
+    def _end(self, arguments: Sequence[str], otherwise: str) -> None:
+        """Kill what was started with one of these arguments, paths of this lab. A number may be another's by now."""
+
+        def ended() -> bool:
+            left = started_with(arguments)
+            keeper.kill(left)
+            return not left
+
+        self._wait(ended, otherwise)
+        for name in [name for name in self._processes if str(self._spec(name)) in arguments]:
             self._processes.pop(name).wait(PATIENCE)
-        self._wait(lambda: not Path(f"/proc/{outer}").exists(), f"host {name} does not die")
 
     def processes(self, name: str) -> dict[int, str]:
         """What runs on a host: process id there, command line.
@@ -524,18 +554,14 @@ class Lab:
 
     def down(self) -> None:
         """End every process and take away every namespace of this lab. Works on a lab that is half up."""
-        for name in self.hosts:
-            if (self.folder / f"hosts/{name}.pid").exists():
-                self.kill(name)
-        pid = self.folder / "munge/pid"
-        if pid.exists():
-            os.kill(int(pid.read_text()), signal.SIGTERM)
-        for name in (*self.hosts, "switch"):
-            if Path(f"/run/netns/{self.tag}-{name}").exists():
-                run("ip", "netns", "delete", f"{self.tag}-{name}")
-        for left in Path("/sys/fs/cgroup").glob(f"*/{self.tag}-*") if self.cgroups else ():
+        hosts = [str(self._spec(name)) for name in (*self.hosts, LAPTOP)]
+        self._end([*hosts, f"--socket={self.folder}/munge/socket"], f"the lab in {self.folder} does not end")
+        for space in Path("/run/netns").glob(f"{self.tag}-*"):
+            run("ip", "netns", "delete", space.name)
+        for left in Path("/sys/fs/cgroup").glob(f"*/{self.tag}-*"):
             for folder, _, _ in os.walk(left, topdown=False):
                 Path(folder).rmdir()
+        keeper.release(self.tag)
 
 
 def main() -> None:
@@ -545,7 +571,7 @@ def main() -> None:
     elif action == "up" and rest:
         lab = Lab(Path(rest[0]).absolute())
         try:
-            lab.up()
+            lab.up(stays=True)
         except BaseException:
             lab.down()
             raise

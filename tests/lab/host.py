@@ -2,8 +2,8 @@
 
 Runs in network, UTS, mount and process namespaces of its own, so that ending this process is ending the host. Standard
 library only. Usage: host.py SPEC, a JSON file with `name`, `root` (another system, or null), `kept` (the machine's
-paths that it has as well), `cgroups` (those of the host), `binds` ({path: what to show there}), `daemons` ([argv]),
-`log` and `ready` (written when all daemons were started).
+paths that it has as well), `cgroups` (those of the host), `layer` (an empty directory for `own_etc`), `binds` ({path:
+what to show there}), `daemons` ([argv]), `log` and `ready` (written when all daemons were started).
 """
 
 from __future__ import annotations
@@ -36,6 +36,19 @@ def change_root(root: str, kept: list[str]) -> None:
     subprocess.run(["umount", "--lazy", "/mnt"], check=True)
 
 
+def own_etc(layer: str) -> None:
+    """Lay an empty layer over /etc, in which the host's files are bound. A bound file goes when its place is replaced.
+
+    Any package, and `sed -i`, replaces a file in the machine's /etc: the layer's place for it stays.
+    """
+    upper, work = f"{layer}/upper", f"{layer}/work"
+    subprocess.run(["mount", "-t", "tmpfs", "etc", layer], check=True)
+    Path(upper).mkdir(0o755)
+    Path(work).mkdir()
+    options = f"lowerdir=/etc,upperdir={upper},workdir={work}"
+    subprocess.run(["mount", "-t", "overlay", "-o", options, "etc", "/etc"], check=False)  # not every kernel has it
+
+
 def main() -> None:
     with open(sys.argv[1]) as file:
         spec = json.load(file)
@@ -47,6 +60,7 @@ def main() -> None:
         for path in spec["cgroups"]:
             Path(path, "cgroup.procs").write_text(str(os.getpid()))
         ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWCGROUP)  # /proc/PID/cgroup has the paths of this host
+    own_etc(spec["layer"])
     for path, shown in spec["binds"].items():
         subprocess.run(["mount", "--bind", shown, path], check=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cluster import HOSTS, Lab
@@ -75,6 +75,17 @@ def restart_sshd(lab: Lab, host: str) -> None:
         assert time.monotonic() < until
         time.sleep(0.01)
     lab.run(host, "/usr/sbin/sshd", "-f", f"{lab.folder}/ssh/sshd_{host}.conf")
+
+
+def supervisor_on(lab: Lab, host: str) -> tuple[int, int]:
+    """Return the guard and its worker. The worker may have processes of its own, which look at the ranks."""
+    parents = {}
+    for pid, (_, line) in processes(lab, [host]).items():
+        if "alarm" in line:
+            with suppress(OSError):  # a call that is over
+                parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    (guard,) = [pid for pid, parent in parents.items() if parent not in parents]
+    return guard, next(pid for pid, parent in parents.items() if parent == guard)
 
 
 class Launch(Program):

@@ -111,9 +111,9 @@ def on_nodes(lab: Lab, what: str) -> dict[str, list[str]]:
     return {name: found for name in NODES if (found := [p for p in lab.processes(name).values() if what in p])}
 
 
-def wait_until(event: Callable[[], object], what: object = "") -> None:
+def wait_until(event: Callable[[], object], what: object = "", patience: float = PATIENCE) -> None:
     """Wait for what no descriptor tells of. `what` says what is missing; it may be a function."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + patience
     while not event():
         assert time.monotonic() < until, what() if callable(what) else what
         time.sleep(0.02)

@@ -171,7 +171,7 @@ def play(lab: Lab, plan: Round) -> Result:
         words += ["-o", f"heartbeat_timeout={SILENCE:g}", *starter]
     if plan.stage:
         (folder / "data.bin").write_bytes(os.urandom(STAGED))
-        words += ["--stage", "--stage-dir", f"{disk(lab)}/stage"]
+        words += ["--stage", "--stage-dir", str(disk(lab))]
     if plan.backend == "openssh":
         words[1:2] = ["ssh", "-o", "transport=openssh"]
     words += ["-n", str(plan.nproc), "--grace", str(GRACE)]
@@ -214,15 +214,18 @@ def mount_disk(lab: Lab, host: str) -> None:
 
 
 def misplaced(lab: Lab, host: str, *, ended: bool) -> list[str]:
-    """What is on a host's disk and is no copy, or its list. `ended`: by itself, so that nothing else may be there.
+    """What is on a host's disk and is no copy, or its lock. `ended`: by itself, so that nothing else may be there.
 
-    A launcher that was killed leaves the beginning of a copy, and its lock, to the next launch.
+    A launcher that was killed leaves the beginning of a copy, and its archive, to the next launch.
     """
-    names = lab.run(host, "sh", "-c", f"cd {disk(lab)}; ls -A; ls -A stage 2>/dev/null || true").stdout.split()
-    marks = {name for name in names if name.endswith(".ok")}
-    known = {"stage", *marks, *(name[:-3] for name in marks)}
-    wrong = [name for name in names if name not in known]
-    return wrong if ended else [name for name in wrong if not re.fullmatch(r"project-\w{20}(\.lock)?", name)]
+    stage = "ddpkit-stage-0"
+    script = f"cd {disk(lab)}; ls -A; ls -A {stage}; ls {stage}/*/.ddpkit-complete"
+    lines = lab.run(host, "sh", "-c", f"{{ {script}; }} 2>/dev/null || true").stdout.split()
+    copies = {line.split("/")[1] for line in lines if "/" in line}
+    known = {stage, ".ddpkit", *copies, *(f"{name}.lock" for name in copies)}
+    wrong = [line for line in lines if "/" not in line and line not in known]
+    begun = r"project-\w{32}(\.lock|\.(new|tar)-\w{16})?"
+    return wrong if ended else [name for name in wrong if not re.fullmatch(begun, name)]
 
 
 def foreign(lab: Lab, host: str, folder: Path) -> subprocess.Popen[bytes]:

@@ -117,12 +117,12 @@ def test_the_ways_to_start_on_two_nodes(
     assert all(0 < each["median"] < 60 for each in shown["ways"])
     assert shown["best"] in names
     assert not (tmp_path / "logs").exists()
-    assert len(list(stage.glob("project-*.ok"))) == 1
+    assert len(list(stage.glob("ddpkit-stage-0/project-*/.ddpkit-complete"))) == 1
     for host in ("node1", "node2"):
         assert not [line for line in idle_lab.processes(host).values() if "first_reduce" in line]
     done = bench("start", *STARTS[way], *more[2:], "--ways", "stage", "--env", "WHERE=1", before=before)
     assert done.returncode == 1, done.stderr
-    assert f"ValueError: {stage}/project-" in done.stdout
+    assert f"ValueError: {stage}/ddpkit-stage-0/project-" in done.stdout
 
 
 def test_a_node_that_does_not_answer_is_one_error(bench: Bench, tmp_path: Path) -> None:

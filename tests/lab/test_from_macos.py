@@ -192,7 +192,7 @@ def test_an_old_rsync_is_named(said: str, laptop: Laptop, tmp_path: Path) -> Non
     laptop.program("rsync", f"#!/bin/sh\necho '{said}'\n")
     done = laptop("launch", "-b", "ssh", "node1", "-n", "1", "--sync", "--", "job.py")
     assert done.returncode == 121, done.stderr
-    assert f"--sync requires rsync 3.1 or later; this machine has: {said}\nhint: " in done.stderr
+    assert f"copies require rsync 3.1 or later; this machine has: {said}\nhint: " in done.stderr
     assert not (tmp_path / "logs").exists()
 
 

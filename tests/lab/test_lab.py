@@ -56,7 +56,7 @@ def test_two_labs_side_by_side_and_nothing_left(lab: Lab, tmp_path: Path) -> Non
     finally:
         other.down()
     assert not [path for path in Path("/run/netns").iterdir() if path.name.startswith(other.tag)]
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "process 1 of the machine collects them")
     assert lab.run("login", "srun", "hostname").stdout.split() == ["node1"]
 
 

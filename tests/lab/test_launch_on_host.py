@@ -43,6 +43,7 @@ def wait(event: Callable[[], object]) -> None:
 def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     args = ["-b", "ssh", "node1", "node3", "-n", "1", "-o", "starter=ranks", "--env", "MY_TOKEN=v-secret-7"]
+    args += ["--env", "NCCL_DEBUG"]
     started = run("login", "launch", "--detach", "--on", "node2", *args, "--", "job.py", NCCL_DEBUG="WARN")
     assert started.returncode == 0, started.stderr
     name = started.stdout.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, started_jobs
+from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, started_jobs, supervisor_on
 from launching import SALLOC, mostly
 
 pytestmark = pytest.mark.torch
@@ -120,7 +121,7 @@ def until_found(lab: Lab, folder: Path, text: str) -> dict[str, Any]:
 @pytest.mark.thorough_for("allocation torchrun", "ssh ranks", "slurm preload")
 def test_the_guilty_rank_is_named(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     before = SALLOC if way.startswith("allocation") else ()
-    launch = start(*WAYS[way], "--", "job.py", before=before)
+    launch = start(*WAYS[way], "--observe", "stacks", "--", "job.py", before=before)
     launch.wait_for("ready", 4)
     rows = until_found(idle_lab, tmp_path, "in stop_me")["ranks"]
     assert {(row["how"], row["state"]) for row in rows} <= {("thread", "S"), ("thread", "R")}
@@ -198,13 +199,13 @@ WATCHED = {
 @pytest.mark.parametrize("way", WATCHED)
 @pytest.mark.thorough_for("pdsh", "step")
 def test_a_run_that_watches_itself(way: str, start: Callable[..., Launch], tmp_path: Path) -> None:
-    """It says which rank hangs, ends, and leaves nothing."""
+    """It says which rank hangs, by the stacks of ranks in which nothing was changed, ends, and leaves nothing."""
     before = SALLOC if way == "step" else ()
     options = ["--hang-timeout", "3", "--hang-action", "end", "--grace", "1"]
     launch = start(*WATCHED[way], *options, "--", "job.py", before=before, text=HANGS)
     code = launch.end()
     assert code == 124, launch.text
-    assert "rank 1 on node2 has not joined all_reduce #2 of group 0 (rank 0 waits in it for" in launch.text
+    assert "rank 1 on node2 is in no collective while rank 0 waits in all_reduce: it is in job.py:" in launch.text
     assert "in job.py:9 in lost" in launch.text or "in job.py:8 in lost" in launch.text
     (run,) = (tmp_path / "logs").iterdir()
     record = json.loads((run / "run.json").read_text())
@@ -223,7 +224,7 @@ def test_a_job_that_nobody_follows(start: Callable[..., Launch], idle_lab: Lab, 
     until = time.monotonic() + PATIENCE
     while found is None:
         done = dump(idle_lab, tmp_path, "--json")
-        if done.returncode == 0 and "has not joined" in done.stdout:
+        if done.returncode == 0 and "is in no collective while rank 0 waits in all_reduce" in done.stdout:
             found = json.loads(done.stdout)
         assert done.returncode in (0, 1, 121) or "no rank has started yet" in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
@@ -254,23 +255,27 @@ def test_a_launcher_on_another_host(idle_lab: Lab, tmp_path: Path) -> None:
     until = time.monotonic() + PATIENCE
     while True:
         there = idle_lab.run("node2", *DDPKIT, "dump", run, "--json", cwd=tmp_path, env=env, check=False)
-        if "has not joined all_reduce #2" in there.stdout:
+        if "is in no collective" in there.stdout:
             break
         assert time.monotonic() < until, there.stdout + there.stderr
-    assert json.loads(there.stdout)["findings"][0]["words"].startswith("rank 1 on node3 has not joined all_reduce #2")
+    first = json.loads(there.stdout)["findings"][0]["words"]
+    assert first.startswith("rank 1 on node3 is in no collective while rank 0 waits in all_reduce: it is in job.py:")
     idle_lab.run("node2", *DDPKIT, "stop", run, cwd=tmp_path, env=env)
 
 
 def test_a_node_that_does_not_answer(start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     """Its supervisor stands still, as under a machine that is out of memory: the others are heard all the same."""
-    launch = start("-b", "ssh", "node1", "node2", "-n", "2", "-o", "starter=ranks", "--", "job.py")
+    words = ["-b", "ssh", "node1", "node2", "-n", "2", "-o", "starter=ranks", "--observe", "stacks"]
+    launch = start(*words, "--", "job.py")
     launch.wait_for("ready", 4)
-    supervisors = [pid for pid, line in idle_lab.processes("node2").items() if "exec(open(0" in line]
-    idle_lab.run("node2", "kill", "-STOP", *map(str, supervisors))
+    supervisor = supervisor_on(idle_lab, "node2")
+    for pid in supervisor:
+        os.kill(pid, signal.SIGSTOP)
     found = until_found(idle_lab, tmp_path, "node2 did not answer (ranks 2-3)")
     assert found["silent"] == {"node2": [2, 3]}
     assert [row["rank"] for row in found["ranks"]] == [0, 1]
     assert "all_reduce #4 of group 0 waits for ranks 2-3, which did not answer" in str(found["findings"])
-    idle_lab.run("node2", "kill", "-CONT", *map(str, supervisors))
+    for pid in supervisor:
+        os.kill(pid, signal.SIGCONT)
     found = until_found(idle_lab, tmp_path, "rank 3 on node2 has not joined")
     assert found["silent"] == {}

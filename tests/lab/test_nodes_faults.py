@@ -117,7 +117,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (firewalled, "no answer", "ping node3"),
     (no_sshd, "connection refused", "on node3: systemctl status ssh"),
     (wrong_key, "accepts none of the keys", "ssh-copy-id"),
-    (changed_host_key, "host key has changed", "ssh-keygen .*-R .?node3"),
+    (changed_host_key, "host key has changed", "ssh-keygen -F node3"),
     (unknown_host_key, "host key is not known", "connect once, and compare the fingerprint: ssh node3"),
     (revoked_host_key, "host key .* revoked", "administrator"),
     (exits_early, "start-up file.*good morning", "bashrc"),
@@ -216,9 +216,9 @@ def named_twice(bare: Bare) -> None:
 ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
     (no_torch, "node3", "/bare/bin/python cannot import torch", "ssh node3 .*/bare/bin/python -m pip install torch==2"),
     (another_torch, "node3", r"has torch 1.13.1\+cu117, the other nodes 2", "pip install torch==2"),
-    (another_script, "node3", "its job.py differs from the one here", "rsync -a .*job.py node3:/"),
-    (no_script, "node3", "job.py not found in /", "rsync -a .*job.py node3:/"),
-    (no_workdir, "node3", "cannot use the directory /.*: no such file or directory", "rsync -a /.*/ node3:/.*/"),
+    (another_script, "node3", "its job.py differs from the one here", "add --sync"),
+    (no_script, "node3", "job.py not found in /", "add --sync"),
+    (no_workdir, "node3", "cannot use the directory /.*: no such file or directory", "add --sync"),
     (workdir_of_another, "node3", "cannot use the directory /.*/file: not a directory", "workdir = "),
     (full_tmp, "node3", "cannot write to its directory /.*/tmp: no space left", "ssh node3 df /.*/tmp"),
     (
@@ -324,7 +324,7 @@ def test_without_the_preflight_what_looks_wrong_is_only_said(bare: Bare) -> None
     another_script(bare)
     done = bare.launch("-b", "ssh", ALL, *RANKS, "--no-preflight", "--", "job.py")
     assert done.code == 0, done.text
-    assert "node3: its job.py differs from the one here (hint: rsync" in done.err
+    assert "node3: its job.py differs from the one here (hint: add --sync" in done.err
     assert done.out.count("ran ") == 4
 
 
@@ -336,5 +336,5 @@ def test_a_log_directory_that_fills_up(bare: Bare) -> None:
     done = bare.launch("-b", "ssh", "node[1-2]", *RANKS, "--log-dir", str(logs), "--", "job.py")
     assert done.code == 0, done.text[-2000:]
     assert done.out.count(" line ") == 40000
-    assert re.search(rf"logs in {logs}/\S+ end here: No space left on device; the run continues", done.err)
+    assert re.search(rf"cannot write logs in {logs}/\S+: No space left on device; the run continues", done.err)
     assert re.search(rf"cannot write the record of this run to {logs}/\S+: No space left on device", done.err)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 import rounds
 from cluster import Lab
-from launches import Launch, processes, restart_sshd
+from launches import Launch, processes, restart_sshd, supervisor_on
 from launching import wait_until
 
 torch = pytest.mark.torch
@@ -358,7 +359,7 @@ def test_a_killed_supervisor(victim: str, backend: str, lab: Lab, run: Callable[
     """Both at once: the ranks go with the worker, as the kernel was asked to see to."""
     launch = run("import time\nprint('child ready', flush=True)\ntime.sleep(3600)\n", backend, "ranks", "--grace", "1")
     launch.wait_for("child ready", times=2)
-    guard, worker = sorted(pid for pid, (_, line) in processes(lab, ["node2"]).items() if "alarm" in line)
+    guard, worker = supervisor_on(lab, "node2")
     os.kill(worker, signal.SIGSTOP)  # it is told when its guard is killed, and would end before its turn
     for pid in {"worker": [worker], "guard": [guard], "both": [guard, worker]}[victim]:
         os.kill(pid, signal.SIGKILL)
@@ -370,10 +371,31 @@ def test_a_killed_supervisor(victim: str, backend: str, lab: Lab, run: Callable[
 
 
 @BOTH
+@pytest.mark.thorough_for("pdsh")
+def test_a_stop_that_a_frozen_supervisor_does_not_confirm_has_failed(
+    backend: str, lab: Lab, run: Callable[..., Launch]
+) -> None:
+    """It was "stopped" although the rank ran on."""
+    launch = run("import time\nprint('child ready', flush=True)\ntime.sleep(3600)\n", backend, "ranks", "--grace", "1")
+    launch.wait_for("child ready", times=2)
+    both = supervisor_on(lab, "node2")
+    for pid in both:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        launch.signal(signal.SIGTERM)
+        assert launch.end() == 125, launch.text
+        assert re.search(r"did not confirm its end; rank 1 \(pid \d+\) may still run", launch.text), launch.text
+    finally:
+        for pid in both:
+            os.kill(pid, signal.SIGCONT)
+    launch.wait_for_nothing_left()
+
+
+@BOTH
 def test_a_killed_worker_leaves_no_child_of_a_rank(backend: str, lab: Lab, run: Callable[..., Launch]) -> None:
     launch = run(SLEEP, backend, "ranks", "--grace", "1")
     launch.wait_for("child ready", times=2)
-    _, worker = sorted(pid for pid, (_, line) in processes(lab, ["node2"]).items() if "alarm" in line)
+    _, worker = supervisor_on(lab, "node2")
     os.kill(worker, signal.SIGKILL)
     assert launch.end() == 125
     launch.wait_for_nothing_left()

@@ -140,8 +140,8 @@ def test_a_detached_job(code: int, cluster: Cluster) -> None:
     assert (now["state"], now["exit_code"]) == ("failed" if code else "done", code), now
     if code:
         assert now["verdict"] == f"job {job}: rank 1 on node2 failed first: exit code 7"
-    record = json.loads((Path(now["folder"]) / "run.json").read_text())
-    assert record["state"] == now["state"], "kept: the scheduler forgets"
+    kept = json.loads(Path(cluster.state, "ddpkit/runs", run_id).read_text())
+    assert kept["end"]["state"] == now["state"], "the scheduler forgets"
     # And so nobody is asked any more.
     assert cluster.now(SLURM_CONF="/nowhere")["state"] == now["state"]
 
@@ -232,7 +232,7 @@ def test_a_detached_step_in_an_allocation(cluster: Cluster) -> None:
     read_until(holder, "; to stop it: ddpkit stop ")
     cluster.until_ready()
     now = cluster.now()
-    assert (now["state"], now["job"], now["session"]["name"]) == ("running", None, f"ddpkit-{now['run_id']}")
+    assert (now["state"], now["job"], list(now["session"])) == ("running", None, ["token"])
     cluster.run("stop")
     cluster.until(lambda: not cluster.left())
     assert not [line for line in cluster.lab.processes("login").values() if line.startswith("tmux")]
@@ -247,7 +247,7 @@ def test_a_job_that_the_scheduler_forgot_or_cannot_tell(cluster: Cluster) -> Non
     assert now["state"] == "unknown"
     assert now["summary"].startswith(f"job {job}: no valid answer from the scheduler: ")
     assert now["hint"] == f"scontrol --oneliner show job {job}"
-    path = next(cluster.folder.glob("logs/*/run.json"))
+    (path,) = Path(cluster.state, "ddpkit/runs").iterdir()
     path.write_text(path.read_text().replace(f'"{job}"', '"4000000"'))
     now = cluster.now()
     assert now["state"] == "over"

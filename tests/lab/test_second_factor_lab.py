@@ -149,7 +149,7 @@ def test_a_wrong_code_is_asked_for_again(factor: Factor) -> None:
 
 def test_copies_use_the_connection_of_the_launch(factor: Factor) -> None:
     factor.require("node1", "node2")
-    there = factor.bare.folder / "there"
+    there = factor.bare.folder.parent / f"{factor.bare.folder.name} there"
     there.mkdir()
     factor.bare.toml("".join(f'[host.node{n}]\nworkdir = "{there}/{n}"\n' for n in (1, 2)))
     for number in (1, 2):
@@ -165,13 +165,13 @@ def test_copies_use_the_connection_of_the_launch(factor: Factor) -> None:
 def test_a_launcher_on_another_host_asks_once(factor: Factor) -> None:
     """For the copy and the start of the launcher."""
     factor.require("node1")
-    factor.bare.toml(f'[host.node1]\nworkdir = "{factor.bare.folder}/there"\n')
+    factor.bare.toml(f'[host.node1]\nworkdir = "{factor.bare.folder} there"\n')
     words = ("--detach", "--on", "node1", "--sync", "-o", "transport=openssh")
     terminal = factor.launch(*words, backend="local", term="dumb")
     factor.answer(terminal, CODE)
     assert terminal.end() == 0, terminal.glass.lines
     assert factor.asked() == {"node1": 1}
-    there = factor.bare.folder / "there"
+    there = factor.bare.folder.parent / f"{factor.bare.folder.name} there"
     assert (there / "job.py").read_text() == JOB
     (there / "go").touch()
     no_ssh_left(factor.bare)

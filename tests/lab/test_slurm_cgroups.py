@@ -88,6 +88,7 @@ def test_a_rank_that_uses_more_memory_than_its_job_requested(
         "host": None,
         "id": "slurm-out-of-memory",
         "reason": "the job requested less memory than it used",
+        "proven": False,
     }
 
 

@@ -93,7 +93,7 @@ def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside:
     """Two nodes, two ranks on each; the words, the variables and the whole torch set are inside."""
     (tmp_path / "work/job.py").write_text(REDUCE)
     given = ["--env", "NCCL_DEBUG=WARN", "--env", "MINE=it's $5; *", "--env", "WANDB_API_KEY"]
-    command = inside(runtime, "-b", backend, *given, "--", "job.py", *ARGS, before=before)
+    command = inside(runtime, "-b", backend, *given, "--observe", "start", "--", "job.py", *ARGS, before=before)
     assert command.end() == 0, command.tail
     for rank in range(4):
         seen = json.loads((tmp_path / f"work/seen.{rank}").read_text())

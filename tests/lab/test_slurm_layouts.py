@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,7 +120,6 @@ def switched_lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """A lab whose nodes are on two switches, in another order than their names."""
     monkeypatch.setattr(cluster, "SLURM_CONF", cluster.SLURM_CONF + "TopologyPlugin=topology/tree\n")
     with tempfile.TemporaryDirectory(prefix="ddpkit-lab-") as folder:
-        Path(folder, "owner").write_text(str(os.getpid()))
         etc = Path(folder, "etc")
         etc.mkdir()
         switches = ("s1 Nodes=node[1,3]", "s2 Nodes=node[2,4]", "s0 Switches=s[1-2]")

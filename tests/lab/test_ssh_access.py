@@ -222,7 +222,7 @@ def test_only_a_kind_of_key_that_is_not_offered_is_known(bare: Bare) -> None:
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "accept_new_host_keys=true", "--", "job.py")
     assert done.code == 123, done.text
     assert re.search("node3: .*no host key of the known type", done.err), done.text
-    assert "ssh-keygen -R node3" in done.err
+    assert "ssh-keygen -F node3" in done.err
 
 
 def test_new_keys_are_added_when_asked_for_and_changed_ones_are_not(bare: Bare) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, started_jobs
+from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, started_jobs, supervisor_on
 from launching import SALLOC
 
 # Rank 1 sleeps, the others count for a part of the time: the machine is used by other tests as well.
@@ -95,13 +95,15 @@ def test_a_node_that_does_not_answer(start: Callable[..., Launch], idle_lab: Lab
     """Its supervisor stands still: the other node is shown all the same, and this one as soon as it is back."""
     launch = start(*WAYS["ssh ranks"], "--", "job.py")
     launch.wait_for("ready", 4)
-    supervisors = [str(pid) for pid, line in idle_lab.processes("node2").items() if "exec(open(0" in line]
-    idle_lab.run("node2", "kill", "-STOP", *supervisors)
+    supervisor = supervisor_on(idle_lab, "node2")
+    for pid in supervisor:
+        os.kill(pid, signal.SIGSTOP)
     found = json.loads(top(idle_lab, tmp_path, "--once", "--json").stdout)
     assert found["silent"] == {"node2": [2, 3]}
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
     assert found["findings"][0]["words"] == "node2 did not answer in time (ranks 2, 3)"
-    idle_lab.run("node2", "kill", "-CONT", *supervisors)
+    for pid in supervisor:
+        os.kill(pid, signal.SIGCONT)
     until = time.monotonic() + PATIENCE
     while json.loads(top(idle_lab, tmp_path, "--once", "--json").stdout)["silent"]:
         assert time.monotonic() < until

@@ -30,8 +30,11 @@ def metrics(project: Path, name: str) -> list[dict[str, Any]]:
 
 def ways(python: str, per_node: int) -> dict[str, list[str]]:
     """How train.py is started on two nodes whose Python has no ddpkit."""
-    ssh, each = ["node1", "node2", "-n", str(per_node), "--python", python, "--"], str(per_node)
-    slurm = ["-N", "2", "-n", each, "-o", "nodelist=node1,node2", "--python", python, "--"]
+    ssh, each = (
+        ["node1", "node2", "-n", str(per_node), "--env", "OMP_NUM_THREADS", "--python", python, "--"],
+        str(per_node),
+    )
+    slurm = ["-N", "2", "-n", each, "-o", "nodelist=node1,node2", "--env", "OMP_NUM_THREADS", "--python", python, "--"]
     script = ["config/default.yaml", each, "node1", "node2", "--"]
     return {
         "ssh": [*DDPKIT, "launch", "-b", "ssh", "-o", "starter=ranks", *ssh, *WORDS],

@@ -24,6 +24,8 @@ from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import Enroot, Want
 from ddpkit.launchers.shell import Secret
 from ddpkit.node import supervisor
+from ddpkit.node.rpc import Programs
+from ddpkit.node.seal import Seal
 
 STANDINS = Path(__file__).parents[1] / "standins"
 RUNTIMES = ["docker", "podman", "apptainer", "enroot"]
@@ -246,7 +248,7 @@ def test_a_supervisor_outside_of_the_container_starts_nothing(monkeypatch: pytes
     monkeypatch.delenv("DDPKIT_INSIDE", raising=False)
     request = {"inside": "run-1", "grace": 0, "procs": [], "workdir": "/", "env": {}, "preload": [], "ranks": []}
     with pytest.raises(OSError, match="this process is outside of it"):
-        supervisor.Supervisor(request).start()
+        supervisor.Supervisor(request, b"", Programs(), (Seal("", "node"), Seal("", "launcher"))).start()
 
 
 LOCAL = [

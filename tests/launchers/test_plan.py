@@ -22,6 +22,7 @@ from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
 from ddpkit.launchers.plan import (
     Allocation,
+    Archive,
     HetGroup,
     Host,
     Job,
@@ -34,6 +35,8 @@ from ddpkit.launchers.plan import (
     plan_as_dict,
 )
 from ddpkit.launchers.shell import Raw, Secret, guard
+from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.run import run_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 JOB = Job(
@@ -44,7 +47,7 @@ JOB = Job(
     env={"NCCL_DEBUG": "WARN", "WANDB_API_KEY": guard("WANDB_API_KEY", "key-0123")},
     folder="/data/my project/logs/20260131-235959-train-3fa9",
 )
-COPY = "/tmp/ddpkit-stage-1000/project-0123"
+COPY = "/scratch/my jobs/ddpkit-stage-1000/project-0123"
 STAGED = replace(
     JOB,
     command=(f"{COPY}/train.py",),
@@ -52,6 +55,7 @@ STAGED = replace(
         python="/opt/venv/bin/python",
         contents="[]\n",
         copies=(LocalCopy(source="/data/my project", target=COPY, files=3, size=4000, missing=(), by_nodes=True),),
+        archives={f"{JOB.folder}/stage/project-0123.tar": Archive(source="/data/my project", described={})},
     ),
 )
 ONE = World(hosts=(Host(name="node1", slots=1, cpus=8),), master_addr="127.0.0.1", master_port=23456)
@@ -199,6 +203,19 @@ def test_golden(name: str) -> None:
 
 def test_every_golden_file_has_a_case() -> None:
     assert {path.stem for path in GOLDEN.glob("*.sh")} == set(CASES)
+
+
+def test_every_file_of_a_plan_is_known_as_ddpkits(tmp_path: Path) -> None:
+    """`rm` names what is not, and asks."""
+    seen = set()
+    for case, (options, job, world) in CASES.items():
+        for file in make(options, job, world, case.partition("_")[0]).files:
+            name = Path(file.path).relative_to(job.folder)
+            seen.add(name.parts[0])
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).touch()
+    assert {"hook", "preload", "stage", "marks", "job.sbatch", "rank_wrapper.py"} <= seen
+    assert run_files.others(tmp_path) == []
 
 
 def test_secrets_are_masked_everywhere() -> None:
@@ -442,39 +459,18 @@ def test_a_job_keeps_its_own_slurm_variables() -> None:
     assert names == {"SLURM_JOB_NODELIST", "SRUN_DEBUG"}
 
 
-OLD_RECORDER = "TORCH_NCCL_TRACE_BUFFER_SIZE"
-
-
-@pytest.mark.parametrize(
-    ("job", "node", "size"),
-    [
-        ({}, {}, "2000"),
-        ({"TORCH_FR_BUFFER_SIZE": "0"}, {}, "0"),
-        ({OLD_RECORDER: "500"}, {}, None),  # torch prefers the new name, and the user's would have no effect
-        ({}, {"chosen": (OLD_RECORDER,)}, None),
-        ({}, {"chosen": ("TORCH_FR_BUFFER_SIZE",)}, None),
-        ({}, {"env": {OLD_RECORDER: "0"}}, None),
-    ],
-)
-def test_the_flight_recorder_is_on_unless_the_user_or_the_node_chose(
-    job: dict[str, str], node: dict[str, Any], size: str | None
-) -> None:
-    world = replace(ONE, hosts=(replace(ONE.hosts[0], **node),))
+@pytest.mark.parametrize("observe", [(), ("start", "stacks")])
+def test_ranks_are_observed_if_that_was_asked_for(observe: tuple[str, ...]) -> None:
+    """Else they have neither the variable nor the programs for it."""
+    job = replace(JOB, observe=observe)
     for starter in ("ranks", "torchrun", "legacy"):
-        made = make({"starter": starter}, replace(JOB, env=job), world)
-        assert made.steps[0].env.get("TORCH_FR_BUFFER_SIZE") == size
-
-
-@pytest.mark.parametrize("backend", ["slurm-srun", "slurm-torchrun"])
-@pytest.mark.parametrize("chosen", [{}, {"TORCH_FR_BUFFER_SIZE": "7"}, {OLD_RECORDER: "7"}])
-def test_a_task_of_slurm_turns_the_flight_recorder_on(backend: str, chosen: dict[str, str]) -> None:
-    """The plan's own text runs in a shell, up to the start of the rank."""
-    text = make({}, JOB, ASKED, backend).steps[0].procs[0].argv[-1]
-    each = text[text.index("\neach=") : text.index('sh -c "$each"')]
-    (line,) = [line for line in each.splitlines() if "TORCH_FR_BUFFER_SIZE" in line]
-    script = f'{line}\necho "$TORCH_FR_BUFFER_SIZE"'
-    done = subprocess.run(["sh", "-c", script], env=chosen, capture_output=True, text=True, timeout=30, check=True)
-    assert done.stdout.strip() == ("2000" if not chosen else chosen.get("TORCH_FR_BUFFER_SIZE", ""))
+        (step,) = make({"starter": starter}, job, ONE).steps
+        assert step.env.get("DDPKIT_OBSERVE") == (",".join(observe) or None)
+    for backend in ("slurm-srun", "slurm-torchrun"):
+        plan = make({}, job, ASKED, backend)
+        assert plan.steps[0].env.get("DDPKIT_OBSERVE") == (",".join(observe) or None)
+        hook = {Path(file.path).stem for file in plan.files if "/hook/" in file.path}
+        assert hook == {"sitecustomize", *(("rank_events_file", *OBSERVERS) if observe else ())}
 
 
 @pytest.mark.parametrize(

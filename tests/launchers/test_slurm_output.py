@@ -14,10 +14,10 @@ import pytest
 
 from ddpkit.launchers import slurm_output
 from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.node.first_failure import WINDOW
 
 NOW = time.time()
 STARTS = "".join(f"{rank}: ddpkit: rank {rank} on node{rank // 2 + 1} pid 1{rank} step 5.0\n" for rank in range(4))
-KILLS = "srun: error: node1: tasks 0-1: Terminated\nsrun: error: node2: task 2: Terminated\n"
 # Lines of SLURM itself without its name: of 26.05, seen, and of a public log (CBSDLab/SD4DS).
 NAMELESS = (
     "[2026-11-23T06:38:19.079] error: *** STEP 6.0 ON node1 CANCELLED AT 2026-11-23T06:38:19 DUE TO TASK FAILURE ***"
@@ -28,12 +28,12 @@ NAMELESS_OOM = (
 )
 
 
-def raised(rank: int, after: float, name: str = "ValueError") -> str:
-    return f"{rank}: ddpkit: rank {rank} raised {name} at {NOW - 100 + after:.6f}\n"
+PEER = "RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.2]:48330."
 
 
-def goes_on(rank: int, name: str = "ValueError") -> str:
-    return f"{rank}: ddpkit: rank {rank} raised {name}, and its process continues\n"
+def raised(rank: int, exception: str = "ValueError: no such thing") -> str:
+    lines = ["Traceback (most recent call last):", '  File "job.py", line 7, in <module>', "    step()", exception]
+    return "".join(f"{rank}: {line}\n" for line in lines)
 
 
 def code(rank: int, number: int = 1) -> str:
@@ -52,97 +52,72 @@ def read(text: str, *, torchrun: bool = False) -> tuple[SrunReader, list[Any]]:
     return reader, list(pieces())
 
 
-# What happens: who failed first, with which code, and whether it is known before its process has ended.
-FIRST: dict[str, tuple[str, tuple[int, int | None, str], bool]] = {
-    "its process never ends": (raised(3, 1) + goes_on(3), (3, 1, "ValueError"), True),
-    "it ends by itself": (raised(3, 1) + code(3), (3, 1, ""), False),
-    "it ends by itself in another way": (raised(3, 1) + code(3, 9), (3, 9, ""), False),
-    "another one follows and ends sooner": (
-        raised(3, 1) + raised(0, 1.2, "RuntimeError") + code(0),
-        (3, 1, "ValueError"),
-        False,
-    ),
-    "the one that follows is heard first": (
-        raised(0, 1.2, "RuntimeError") + raised(3, 1) + code(0),
-        (3, 1, "ValueError"),
-        False,
-    ),
-    "another one died of something else": (raised(3, 1) + code(0, 7), (0, 7, ""), False),
-    "two go on": (
-        raised(0, 2, "RuntimeError") + raised(3, 1) + goes_on(0, "RuntimeError"),
-        (3, 1, "ValueError"),
-        True,
-    ),
-}
+# What happens: who failed first, with which code or exception.
+FIRST: dict[str, tuple[str, tuple[int, int | None, str]]] = {
+    "one alone": (code(3, 7), (3, 7, "")),
+    "it raised": (raised(3) + code(3), (3, 1, "")),
+    "it raised, and ended in another way": (raised(3) + code(3, 9), (3, 9, "")),
+    "another one follows": (raised(3) + code(3) + raised(0, PEER) + code(0), (3, 1, "")),
+    "what follows ends sooner": (raised(3) + raised(0, PEER) + code(0) + code(3), (3, 1, "")),
+    "what follows ends sooner, srun ends the first": (raised(3) + raised(0, PEER) + code(0), (3, None, "ValueError")),
+    "what follows ends sooner, and the first one says nothing": (raised(0, PEER) + code(0) + code(3, 7), (3, 7, "")),
+    "another one died of something else": (raised(0, PEER) + code(0) + code(3, 7), (3, 7, "")),
+    "nobody has a cause": (raised(0, PEER) + code(0), (0, 1, "")),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FIRST)
 def test_which_failure_was_first(name: str) -> None:
-    text, (rank, number, exception), known_early = FIRST[name]
-    reader, events = read(STARTS + text + KILLS)
-    (failed,) = [event for event in events if event["e"] == "failed"]
-    assert (failed["rank"], failed["code"], failed.get("raised", "")) == (rank, number, exception)
-    assert failed["host"] == f"node{rank // 2 + 1}"
-    assert reader.goes_on == known_early
-    assert not [event for event in events if event["e"] == "out" and "ddpkit: rank" in event["data"]]
-
-
-def test_a_rank_that_waited_in_vain_says_so() -> None:
-    then = time.time() - 9
-    line = f"3: 50 %ddpkit: rank 3 timed out with RuntimeError at {then:.6f}\n"
-    _, events = read(
-        STARTS + line + "1: ddpkit: rank 2 timed out with RuntimeError at 1.0\n" + line.replace(f"{then:.6f}", "1.0")
+    text, (rank, number, exception) = FIRST[name]
+    ended = {int(line.split()[4][:-1]) for line in text.splitlines() if line.startswith("srun")}
+    kills = "".join(
+        f"srun: error: node{each // 2 + 1}: task {each}: Terminated\n" for each in range(4) if each not in ended
     )
-    [timeout] = [event for event in events if event["e"] == "timeout"]
-    when = pytest.approx(then, abs=0.01)
-    assert timeout == {"e": "timeout", "rank": 3, "host": "node2", "raised": "RuntimeError", "t": when}
-    # The words of another rank, or of an earlier run, are those of a script.
-    assert [event["data"] for event in events if event["e"] == "out"][-3:] == [
-        "50 %\n",
-        "ddpkit: rank 2 timed out with RuntimeError at 1.0\n",
-        "50 %ddpkit: rank 3 timed out with RuntimeError at 1.0\n",
-    ]
+    _, events = read(STARTS + text + kills)
+    failed = [event for event in events if event["e"] == "failed"][-1]
+    assert (failed["rank"], failed.get("raised", "")) == (rank, exception)
+    assert exception or failed["code"] == number
+    assert failed["host"] == f"node{rank // 2 + 1}"
+
+
+def test_what_has_no_cause_of_its_own_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, events = read(STARTS + raised(0, PEER) + code(0))
+    assert not reader.failed
+    assert reader.waits
+    assert not [event for event in events if event["e"] == "failed"]
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + WINDOW)
+    assert [event["rank"] for event in reader.overdue() if event["e"] == "failed"] == [0]
+    assert not reader.waits
+
+
+def test_the_end_of_the_output_decides() -> None:
+    reader, _ = read(STARTS + raised(0, PEER) + code(0))
+    assert [event["rank"] for event in reader.flush() if event["e"] == "failed"] == [0]
 
 
 def test_what_was_first_and_is_heard_last() -> None:
-    """A line of one node may come behind what srun says of another: then it is said again, with its time."""
-    _, events = read(STARTS + raised(0, 1.2) + code(0) + raised(3, 1) + KILLS)
+    """It printed its exception first, and its process took longer to end: then it is said again, with its time."""
+    _, events = read(STARTS + raised(3) + code(0) + code(3))
     failed = [event for event in events if event["e"] == "failed"]
     assert [event["rank"] for event in failed] == [0, 3]
-    assert failed[1]["t"] < failed[0]["t"]
-
-
-def test_a_clock_that_is_ahead() -> None:
-    _, events = read(STARTS + raised(3, 5000) + goes_on(3) + KILLS)
-    ends = {event["rank"]: event for event in events if event["e"] in ("failed", "exit")}
-    assert ends[3]["t"] <= ends[0]["t"], "what follows would else seem to come before"
+    assert failed[1]["since"] < failed[0]["since"]
 
 
 def test_an_attempt_before_is_forgotten() -> None:
-    reader, events = read(STARTS + raised(3, 1) + goes_on(3) + "ddpkit: attempt 1\n" + STARTS + code(1, 7))
+    _, events = read(STARTS + raised(3) + code(3) + "ddpkit: attempt 1\n" + STARTS + code(1, 7))
     assert [event["rank"] for event in events if event["e"] == "failed"] == [3, 1]
-    assert not reader.goes_on
-
-
-def test_a_line_without_an_end_in_front() -> None:
-    _, events = read(STARTS + "3: 50 %" + raised(3, 1)[3:] + goes_on(3))
-    assert [event["data"] for event in events if event["e"] == "out"] == ["50 %\n"]
-    assert [event["rank"] for event in events if event["e"] == "failed"] == [3]
-
-
-def test_what_only_looks_like_it() -> None:
-    """A rank may print what another run said; and nobody speaks for another rank."""
-    text = "3: seen: ddpkit: rank 2 raised ValueError at 1.0\n" + goes_on(3) + "2: ddpkit: rank 2 raised\n"
-    _, events = read(STARTS + text)
-    assert not [event for event in events if event["e"] == "failed"]
 
 
 def test_under_torchrun() -> None:
-    said = (raised(3, 1) + goes_on(3)).replace("3: ", "1: [rank 3] ")
+    """It ends the others by SIGTERM: one of them was about to end by an exception."""
     starts = STARTS.replace("2: ", "1: ").replace("3: ", "1: ")
-    _, events = read(starts + said + "1: ddpkit: rank 3 ended: code None signal 9\n", torchrun=True)
+    said = raised(3).replace("3: ", "1: [rank 3] ") + raised(0, PEER).replace("0: ", "0: [rank 0] ")
+    ends = "0: ddpkit: rank 0 ended: code 1 signal None\n1: ddpkit: rank 3 ended: code None signal 15\n"
+    ends += "srun: error: node1: task 0: Exited with exit code 1\n"
+    _, events = read(starts + said + ends, torchrun=True)
     (failed,) = [event for event in events if event["e"] == "failed"]
-    assert (failed["rank"], failed["host"], failed["code"], failed["raised"]) == (3, "node2", 1, "ValueError")
+    assert (failed["rank"], failed["host"], failed["raised"]) == (3, "node2", "ValueError")
 
 
 def test_an_end_between_the_pieces_of_a_long_line() -> None:

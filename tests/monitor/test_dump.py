@@ -130,9 +130,10 @@ def test_a_launcher_that_takes_no_questions(start: START, ddpkit: DDPKIT, script
         record = json.loads(path.read_text())
         record |= {"launcher_pid": other.pid, "launcher_started": launcher_process.process_start(other.pid)}
         path.write_text(json.dumps(record))
-        done = ddpkit("dump", str(run_of(tmp_path)))
+        env = {"XDG_STATE_HOME": str(tmp_path / "none")}  # in the index of the run's user it stands as it is
+        done = ddpkit("dump", str(run_of(tmp_path)), env=env)
         assert done.returncode == 121
-        assert "does not accept requests" in done.stderr
+        assert f"process {other.pid} is not the launcher of run {run_of(tmp_path).name}" in done.stderr
         assert other.poll() is None
 
 
@@ -213,15 +214,25 @@ dist.destroy_process_group()
 """
 
 
+# By what is observed: what is known of rank 1.
+SEEN = {
+    "": "is in no collective while rank 0 waits in all_reduce: ",
+    "stacks": "has not joined all_reduce #4 of group 0 (rank 0 waits in it",
+}
+
+
 @pytest.mark.torch
-def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path: Path) -> None:
-    script(HANGS)
-    command = start("launch", "-n", "2", "--hang-timeout", "10", "--", "job.py")
+@pytest.mark.parametrize("observe", SEEN)
+def test_a_run_that_watches_itself_warns(observe: str, start: START, script: SCRIPT, tmp_path: Path) -> None:
+    script(HANGS.replace("time.sleep(0.01)", "time.sleep(1)"))
+    command = start("launch", "-n", "2", "--observe", observe, "--hang-timeout", "10", "--", "job.py")
     command.wait_for("ready", 2)
     began = time.monotonic()
+    command.wait_for("this run hangs")
     command.wait_for("rank 1 on")
     assert time.monotonic() - began < 100
-    assert "has not joined all_reduce #4 of group 0 (rank 0 waits in it" in command.text
+    assert SEEN[observe] in command.text
+    assert ("start it with --observe stacks" in command.text) == (not observe)
     assert "it is in job.py:8 in slow_step" in command.text or "job.py:7 in slow_step" in command.text
     command.wait_for("this run hangs: no progress for 1")  # 10 s, or some more
     (tmp_path / "go").touch()
@@ -233,7 +244,8 @@ def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path:
 @pytest.mark.torch
 def test_a_run_that_watches_itself_ends(start: START, script: SCRIPT, tmp_path: Path) -> None:
     script(HANGS)
-    command = start("launch", "-n", "2", "--hang-timeout", "10", "--hang-action", "end", "--grace", "1", "--", "job.py")
+    watch = ("--hang-timeout", "10", "--hang-action", "end", "--observe", "stacks")
+    command = start("launch", "-n", "2", *watch, "--grace", "1", "--", "job.py")
     assert command.end() == 124, command.tail
     record = json.loads((run_of(tmp_path) / "run.json").read_text())
     assert record["exit_code"] == 124
@@ -261,10 +273,12 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
-def test_no_alarm_where_nothing_hangs(start: START, script: SCRIPT, tmp_path: Path) -> None:
+@pytest.mark.parametrize("observe", SEEN)
+def test_no_alarm_where_nothing_hangs(observe: str, start: START, script: SCRIPT, tmp_path: Path) -> None:
     """It prints nothing for longer than the timeout, in collectives and outside of them."""
     script(TRAINS)
-    command = start("launch", "-n", "2", "--hang-timeout", "5", "--hang-action", "end", "--", "job.py")
+    watch = ("--hang-timeout", "5", "--hang-action", "end", "--observe", observe)
+    command = start("launch", "-n", "2", *watch, "--", "job.py")
     assert command.end() == 0, command.tail
     assert "hangs" not in command.text
     assert not list(run_of(tmp_path).glob("dump-*"))
@@ -297,13 +311,17 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("observe", SEEN)
 @pytest.mark.parametrize("options", [[], ["-o", "preload=true"], ["-o", "starter=torchrun"]], ids=str)
-def test_a_script_sees_nothing_of_it(options: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+def test_a_script_sees_little_of_it(
+    options: list[str], observe: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
+) -> None:
     script(f"if __name__ == '__main__':\n{''.join('    ' + line + chr(10) for line in LOOKS.splitlines())}")
-    done = ddpkit("launch", "-n", "2", *options, "--", "job.py")
+    done = ddpkit("launch", "-n", "2", "--observe", observe, *options, "--", "job.py")
     assert done.returncode == 0, done.stderr
-    # One thread in all, although the process group was made twice.
-    assert [(tmp_path / f"tasks.{rank}").read_text() for rank in range(2)] == ["1", "1"]
+    # One thread in all, although the process group was made twice; none unless it was asked for.
+    count = str(int(bool(observe)))
+    assert [(tmp_path / f"tasks.{rank}").read_text() for rank in range(2)] == [count, count]
 
 
 HELD = """
@@ -328,7 +346,7 @@ dist.all_reduce(torch.ones(3))
 def test_a_rank_that_keeps_the_interpreter_lock(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     """Its thread cannot answer: then the handler does."""
     script(HELD)
-    command = start("launch", "-n", "2", "--", "job.py")
+    command = start("launch", "-n", "2", "--observe", "stacks", "--", "job.py")
     command.wait_for("ready", 2)
     until = time.monotonic() + PATIENCE
     while True:

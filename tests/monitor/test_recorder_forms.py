@@ -19,7 +19,7 @@ import pytest
 from ddpkit.monitor import hang, rank_state
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
-from ddpkit.node import rank_hook, rank_responder
+from ddpkit.node import rank_observe, rank_responder
 
 OLD_NAME = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 NOW = 1_800_000_000.0
@@ -187,5 +187,5 @@ def test_the_size_gets_the_name_that_an_old_torch_reads(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    rank_hook._record(SimpleNamespace(__version__=version))
+    rank_observe._record(SimpleNamespace(__version__=version))
     assert os.environ.get("TORCH_NCCL_TRACE_BUFFER_SIZE") == old

@@ -207,8 +207,7 @@ class Stopped:
 def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     """A pipe that nobody reads fills up, and would hold up the launcher itself."""
     nodes = [Stopped("a"), Stopped("b")]
-    relay: Any = SimpleNamespace(folder=tmp_path)
-    launcher: Any = SimpleNamespace(relay=relay, deadline=None, nodes=nodes)
+    launcher: Any = SimpleNamespace(folder=tmp_path, deadline=None, nodes=nodes)
     monitor = MonitorServer(launcher)
 
     def answer(node: Any, number: int) -> None:
@@ -362,7 +361,7 @@ def test_a_launcher_on_another_host(start: START, ddpkit: DDPKIT, script: SCRIPT
     beside = path.with_suffix(".new")
     beside.write_text(json.dumps({**record, "launcher_host": "faraway"}))
     beside.replace(path)
-    done = ddpkit("top", str(run_of(tmp_path)))
+    done = ddpkit("top", str(run_of(tmp_path)), env={"XDG_STATE_HOME": str(tmp_path / "none")})
     assert done.returncode == 121
     assert f"hint: ssh -t faraway '{sys.executable} -m ddpkit top {run_of(tmp_path)}'" in done.stderr
     (tmp_path / "go").touch()

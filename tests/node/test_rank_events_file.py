@@ -1,9 +1,8 @@
-"""A rank as SLURM starts it, without SLURM: what it tells through its run's folder, and how an exception ends it."""
+"""A rank as SLURM starts it with `--observe`, without SLURM: what it tells through its run's folder."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,11 +12,10 @@ from pathlib import Path
 import pytest
 from conftest import PATIENCE
 
+from ddpkit.node.rank_observe import OBSERVERS
 from ddpkit.transports.protocol import NODE
 
-# Stands for torch: what is watched is the import of something of this name.
-RAISES = "import threading, torch\nthreading.Thread(target=threading.Event().wait).start()\nraise ValueError('so')\n"
-COPIES = {"sitecustomize": "rank_hook"} | {name: name for name in ("rank_responder", "rank_events", "rank_events_file")}
+COPIES = {"sitecustomize": "rank_hook"} | {name: name for name in (*OBSERVERS, "rank_events_file")}
 
 
 @pytest.fixture
@@ -27,14 +25,19 @@ def run(tmp_path: Path) -> Path:
         (tmp_path / "run" / name).mkdir(parents=True)
     for name, copied in COPIES.items():
         (tmp_path / f"run/hook/{name}.py").write_text((NODE / f"{copied}.py").read_text())
-    (tmp_path / "run/hook/grace").write_text("1\n")
+    # Stands for torch: what is watched is the import of something of this name.
     (tmp_path / "torch.py").write_text("")
     return tmp_path / "run"
 
 
 def start(run: Path, text: str, **env: str) -> subprocess.Popen[str]:
     (run.parent / "job.py").write_text(text)
-    mine = {"DDPKIT_HOOK": f"{run}/hook", "PYTHONPATH": f"{run}/hook", "PYTHONUNBUFFERED": "1"}
+    mine = {
+        "DDPKIT_HOOK": f"{run}/hook",
+        "PYTHONPATH": f"{run}/hook",
+        "PYTHONUNBUFFERED": "1",
+        "DDPKIT_OBSERVE": "start",
+    }
     return subprocess.Popen(
         [sys.executable, "job.py"],
         cwd=run.parent,
@@ -87,7 +90,7 @@ STEPS = """
 import os, sys, time
 known = {"__name__": "ddpkit_shared"}
 exec(open(sys.argv[0].replace("job.py", "run/hook/rank_events_file.py")).read(), known)
-tell = known["start"]("run/hook", "3", lambda fd: fd)
+tell = known["start"]("run/hook", "3")
 tell("mark", "3", "step", time.time())
 tell.__self__.first -= 1e5  # it runs for a day
 for step in range(2000):
@@ -123,68 +126,3 @@ def test_a_file_system_that(name: str, run: Path) -> None:
         reader = os.open(run / "marks/3", os.O_RDONLY | os.O_NONBLOCK)
         assert os.read(reader, 100) == b"", "nobody is left who would write"
         os.close(reader)
-
-
-def test_an_exception_whose_process_never_ends(run: Path) -> None:
-    """It is ended when the grace is over: srun then ends the others."""
-    code, text = end(start(run, RAISES))
-    assert code == -signal.SIGKILL
-    assert text.count("ValueError: so") == 1
-    *_, first, second = text.splitlines()
-    assert first.startswith("ddpkit: rank 3 raised ValueError at ")
-    assert abs(float(first.split()[-1]) - time.time()) < PATIENCE
-    assert second == "ddpkit: rank 3 raised ValueError, and its process continues"
-
-
-def test_a_slow_end_is_not_cut_short_by_the_term_for_the_others(run: Path) -> None:
-    (run / "hook/grace").write_text("100\n")
-    text = "import atexit, os, signal, time, torch\n"
-    text += "def slow():\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(1)\n    print('saved')\n"
-    code, text = end(start(run, text + "atexit.register(slow)\nraise ValueError('so')\n"))
-    assert code == 1
-    assert "saved\n" in text
-    assert "and its process continues" in text
-
-
-def test_a_quick_end_says_it_once(run: Path) -> None:
-    code, text = end(start(run, "import torch\nraise ValueError('so')\n"))
-    assert code == 1
-    assert text.count("ddpkit: rank 3 raised ValueError") == 1
-    assert "continues" not in text
-
-
-NOT_SO = {
-    "caught": ("try:\n    1 / 0\nexcept ZeroDivisionError:\n    pass", 0),
-    "an exit code": ("raise SystemExit(7)", 7),
-    "Ctrl-C": ("raise KeyboardInterrupt", -signal.SIGINT),
-    "in a thread": ("import threading\nthreading.Thread(target=lambda: 1 / 0).start()", 0),
-}
-
-
-@pytest.mark.parametrize("name", NOT_SO)
-def test_what_is_no_such_end(name: str, run: Path) -> None:
-    text, code = NOT_SO[name]
-    process = start(run, f"import torch\n{text}\n")
-    assert process.wait(PATIENCE) == code
-    assert "ddpkit" not in end(process)[1]
-
-
-def test_a_standard_error_that_the_script_has_changed(run: Path) -> None:
-    """The line goes where the rank's lines went at first; not into a file that has the number of what was closed."""
-    before = "import os, torch\nos.dup2(os.open('mine', os.O_WRONLY | os.O_CREAT), 2)\n"
-    _, text = end(start(run, before + "raise ValueError('so')\n"))
-    assert "ValueError: so" in (run.parent / "mine").read_text()
-    assert text.startswith("ddpkit: rank 3 raised ValueError at ")
-    before = "import os, torch\nos.closerange(3, 1024)\nwhile os.open('mine', os.O_WRONLY | os.O_TRUNC) < 1022: pass\n"
-    code, text = end(start(run, before + "raise ValueError('so')\n"))
-    assert code == 1
-    assert "ddpkit" not in text
-    assert (run.parent / "mine").read_text() == ""
-
-
-def test_without_a_standard_error(run: Path) -> None:
-    (run.parent / "job.py").write_text("import torch\nopen('there', 'w')\nraise ValueError('so')\n")
-    env = {**os.environ, "DDPKIT_HOOK": f"{run}/hook", "PYTHONPATH": f"{run}/hook", "RANK": "3"}
-    argv = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "job.py"]
-    assert subprocess.run(argv, cwd=run.parent, env=env, timeout=PATIENCE, check=False).returncode == 1
-    assert (run.parent / "there").exists()

@@ -1,4 +1,4 @@
-"""What is imported with torch costs a rank no garbage collection; what its script makes is collected as ever."""
+"""The hook of a rank: what Python does with it, and the modules of the site that it stands in front of."""
 
 from __future__ import annotations
 
@@ -13,68 +13,71 @@ import pytest
 from ddpkit.transports.protocol import NODE
 
 
-def output(tmp_path: Path, text: str, torch: str = "", **env: str) -> str:
-    """Run a script with the hook, beside a module that stands for torch. Returns what it prints."""
+def ended(tmp_path: Path, text: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a script with the hook, before a folder `site` and one that is not there."""
     hook = tmp_path / "hook"
-    hook.mkdir()
+    hook.mkdir(exist_ok=True)
     (hook / "sitecustomize.py").write_text((NODE / "rank_hook.py").read_text())
-    (hook / "rank_events.py").write_text((NODE / "rank_events.py").read_text())
-    (tmp_path / "torch.py").write_text(torch)
     (tmp_path / "job.py").write_text(text)
-    path = os.pathsep.join([str(hook), "/other"])
+    path = os.pathsep.join([str(hook), str(tmp_path / "site"), "/other"])
     env = {"PATH": "/usr/bin:/bin", "DDPKIT_HOOK": str(hook), "PYTHONPATH": path, **env}
-    command = [sys.executable, "job.py"]
-    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout
+    command = [sys.executable, *options, "job.py"]
+    return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
 
 
-IMPORTS = """
-import gc
-{before}
-print("before", gc.isenabled(), gc.get_freeze_count() > 0)
-try:
-    import torch
-    print("inside", torch.inside)
-except ImportError as error:
-    print("inside", error)
-print("after", gc.isenabled(), gc.get_freeze_count() > 0)
+TRACES = """
+import os, sys
+print("sitecustomize" in sys.modules, "DDPKIT_HOOK" in os.environ, [path for path in sys.path if "hook" in path])
 """
-PLAIN = "import gc; inside = gc.isenabled()"
-CASES = {
-    "plain": ("", PLAIN, ["before True False", "inside False", "after True True"]),
-    "off before": ("gc.disable()", PLAIN, ["before False False", "inside False", "after False True"]),
+FAILED = "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n"
+SITES = {
+    "none": (None, "False False []\n", ""),
+    "its own": ("print('site')", "site\nTrue False []\n", ""),
     "fails": (
-        "",
-        "raise ImportError('no such file')",
-        ["before True False", "inside no such file", "after True False"],
+        "raise ValueError('so')",
+        "False False []\n",
+        f"{FAILED}ValueError: so\n",
+    ),
+    "misses a module": (
+        "import nothing_of_this_name",
+        "False False []\n",
+        f"{FAILED}ModuleNotFoundError: No module named 'nothing_of_this_name'\n",
     ),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_an_import_is_not_collected(name: str, tmp_path: Path) -> None:
-    before, torch, expected = CASES[name]
-    assert output(tmp_path, IMPORTS.format(before=before), torch, RANK="0").splitlines() == expected
+@pytest.mark.parametrize("name", SITES)
+def test_a_site_has_its_own_module(name: str, tmp_path: Path) -> None:
+    text, out, error = SITES[name]
+    (tmp_path / "site").mkdir()
+    if text is not None:
+        (tmp_path / "site/sitecustomize.py").write_text(text)
+    done = ended(tmp_path, TRACES, RANK="0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, out, error)
+
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S", "-s"])
+def test_a_python_that_does_not_read_it_runs(option: str, tmp_path: Path) -> None:
+    done = ended(tmp_path, "print('runs')", option, RANK="0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "runs\n", "")
 
 
 # Only a last collection finds it.
 CYCLE = """
-import gc, os, torch
+import gc, os
 class Cycle:
     def __init__(self):
         self.me = self
     def __del__(self, write=os.write):
         write(1, b" collected")
 cycle = Cycle()
-hooks = [path for path in __import__("sys").path if "hook" in path]
-print(gc.get_threshold()[0], "DDPKIT_HOOK" in os.environ, os.environ["PYTHONPATH"], hooks, end="", flush=True)
+print(gc.get_threshold()[0], "DDPKIT_HOOK" in os.environ, end="", flush=True)
 """
 
 
 def test_torchrun_has_few_collections_and_hands_the_hook_on(tmp_path: Path) -> None:
-    assert output(tmp_path, CYCLE, DDPKIT_TAP="rank_wrapper.py") == "20000 True /other []"
+    assert ended(tmp_path, CYCLE, DDPKIT_TAP="rank_wrapper.py").stdout == "20000 True"
 
 
 def test_what_a_rank_makes_is_collected(tmp_path: Path) -> None:
-    assert output(tmp_path, CYCLE, RANK="0") == f"{gc.get_threshold()[0]} False /other [] collected"
+    assert ended(tmp_path, CYCLE, RANK="0").stdout == f"{gc.get_threshold()[0]} False collected"

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from program import MARK, PATIENCE, marked
 
+from ddpkit.launchers.slurm_output import SrunReader
+
 WRAPPER = Path(__file__).parents[2] / "ddpkit/node/rank_wrapper.py"
 RANK = """
 import signal, sys, time
@@ -127,3 +129,25 @@ def test_a_task_leaves_no_process() -> None:
         assert process.communicate(timeout=60)[0] == "rank\n"
     with os.fdopen(read) as pipe:
         assert pipe.read() == ""
+
+
+LONG = "import sys; sys.stdout.write('x' * 500_000 + chr(10)); sys.stdout.flush(); print('end')"
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_a_long_line_arrives_whole_under_any_scheduler(blocks: bool) -> None:
+    """Of 500,000 bytes 65,527 arrived where the scheduler's pipe does not block."""
+    read, write = os.pipe()
+    os.set_blocking(write, blocks)
+    env = {**os.environ, "RANK": "3", "LOCAL_RANK": "1", "DDPKIT_DUMP": "0"}
+    for name in ("DDPKIT_TAP", "SLURM_STEP_ID"):
+        env.pop(name, None)
+    words = [sys.executable, "-S", "-I", str(WRAPPER), sys.executable, "-c", LONG]
+    with subprocess.Popen(words, env=env, stdout=write, stderr=subprocess.DEVNULL) as wrapper:
+        os.close(write)
+        reader = SrunReader(4, torchrun=True, labels=False)
+        with open(read, "rb") as output:
+            events = [event for data in iter(lambda: output.read(1 << 16), b"") for event in reader.feed(1, data)]
+        assert wrapper.wait(PATIENCE) == 0
+    lines = [event["data"] for event in (*events, *reader.flush()) if event["e"] == "out" and event["rank"] == 3]
+    assert lines == ["x" * 500_000 + "\n", "end\n"]

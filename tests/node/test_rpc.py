@@ -49,7 +49,7 @@ def test_an_answer_comes_in_pieces() -> None:
     events = [*answer_events(7, json.dumps([value, None]).encode(), STEP_PIECE)]
     assert len(events) > 3
     assert all(len(json.dumps(event)) < 1024 for event in events)  # srun cuts longer lines
-    pieces = Pieces()
+    pieces = Pieces({7})
     *parts, whole = [pieces.take(event) for event in events]  # type: ignore[arg-type]
     assert parts == [None] * (len(events) - 1)
     assert whole is not None
@@ -58,7 +58,7 @@ def test_an_answer_comes_in_pieces() -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_an_error() -> None:
-    whole = Pieces().take({"e": "answer", "id": 1, "data": "AAAA"})
+    whole = Pieces({1}).take({"e": "answer", "id": 1, "data": "AAAA"})
     assert whole is not None
     assert whole["e"] == "answer"
     assert whole["values"] == []

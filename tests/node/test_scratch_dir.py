@@ -82,7 +82,7 @@ for _ in range(300):
     path = "%s/%s%s" % (os.path.dirname(FOLDER), os.path.basename(FOLDER)[:23], os.urandom(8).hex())
     make_folder(path)
     open(path + "/file", "x").close()
-    assert os.listdir(path) == ["file"]
+    assert sorted(os.listdir(path)) == [".ddpkit", "file"]
 """
 SWEEPER = """
 import os

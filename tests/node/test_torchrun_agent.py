@@ -47,6 +47,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
             each.kill()
 
 
+def wait_for_directory(folder: Path) -> Path:
+    """Return the directory of an agent for its logs, once it is there."""
+    until = time.monotonic() + PATIENCE
+    while not (found := list(folder.glob("ddpkit-*"))):
+        assert time.monotonic() < until
+        time.sleep(0.02)  # nobody announces it
+    return found[0]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.thorough_for("2")
 def test_an_agent_without_ranks_ends_by_a_signal(number: signal.Signals, start: Start, tmp_path: Path) -> None:
@@ -66,18 +75,38 @@ def test_an_agent_without_ranks_ends_by_a_signal(number: signal.Signals, start: 
     assert second.poll() is None  # so it was not the other agent that ended the wait
     second.send_signal(signal.SIGTERM)
     second.wait(timeout=60)
-    assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
+    assert list(tmp_path.glob("ddpkit-*")) == []
 
 
 def test_an_agent_that_waits_for_the_others_leaves_no_directory(start: Start, tmp_path: Path) -> None:
     alone = start(0)
-    until = time.monotonic() + PATIENCE
-    while not list(tmp_path.glob("ddpkit-torchrun-*")):
-        assert time.monotonic() < until
-        time.sleep(0.02)  # nobody announces it
+    wait_for_directory(tmp_path)
     alone.send_signal(signal.SIGTERM)
     assert alone.wait(timeout=60) in (-signal.SIGTERM, 128 + signal.SIGTERM)
-    assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
+    assert list(tmp_path.glob("ddpkit-*")) == []
+
+
+def test_a_signal_at_any_moment_of_the_start_leaves_no_directory(start: Start, tmp_path: Path) -> None:
+    """Twenty moments in the first third of a second: before, while and after the directory is made."""
+    for number in range(20):
+        agent = start(0)
+        time.sleep(number / 60)
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(timeout=60) in (-signal.SIGTERM, 128 + signal.SIGTERM)
+        assert list(tmp_path.glob("ddpkit-*")) == [], f"after {number / 60:.2f} s"
+
+
+def test_what_a_killed_agent_left_the_next_one_sweeps(start: Start, tmp_path: Path) -> None:
+    killed = start(0)
+    left = wait_for_directory(tmp_path)
+    killed.kill()
+    killed.wait(timeout=60)
+    assert left.exists()
+    start(0)
+    until = time.monotonic() + PATIENCE
+    while left.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)  # nobody announces it
 
 
 def test_a_failed_rank_has_no_traceback_of_torchrun(tmp_path: Path) -> None:
@@ -88,7 +117,7 @@ def test_a_failed_rank_has_no_traceback_of_torchrun(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "(exitcode: 7)" in done.stderr
     assert "Traceback" not in done.stderr
-    assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
+    assert list(tmp_path.glob("ddpkit-*")) == []
 
 
 def test_a_killed_tap_is_reported_before_torchrun_ends_the_others(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_the_dry_run_under_slurm_is_the_golden_one(ddpkit: DDPKIT, tmp_path: Pat
     text = done.stdout.replace(str(tmp_path), "/data/project")
     text = re.sub(r"\d{8}-\d{6}-start-\w{4}", "RUN", text)
     text = re.sub(r"project-[0-9a-f]{20}", "project-0123", text)
-    text = re.sub(r"\beN[A-Za-z0-9+/=]{500,}", "PROGRAM", text)
+    text = re.sub(r"<program [^>]*>", "PROGRAM", text)
     if os.environ.get("DDPKIT_WRITE_GOLDEN"):
         GOLDEN.write_text(text)
     assert text == GOLDEN.read_text()

@@ -277,7 +277,7 @@ FAULTS = {
         slots=4,
         status="warn",
         evidence=f"GPU 3 ({uuid(3)}): fabric state is In Progress",
-        fix="restart nvidia-fabricmanager",
+        fix="status nvidia-fabricmanager",
         doc="cuda-init-failed",
     ),
     "a fabric that is not healthy": Row(

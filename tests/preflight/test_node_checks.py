@@ -294,6 +294,21 @@ def test_a_folder_that_cannot_be_written_to_is_not_named_twice() -> None:
     assert odd(node_checks.check_nodes(three(space=full, no_tmp="No space left on device"))) == []
 
 
+FILES: dict[int, list[tuple[str, ...]]] = {
+    1: [
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+        ("pids", "pids.max", "pids.current"),
+    ],
+    2: [("memory", "memory.max", "memory.current"), ("cpu", "cpu.max"), ("pids", "pids.max", "pids.current")],
+}
+LIMITS = {
+    "slice": ("800 700", "50000 100000", "100 90"),
+    "slice/user": ("600 100", "150000 100000", "1000 10"),
+    "slice/user/shell": ("max 1", "max 100000", "max 1"),
+}
+
+
 @pytest.mark.parametrize(("left", "status"), [(GIB // 2, "fail"), (GIB + GIB // 2, "warn")])
 def test_memory_that_a_cgroup_bounds(left: int, status: str) -> None:
     """E05."""
@@ -301,6 +316,28 @@ def test_memory_that_a_cgroup_bounds(left: int, status: str) -> None:
     check = only(three(memory=bounded))
     assert (check.id, check.status, check.doc) == ("memory", status, "host-out-of-memory")
     assert "its cgroup" in check.evidence
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_tightest_cgroup_above_counts(version: int, tmp_path: Path) -> None:
+    """SLURM and systemd bound a slice, and the cgroup of a shell in it has no bound of its own."""
+    top = tmp_path / "sys/fs/cgroup"
+    for place, values in LIMITS.items():
+        for (kind, *files), numbers in zip(FILES[version], values, strict=True):
+            folder = top / (kind if version == 1 else "") / place
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, number in zip(files, numbers.split() if len(files) > 1 else [numbers], strict=True):
+                (folder / name).write_text(f"{number}\n")
+    lines = [f"{number}:{each[0]}:/slice/user/shell" for number, each in enumerate(FILES[1], 1)]
+    if version == 2:
+        (top / "cgroup.controllers").touch()
+        lines = ["0::/slice/user/shell"]
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("\n".join(lines) + "\n")
+    seen = inventory.memory(str(tmp_path))
+    assert (seen["bound"], seen["used"]) == (800, 700)
+    assert inventory.processors(str(tmp_path))["quota"] == 0.5
+    assert inventory.threads_left(str(tmp_path)) == 10
 
 
 def test_memory_that_others_use() -> None:
@@ -402,7 +439,7 @@ def test_a_file_of_nccls_own() -> None:
     """C15."""
     (check,) = environment({}, {"NCCL_PROTO": "Simple (/root/.nccl.conf)"}, {})
     assert check.evidence == "NCCL_PROTO is Simple (/root/.nccl.conf), on the other nodes not set"
-    assert check.fix == "ssh n2 sed -i /^NCCL_PROTO=/d /root/.nccl.conf"
+    assert check.fix == "ssh n2 grep -n ^NCCL_PROTO= /root/.nccl.conf"
     assert environment({"NCCL_PROTO": "Simple"}, {"NCCL_PROTO": "Simple (/etc/nccl.conf)"}) == []
 
 
@@ -656,7 +693,7 @@ def test_own_names_and_interfaces_that_others_do_not_reach() -> None:
         ("n4", "interfaces", "nccl-wrong-interface"),
     ]
     assert shlex.split(said[0].fix)[:2] == ["ssh", "n2"]
-    assert shlex.split(said[0].fix)[2] == "sudo sed -i '/^127.0.1.1[[:space:]]/d' /etc/hosts"
+    assert shlex.split(said[0].fix)[2:] == ["grep", "-nF", "127.0.1.1", "/etc/hosts"]
     assert "10.0.0.3 n3" in said[1].fix
     assert "NCCL_SOCKET_IFNAME=eth0" in said[2].fix
     assert all(check.cause for check in said)

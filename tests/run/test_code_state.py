@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from ddpkit.run import code_state, record
 from ddpkit.run.code_state import Code, Versions, node_versions, read_code, without_secrets
 from ddpkit.run.timeline import LaunchFile, TimelineFile
+from ddpkit.run.trust import Origin
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -100,7 +102,7 @@ def test_versions_of_ranks_win_over_those_of_the_survey() -> None:
 def test_a_run_records_its_code(option: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     import torch
 
-    script("import torch")
+    script("import time, torch\ntime.sleep(1)")
     git(tmp_path, "init", "-q", "-b", "main")
     git(tmp_path, "add", "job.py")
     git(tmp_path, "commit", "-q", "-m", "a")
@@ -112,7 +114,7 @@ def test_a_run_records_its_code(option: str, ddpkit: DDPKIT, script: SCRIPT, tmp
     (versions,) = run.versions.values()
     assert versions.torch == torch.__version__
     assert versions.python.startswith("3.")
-    assert record.load(Path(run.folder)) == run
+    assert record.load(Path(run.folder)) == replace(run, origin=Origin.DIRECTORY)
     status = json.loads(ddpkit("status", run.folder, "--json").stdout)
     assert status["code"]["commit"] == run.code.commit
     report = json.loads(ddpkit("report", run.folder, "--json").stdout)

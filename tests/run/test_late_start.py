@@ -76,6 +76,12 @@ def ranks(*marks: dict[str, float]) -> dict[str, RankTimeline]:
                 )
             ],
         ),
+        # Seen from outside, without --observe: whether an import is through cannot be seen.
+        (
+            ranks({"start": 900.0, "import": 902.0, "meet": 910.0}, {"start": 900.0, "import": 902.0}),
+            ["rank 0 on node1 in the rendezvous for 90 s; not there: rank 1 on node1 in: script before the rendezvous"],
+        ),
+        (ranks({"start": 900.0, "import": 902.0, "meet": 910.0, "past": 930.0}), []),  # of a backend without a name
         (ranks({**WAITS, "end": 950.0}, READY), []),  # it has ended, which has a verdict
     ],
 )
@@ -91,7 +97,7 @@ def test_the_launcher_reports_it_once(tmp_path: Path) -> None:
     timeline.record("node1", {"e": "mark", "rank": 0, "name": "meet", "t": 2.0})
     (words,) = timeline.late_start(describe_late_start)
     assert words.startswith("rank 0 on node1 in the rendezvous for ")
-    assert words.endswith("not there: rank 1 on node1 in: start of Python")
+    assert words.endswith("not there: rank 1 on node1 in: script before import torch")
     assert timeline.late_start(describe_late_start) == []
 
 

@@ -72,10 +72,10 @@ def test_a_copy_is_kept_with_the_run(tmp_path: Path) -> None:
     path = write(tmp_path / "out/metrics.jsonl", 1, 2)
     folder = tmp_path / "run"
     folder.mkdir()
-    assert metrics.keep(path, folder) == folder / "metrics.jsonl"
-    assert (folder / "metrics.jsonl").read_bytes() == path.read_bytes()
+    assert metrics.keep(path, folder) == folder / "metrics_kept.jsonl"
+    assert (folder / "metrics_kept.jsonl").read_bytes() == path.read_bytes()
     assert metrics.keep(tmp_path / "gone", folder) is None
-    assert sorted(each.name for each in folder.iterdir()) == ["metrics.jsonl"]
+    assert sorted(each.name for each in folder.iterdir()) == ["metrics_kept.jsonl"]
 
 
 # Lines that were there before the run, and the file at its end: its own steps.

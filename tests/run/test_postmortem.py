@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.launchers.plan import Scheduled
 from ddpkit.run import postmortem
 from ddpkit.run.postmortem import first_failure
 from ddpkit.run.rank_status import read_ranks
-from ddpkit.run.record import Run
+from ddpkit.run.record import RecordedJob, Run
 
 START = "".join(f"{rank}: ddpkit: rank {rank} on node{rank + 1} pid {40 + rank} step 7.0\n" for rank in range(2))
 TRACEBACK = """\
@@ -24,24 +23,7 @@ ENDED = "srun: error: node2: task 1: Exited with exit code 1\nsrun: error: node1
 
 def job(folder: Path, text: str, *, torchrun: bool = False) -> Run:
     (folder / "slurm-7.out").write_text(text)
-    words = {
-        "state": (),
-        "pattern": "",
-        "waiting": (),
-        "running": (),
-        "success_states": (),
-        "stopped": (),
-        "forgotten_pattern": "",
-        "stop": (),
-    }
-    scheduled = Scheduled(
-        **words,  # type: ignore[arg-type]
-        log=f"{folder}/slurm-{{job}}.out",
-        many=False,
-        torchrun=torchrun,
-        labels=True,
-        signals_from=0,
-    )
+    recorded = RecordedJob(log=f"{folder}/slurm-{{job}}.out", many=False, torchrun=torchrun)
     return Run(
         run_id="run",
         folder=str(folder),
@@ -55,7 +37,7 @@ def job(folder: Path, text: str, *, torchrun: bool = False) -> Run:
         launcher_host="login",
         started=0.0,
         job_id="7",
-        job=scheduled,
+        job=recorded,
     )
 
 
@@ -93,7 +75,7 @@ def test_a_cause_that_another_rank_shows_is_that_ranks(tmp_path: Path) -> None:
     lost = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:41122"
     follows = TRACEBACK.replace("KeyError: 'loss'", lost).replace("1: ", "0: ")
     run = job(tmp_path, START + TRACEBACK + follows + "srun: error: node1: task 0: Exited with exit code 1\n" + ENDED)
-    assert said(run).startswith("rank 0 on node1 failed first: exit code 1: rank 1")
+    assert said(run).startswith("rank 1 on node2 failed first: exit code 1: KeyError: 'loss'")
     assert "KeyError: 'loss' at /data/train.py:9 in <module>" in said(run)
 
 

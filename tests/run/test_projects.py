@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def test_never_a_run_of_another_project(
     verb = command.split()[0]
     assert done.stderr.splitlines() == [
         f"ddpkit: error: no run of this project ({other}) found; runs of other projects:",
-        f"  ddpkit {verb} {folder.name[-4:]}  # job.py, running, {tmp_path}",
+        f"  ddpkit {verb} {folder.name if verb == 'stop' else folder.name[-4:]}  # job.py, running, {tmp_path}",
         "hint: ddpkit ps",
     ]
     assert running.process.poll() is None
@@ -137,6 +138,18 @@ def test_project(marker: str, at: str, project: str, tmp_path: Path) -> None:
         mark = tmp_path / "a" / marker
         mark.mkdir() if marker.endswith("/") else mark.touch()
     assert find_project(tmp_path / at) == tmp_path / project
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's file needs root")
+@pytest.mark.parametrize("marker", ["ddpkit.toml", ".git"])
+@pytest.mark.parametrize(("owner", "project"), [(54398, "a/b"), (54399, "a"), (0, "a")])
+def test_a_mark_that_others_put_there_does_not_count(marker: str, owner: int, project: str, tmp_path: Path) -> None:
+    """In /tmp anybody could make one project of all that a user has there."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a" / marker).touch()
+    os.chown(tmp_path / "a", 54399, -1)  # a colleague's directory, and its owner's or root's mark
+    os.chown(tmp_path / "a" / marker, owner, -1)
+    assert find_project(tmp_path / "a/b") == tmp_path / project
 
 
 def test_a_home_in_git_is_not_one_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,8 +284,9 @@ def test_rm_removes_ended_runs(running: Command, ddpkit: DDPKIT, other: Path, tm
     assert ddpkit("rm").returncode == 121
     assert ddpkit("rm", first.name, "--dry-run").stdout == f"would remove {first}\n"
     assert first.exists()
-    (first / "dump-1").mkdir()
-    (first / "dump-1/dump.json").touch()
+    dump = first / "dump-20260801-120000"  # of `ddpkit dump`; what ddpkit does not name so has to be agreed to
+    dump.mkdir()
+    (dump / "summary.json").touch()
     assert ddpkit("rm", first.name[-4:]).stdout == f"removed {first}\n"
     assert not first.exists()
     assert ddpkit("rm", "--ended").stdout == f"removed {second}\n"

@@ -58,8 +58,13 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def change(folder: Path, **values: object) -> None:
+    """Change the record and the user's index, as if the run had been another one from its start."""
     path = next(folder.glob("logs/*/run.json"))
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    entry = next(folder.parent.glob(f"state*/ddpkit/runs/{path.parent.name}"))
+    file = json.loads(entry.read_text())
+    host = values.get("launcher_host", file["host"])
+    entry.write_text(json.dumps({**file, "host": host, "run": {**file["run"], **values}}))
 
 
 def state(ddpkit: DDPKIT, *args: str, **more: Any) -> tuple[str, str]:
@@ -136,16 +141,21 @@ def test_names_that_fit_none_or_many(ddpkit: DDPKIT, tmp_path: Path) -> None:
         assert unknown.returncode == 121
         first, *rest = unknown.stderr.splitlines()
         assert re.match("ddpkit: error: run '.*-zzzz' not found; similar runs:", first)
-        assert f"  ddpkit {command} {ids[0][-4:]}  # true, done, {tmp_path}" in rest
+        shown = ids[0] if command == "stop" else ids[0][-4:]
+        assert f"  ddpkit {command} {shown}  # true, done, {tmp_path}" in rest
 
 
-def test_a_run_whose_folder_is_gone_is_dropped(ddpkit: DDPKIT, clean_environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_run_whose_folder_is_gone_is_not_shown_and_not_forgotten(
+    ddpkit: DDPKIT, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
     assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
     (entry,) = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs").iterdir()
     text = entry.read_text()
     next(tmp_path.glob("logs/*")).rename(tmp_path / "moved")
-    assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
-    assert not entry.exists()
+    listed = ddpkit("ps", "--json")
+    assert (json.loads(listed.stdout)["runs"], listed.stderr) == ([], "")
+    assert "is missing: it was removed, or its disk is not mounted" in ddpkit("ps", "--all").stderr
+    assert entry.read_text() == text
     # By its folder it is still found, and its logs are where they are now.
     assert json.loads(ddpkit("status", "./moved", "--json").stdout)["folder"] == str(tmp_path / "moved")
     # A folder that only another host has is not gone.
@@ -167,6 +177,15 @@ def test_an_index_that_cannot_be_written_stops_no_run(ddpkit: DDPKIT, tmp_path: 
     assert state(ddpkit, f"logs/{record(tmp_path)['run_id']}")[0] == "done"
 
 
+@pytest.mark.parametrize("words", ["ps", "status", "stop", "stop x", "rm x", "logs x"])
+def test_an_index_that_cannot_be_read_is_said(words: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "state/ddpkit").mkdir(parents=True)
+    (tmp_path / "state/ddpkit/runs").touch()
+    done = ddpkit(*words.split(), env={"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert "Traceback" not in done.stderr
+    assert f"cannot read the runs in {tmp_path}/state/ddpkit/runs: Not a directory" in done.stderr
+
+
 def test_a_relative_state_folder_is_ignored(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """As its specification says; else every folder had an index of its own."""
     env = {"XDG_STATE_HOME": "state", "HOME": str(tmp_path / "home")}
@@ -181,14 +200,18 @@ def test_records_of_other_versions_and_broken_ones(ddpkit: DDPKIT, tmp_path: Pat
     found = json.loads(path.read_text())
     for name in ("launcher_boot", "ranks", "grace", "job", "session", "format"):  # as it was before there was `ps`
         del found[name]
-    path.write_text(json.dumps({**found, "invented": 1}))
+    path.write_text(json.dumps(found))
     assert state(ddpkit, found["run_id"])[0] == "done"
-    for text in ("", "{", "[]", '{"run_id": 1}'):
+    later = json.dumps({**found, "format": 99, "invented": 1})
+    for text in ("", "{", "[]", '{"run_id": 1}', "[" * 100_000, json.dumps({**found, "invented": 1}), later):
         path.write_text(text)
-        assert ddpkit("ps").returncode == 0
+        listed = ddpkit("ps")
+        assert (listed.returncode, "Traceback" in listed.stderr) == (0, False)
+        assert f"not shown: run {found['run_id']}: {path} is not a record of ddpkit: " in listed.stderr
         done = ddpkit("status", str(path.parent))
         assert done.returncode == 121
-        assert "is not the record of a run" in done.stderr
+        assert done.stderr.startswith(f"ddpkit: error: {path} is not a record of ddpkit: ")
+    assert "a later ddpkit wrote it (format 99)" in done.stderr
 
 
 # ---- living or dead
@@ -222,6 +245,9 @@ def test_another_process_with_its_number_is_not_the_launcher(
     assert state(ddpkit)[0] == "running", "the test itself: this would be the launcher"
     _, space = record(tmp_path)["launcher_boot"].split()
     change(tmp_path, launcher_boot=f"00000000-0000-0000-0000-000000000000 {space}")
+    assert state(ddpkit)[0] == "elsewhere", "another machine with this name may have written its files just now"
+    for path in next(tmp_path.glob("logs/*")).iterdir():
+        os.utime(path, (1e9, 1e9))
     assert state(ddpkit)[0] == "lost", "the same number and the same ticks after another boot"
     for more in ([], ["--now"]):
         assert "has ended already" in ddpkit("stop", *more).stdout
@@ -638,14 +664,14 @@ def test_stop_does_not_guess(going: Callable[..., Command], ddpkit: DDPKIT, tmp_
     assert (first.end(), second.end()) == (143, 143)
 
 
-def test_a_record_from_before_a_rename_keeps_its_job(tmp_path: Path) -> None:
+def test_a_record_of_version_0_2_keeps_its_job_without_its_commands(tmp_path: Path) -> None:
     """A job may wait in a queue while ddpkit is upgraded."""
     from ddpkit.run import record as records
 
     names = ("state", "waiting", "running", "stopped", "stop")
     job = {**{name: [] for name in names}, "pattern": "", "log": "", "many": False, "torchrun": False}
     run = records.Run(
-        run_id="run",
+        run_id="20260101-000000-run-0a1b",
         folder=str(tmp_path),
         backend="slurm-srun",
         command=("true",),
@@ -667,4 +693,4 @@ def test_a_record_from_before_a_rename_keeps_its_job(tmp_path: Path) -> None:
     loaded = records.load(tmp_path)
     assert loaded is not None
     assert loaded.job is not None
-    assert (loaded.job.success_states, loaded.job.forgotten_pattern) == (("COMPLETED",), "Invalid job id")
+    assert loaded.job == records.RecordedJob(log="", many=False, torchrun=False)

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
-from ddpkit.launchers import plan
 from ddpkit.run import record, status
+from ddpkit.run.record import RecordedJob
 from ddpkit.run.report import load, page, steps, summary, svg
 from ddpkit.run.report import startup as start
-from ddpkit.run.report.escape import number, seconds, text
+from ddpkit.run.report.escape import lines, number, seconds, text
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, read_copies, write_launch
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -84,10 +84,7 @@ def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
 
 
 def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
-    job = plan.Scheduled(
-        state=("true",), pattern="", waiting=(), running=(), success_states=(), stopped=(), stop=(),
-        forgotten_pattern="", log="", many=False, torchrun=True, labels=False,
-    )  # fmt: skip
+    job = RecordedJob(log="", many=False, torchrun=True, labels=False)
     run = ended(tmp_path, job=job, job_id="17", backend="slurm-srun", hosts=("slurm",), ranks={})
     found = reported(run)
     assert found.start.words.startswith("Not recorded: the scheduler starts these ranks")
@@ -145,9 +142,9 @@ def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     assert any("it broke" in line for line in found["tail"])
     assert (found["failure"]["last_lines"], found["hint"][:10]) == (["it broke"], "less logs/")
     assert found["start"]["total"] is None
-    # One of the two may have been ended before its Python was there.
-    missing = [[mark for mark in row["missing"] if mark != "python"] for row in found["start"]["rows"]]
-    assert missing == [["import", "imported", "meet", "connect", "group", "step"]] * 2
+    missing = [row["missing"] for row in found["start"]["rows"]]
+    assert missing == [["import", "meet", "group"]] * 2  # marks that can be seen from outside
+    assert "--observe start,steps" in found["start"]["words"]
     assert found["places"][0]["gpus"] == 0
 
 
@@ -364,7 +361,7 @@ def test_nccls_own_timings_are_in_the_words() -> None:
 
 def test_ranks_that_tell_nothing() -> None:
     told: TimelineFile = {"ranks": {"0": {"host": "a", "marks": {"start": 12.0, "end": 13.0}, "attempts": 1}}}
-    assert "was not recorded" in start.of({"began": 10.0, "prepared": 11.0}, told, WHY).words
+    assert "was not seen" in start.of({"began": 10.0, "prepared": 11.0}, told, WHY).words
     assert start.of(None, None, WHY).words == WHY
 
 
@@ -491,7 +488,8 @@ def test_text_is_made_harmless() -> None:
     assert text("<b a='\"'>&") == "&lt;b a=&#x27;&quot;&#x27;&gt;&amp;"
     assert text("\x1b[31mred\x1b[0m\x1b]0;title\x07") == "red"
     assert text("a\0b\x07\u202ec\udcffd") == "a\\x00b\\x07\\u202ec\\xffd"
-    assert text("tab\tand\nline") == "tab\tand\nline"
+    assert text("tab\tand\nline") == "tab and line"
+    assert lines(["tab\tand", "\x1b[2Jline\n<b>", "y" * 9999]) == f"tab\tand\nline &lt;b&gt;\n{'y' * 4000}"
     text("\ud83d").encode()
 
 

@@ -57,7 +57,7 @@ def kept(folder: Path, name: str = timeline.TIMELINE) -> dict[str, Any]:
 def test_the_marks_of_every_rank(
     options: list[str], marks: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
 ) -> None:
-    done = ddpkit("launch", "-n", "2", *options, "--", script(TRAINS))
+    done = ddpkit("launch", "-n", "2", "--observe", "all", *options, "--", script(TRAINS))
     assert done.returncode == 0, done.stdout + done.stderr
     found, launch = kept(tmp_path), kept(tmp_path, timeline.LAUNCH)
     assert sorted(found["ranks"]) == ["0", "1"]
@@ -77,9 +77,38 @@ def test_the_marks_of_every_rank(
 
 @pytest.mark.torch
 def test_a_failed_rank_has_told_how_far_it_came(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
-    assert ddpkit("launch", "-n", "1", "--", script("import torch, os\nos._exit(9)\n")).returncode == 9
+    text = script("import torch, os\nos._exit(9)\n")
+    assert ddpkit("launch", "-n", "1", "--observe", "start", "--", text).returncode == 9
     marks = kept(tmp_path)["ranks"]["0"]["marks"]
     assert sorted(marks) == ["end", "import", "imported", "python", "start"]
+
+
+# Every mark can be seen: each phase is longer than a look.
+SLOW = """
+import time
+time.sleep(0.5)
+import torch, torch.distributed as dist
+time.sleep(0.5)
+dist.init_process_group("gloo")
+time.sleep(0.5)
+print("done", flush=True)
+time.sleep(1.5)  # the first call to the node has its answer
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("options", [[], ["-o", "starter=torchrun"]], ids=["ranks", "torchrun"])
+def test_the_marks_that_are_seen_from_outside(
+    options: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
+) -> None:
+    done = ddpkit("launch", "-n", "2", *options, "--", script(SLOW))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for rank in kept(tmp_path)["ranks"].values():
+        times = [rank["marks"][mark] for mark in ("start", "import", "meet", "group", "line", "end")]
+        assert times == sorted(times)
+        assert set(rank["marks"]) <= {"start", "import", "meet", "group", "line", "end"}
+        assert rank["bins"] == []
 
 
 def test_turned_off_and_other_programs(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
@@ -98,7 +127,7 @@ with open(HOOK + "/marks", "wb") as file:
     # What the process began with; it has been taken out of os.environ.
     head = "began = open('/proc/self/environ').read().split('\\0')\n"
     head += "HOOK = next(each for each in began if each.startswith('DDPKIT_HOOK=')).partition('=')[2]\n"
-    done = ddpkit("launch", "-n", "1", "--", script(head + text))
+    done = ddpkit("launch", "-n", "1", "--observe", "start", "--", script(head + text))
     assert done.returncode == 0, done.stdout + done.stderr
     assert kept(tmp_path)["ranks"]["0"]["marks"]["fine"] == 1.5
 
@@ -115,7 +144,7 @@ if sys.argv[1:]:
     source = open(sys.argv[1]).read()
     known = {"__name__": "ddpkit_marks"}
     exec(compile(source, sys.argv[1], "exec"), known)
-    known["start"](lambda *words: told.append(words), lambda name: told.append(name), "0", wanted)
+    known["start"](lambda *words: told.append(words[2]), told.append, "0", wanted, ["start", "steps"])
 import torch, torch.distributed as dist
 from torch._dynamo.utils import counters
 from torch.nn.parallel import DistributedDataParallel
@@ -199,9 +228,9 @@ from ddpkit.node.rank_events import Steps
 def tell(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 
-steps = Steps(tell, lambda name: None, "0")
+steps = Steps(lambda *words: None, "0")
 steps.begin(time.perf_counter())
-steps.count, steps.whole, steps.most = 22, 1.5, 0.2
+steps.tell, steps.count, steps.whole, steps.most = tell, 22, 1.5, 0.2
 if not os.fork():
     os._exit(0)  # a worker of the script's own has no steps to tell
 os.wait()
@@ -230,6 +259,6 @@ for _ in range(88):
     time.sleep(0.01)
 os._exit(0)
 """
-    assert ddpkit("launch", "-n", "2", "--", script(text)).returncode == 0
+    assert ddpkit("launch", "-n", "2", "--observe", "steps", "--", script(text)).returncode == 0
     for rank in kept(tmp_path)["ranks"].values():
         assert sum(each[0] for each in rank["bins"]) == 87  # from the end of the first one on

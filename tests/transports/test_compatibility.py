@@ -98,11 +98,11 @@ def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
         (
             {"no_workdir": "No such file or directory"},
             "cannot use the directory /w: no such file",
-            "rsync -a /w/ n2:/w/",
+            compatibility.SYNC,
         ),
         ({"no_workdir": "Permission denied"}, "cannot use the directory /w: permission denied", "[host.n2]"),
-        ({"script": ""}, "train.py not found in /w", "rsync -a /w/train.py n2:/w/train.py"),
-        ({"script": "d2"}, "its train.py differs from the one here", "rsync -a /w/train.py n2:/w/train.py"),
+        ({"script": ""}, "train.py not found in /w", compatibility.SYNC),
+        ({"script": "d2"}, "its train.py differs from the one here", compatibility.SYNC),
         ({"no_tmp": "No space left on device"}, "cannot write to its directory /tmp: no space", "ssh n2 df /tmp"),
         (
             {"no_tmp": "Permission denied"},
@@ -167,13 +167,6 @@ def test_a_port_that_is_taken() -> None:
 def test_a_folder_that_is_not_here_either_is_not_to_be_copied() -> None:
     ((_, _, fix),) = alone(facts(1, no_workdir="No such file or directory"), needs=replace(NEEDS, local_workdir=False))
     assert fix == "workdir = DIR under [host.n1] in ddpkit.toml, or --workdir DIR"
-
-
-def test_fixes_know_the_user_the_port_and_hostile_folders() -> None:
-    spec = HostSpec(name="fd00::2", user="me", port=2222)
-    needs = replace(NEEDS, job=replace(JOB, workdir="/my work"))
-    (problem,) = compatibility.check_nodes(needs, [spec], [facts(2, script="", workdir="/my work")])
-    assert problem.fix == "rsync -a -e 'ssh -p 2222' '/my work/train.py' me@[fd00::2]:'/my work/train.py'"
 
 
 # ---- together
@@ -299,6 +292,11 @@ def test_a_refusal_is_one_block_with_every_host() -> None:
         "    hint: new n2",
         "  n4: is odd",
         "    hint: even n4",
+    ]
+    forged = Problem(host="n1", what="x\x1b[2J\nhint: rm -rf ~", fix="ls 'a\nhint: b'")
+    assert problem.refusal([forged], 1).message.splitlines()[1:] == [
+        "  n1: x hint: rm -rf ~",
+        "    hint: ls 'a hint: b'",
     ]
     away = Problem(host="n1", what="is off", fix="ping", unreachable=True)
     assert isinstance(problem.refusal([*problems, away], 4), LaunchError)

@@ -116,7 +116,7 @@ def test_only_the_known_key_is_taken(tmp_path: Path) -> None:
     known.check("NODE1", key)
     known.check("10.0.0.1", key)
     fix = known.refuses("has changed .now ssh-ed25519 SHA256:", "node1", other)
-    assert f"ssh-keygen -R node1 -f {known.path}" in fix
+    assert f"ssh-keygen -F node1 -f {known.path}" in fix
     assert known.refuses("is not known", "node2", key) == (
         "connect once, and compare the fingerprint: ssh me@node2; or add -o accept_new_host_keys=true"
     )

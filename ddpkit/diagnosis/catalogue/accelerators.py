@@ -536,7 +536,7 @@ ENTRIES = (
     Entry(
         id="npu-versions-differ",
         title="libtorch_npu.so: undefined symbol: ...",
-        patterns=(r"(?P<path>/\S*/(?:torch_npu|Ascend)/\S+\.so[\w.]*): undefined symbol: (?P<symbol>\w+)",),
+        patterns=(r"(?P<path>(?<![\w./-])/\S*/(?:torch_npu|Ascend)/\S+\.so[\w.]*): undefined symbol: (?P<symbol>\w+)",),
         explains=("undefined-symbol", "npu-error", "own-exception"),
         cause="{path} finds no {symbol}: torch_npu, torch, CANN and its NNAL package are not of one release, or not for one "
         "C++ ABI",

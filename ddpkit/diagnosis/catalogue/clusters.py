@@ -38,9 +38,9 @@ ENTRIES = (
         cause="Ray's head does not answer[ at {address}]. It has not started, or has ended. Or the address is that of an "
         "earlier cluster, or a firewall drops its ports",
         probe="on the head: ray status; ss -tlnp | grep gcs_server. On this node: nc -vz HEAD 6379; echo $RAY_ADDRESS",
-        fix="start the head first: `ray start --head --port=6379`. Let the other nodes and the program wait until `ray status "
-        "--address=HEAD:6379` answers. After an earlier cluster: `ray stop --force` on all nodes, and unset RAY_ADDRESS. "
-        "Open the ports between the nodes",
+        fix="start the head first: `ray start --head --port=6379`. Let the other nodes and the "
+        "program wait until `ray status --address=HEAD:6379` answers. After an earlier cluster of "
+        "yours, end it on all nodes, and unset RAY_ADDRESS. Open the ports between the nodes",
         link="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
     ),
     Entry(
@@ -52,8 +52,8 @@ ENTRIES = (
         ),
         cause="a head of Ray already runs[ at {address}], of an earlier run or of another job on this host",
         probe="ray status; ps -ef | grep gcs_server",
-        fix="`ray stop --force` on all nodes, then start again. On a shared host: `ray start --head --port=OTHER "
-        "--temp-dir=/tmp/ray-$USER-$SLURM_JOB_ID`",
+        fix="look whose it is: `ray status`. End your own on all nodes, then start again. On a shared "
+        "host: `ray start --head --port=OTHER --temp-dir=/tmp/ray-$USER-$SLURM_JOB_ID`",
         link="https://docs.ray.io/en/latest/cluster/cli.html",
     ),
     Entry(
@@ -211,7 +211,7 @@ ENTRIES = (
         id="ray-disk-nearly-full",
         title="/tmp/ray/session_... is over 95% full. Object creation will fail if spilling is required",
         kind="hint",
-        patterns=(r"(?P<path>/\S+) is over \d+% full, available space: (?P<room>[\d.]+ ?\w+)",),
+        patterns=(r"(?P<path>(?<![\w./-])/\S+) is over \d+% full, available space: (?P<room>[\d.]+ ?\w+)",),
         explains=("ray-store-full",),
         cause="the disk of {path} is nearly full: {room} are free. Ray cannot move objects to it, and writes its logs there",
         probe="df -h {path}; du -xsh /tmp/ray/*",
@@ -371,8 +371,9 @@ ENTRIES = (
         cause="containerd on that node has no runtime `{runtime}`. NVIDIA's container toolkit is not set up there, or "
         "containerd was not restarted after it",
         probe="on that node: grep -n -A6 'runtimes.{runtime}' /etc/containerd/config.toml; kubectl get runtimeclass",
-        fix="as administrator: nvidia-ctk runtime configure --runtime=containerd && systemctl restart containerd. With the "
-        "GPU operator, wait for its toolkit pod on that node, or read that pod's log",
+        fix="as administrator, add it to containerd (nvidia-ctk runtime configure "
+        "--runtime=containerd), which then has to start again. With the GPU operator, wait for "
+        "its toolkit pod on that node, or read that pod's log",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html",
     ),
     Entry(
@@ -611,8 +612,9 @@ ENTRIES = (
         "in the log of the program that starts machines: capacity, quota, the image, or a boot script",
         probe="on the head node: scontrol show node {node} | grep Reason; grep -E 'ERROR|Exception' /var/log/parallelcluster/*.log "
         "/var/log/slurm/resume.log | tail",
-        fix="of InsufficientInstanceCapacity: another type of machine or zone, or a capacity reservation. Otherwise correct what the "
-        "message names. Then: scontrol update nodename={node} state=power_down",
+        fix="of InsufficientInstanceCapacity: another type of machine or zone, or a capacity "
+        "reservation. Otherwise correct what the message names. Then an administrator sets the "
+        "node to power_down: `scontrol show node {node}`",
         link="https://docs.aws.amazon.com/parallelcluster/latest/ug/troubleshooting-v3-scaling-issues.html",
     ),
     Entry(
@@ -621,7 +623,8 @@ ENTRIES = (
         patterns=(r"\"?(?P<name>[\w.-]+)\"? is invalid: (?P<field>[\w.]+): Invalid value: .*field is immutable",),
         cause="an object {name} of an earlier run exists, and Kubernetes does not change {field} of it. The new job was not made",
         probe="kubectl get jobs,pytorchjobs,jobsets | grep {name}",
-        fix="kubectl delete job {name}, or the kind that it has, then apply again. Or use a new name for each run: metadata.generateName with "
+        fix="look at the old one: kubectl get job {name} -o yaml. If it is not needed, remove it "
+        "yourself, then apply again. Or use a new name for each run: metadata.generateName with "
         "kubectl create",
         link="https://github.com/kubernetes/kubernetes/issues/89657",
     ),
@@ -651,8 +654,9 @@ ENTRIES = (
         cause="Ray's cluster already has an actor or a placement group of the name {name}. A worker that Ray started again makes it "
         "anew, an earlier run left it, or the program was started on several nodes",
         probe="ray list actors; ray list placement-groups; the first error of that worker above",
-        fix="if a worker failed before, correct that failure. `ray stop --force` on all nodes before a new run. Start the program "
-        "once, on the head alone (SLURM: srun -N1 -n1), and give parallel runs a namespace each: ray.init(namespace=...)",
+        fix="if a worker failed before, correct that failure. End your earlier cluster on all nodes "
+        "before a new run. Start the program once, on the head alone (SLURM: srun -N1 -n1), and "
+        "give parallel runs a namespace each: ray.init(namespace=...)",
         link="https://github.com/hiyouga/EasyR1/issues/314",
     ),
     Entry(
@@ -681,8 +685,10 @@ ENTRIES = (
         cause="Kubernetes asks an operator of the cluster, by its webhook {name}, before it makes this object, and got no answer: {reason}. "
         "The operator's pod does not run or has just started, its certificate is not ready, or a network rule is in between",
         probe="kubectl get pods -A | grep -iE 'webhook|operator|controller|kueue|trainer'; kubectl get endpoints -A | grep -i webhook",
-        fix="wait until the operator's pod is ready (kubectl wait --for=condition=Available deployment/NAME), and apply again. Otherwise read "
-        "its log. For a removed operator: kubectl delete validatingwebhookconfiguration and mutatingwebhookconfiguration of it",
+        fix="wait until the operator's pod is ready (kubectl wait --for=condition=Available "
+        "deployment/NAME), and apply again. Otherwise read its log. An operator that was removed "
+        "leaves its webhooks: kubectl get "
+        "validatingwebhookconfigurations,mutatingwebhookconfigurations",
         link="https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",
     ),
     Entry(

@@ -52,7 +52,7 @@ ENTRIES = (
         title="[ERROR] Command not found: ldconfig, then /etc/enroot/hooks.d/90-aws-ofi-nccl.sh exited with return code 1",
         patterns=(
             r"\[ERROR\]:? Command not found: (?P<program>(?!nvidia-container-cli)[\w.+-]+)",
-            r"(?P<hook>/\S*hooks\.d/\S+): line \d+: (?P<program>\S+): command not found",
+            r"(?P<hook>(?<![\w./-])/\S*hooks\.d/[^\s/]+): line \d+: (?P<program>\S+): command not found",
         ),
         needs=r"hooks\.d/\S+ exited with return code",
         context=r"\[ERROR\] (?P<hook>/\S*hooks\.d/\S+) exited with return code",
@@ -168,9 +168,9 @@ ENTRIES = (
         cause="the container engine cannot give GPUs to containers on this host. The NVIDIA container toolkit is "
         "missing, or does not match the driver",
         probe="on that host: nvidia-ctk --version; docker run --rm --gpus all ubuntu nvidia-smi",
-        fix="install nvidia-container-toolkit, then run `sudo nvidia-ctk runtime configure --runtime=docker && sudo "
-        "systemctl restart docker`. For podman: --device nvidia.com/gpu=all in place of --gpus; docker before 19.03 has no "
-        "--gpus",
+        fix="install nvidia-container-toolkit, then, as administrator, run `nvidia-ctk runtime "
+        "configure --runtime=docker` and let docker start again. For podman: --device "
+        "nvidia.com/gpu=all in place of --gpus; docker before 19.03 has no --gpus",
         link="https://github.com/NVIDIA/nvidia-docker/issues/1352",
     ),
     Entry(
@@ -225,8 +225,8 @@ ENTRIES = (
         cause="a container with the name {name} exists on this host, of an earlier run or of another user. The new one did not "
         "start",
         probe="docker ps -a --filter name={name}",
-        fix="docker rm -f {name} if no one uses it. In scripts: `docker run --rm` and a name with the job's number, or no "
-        "--name",
+        fix="look whose it is: docker ps -a --filter name={name}. If it is not needed, remove it "
+        "yourself. In scripts: `docker run --rm` and a name with the job's number, or no --name",
         link="https://docs.docker.com/reference/cli/docker/container/run/",
     ),
     Entry(
@@ -472,9 +472,10 @@ ENTRIES = (
         ),
         cause="the container runtime cannot create its directory {path} on that node: {reason}",
         probe="on that node: ls -ld /run/enroot /run/pyxis; cat /etc/enroot/enroot.conf; cat /etc/slurm/plugstack.conf",
-        fix="as administrator, create the directory above {path} on every node: for pyxis /run/pyxis (runtime_path in "
-        "plugstack.conf), with systemd-tmpfiles, as /run is empty after a boot. For enroot, also: export "
-        "ENROOT_RUNTIME_PATH=DIR with a writable directory on a local disk. A directory of enroot.conf for all users: chmod 1777",
+        fix="as administrator, create the directory above {path} on every node: for pyxis /run/pyxis "
+        "(runtime_path in plugstack.conf), with systemd-tmpfiles, as /run is empty after a boot. "
+        "For enroot, also: export ENROOT_RUNTIME_PATH=DIR with a writable directory on a local "
+        "disk. A directory of enroot.conf for all users has mode 1777",
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),
     Entry(
@@ -498,9 +499,11 @@ ENTRIES = (
         "directory, pyxis its runtime_path (/run/pyxis), docker and containerd /var/lib",
         probe="on that node: df -h /run /tmp /var/lib; grep -i runtime_path /etc/slurm/plugstack.conf*; grep -E "
         "'CACHE|TEMP|DATA|RUNTIME' /etc/enroot/enroot.conf",
-        fix="as administrator: set runtime_path= of pyxis in plugstack.conf, and ENROOT_TEMP_PATH, to a local disk with "
-        "room. As user: import the image once into a file on a shared disk (enroot import, apptainer pull), and pass its "
-        "path. For Apptainer, set APPTAINER_TMPDIR and APPTAINER_CACHEDIR to that disk, too. docker: docker system prune",
+        fix="as administrator: set runtime_path= of pyxis in plugstack.conf, and ENROOT_TEMP_PATH, to "
+        "a local disk with room. As user: import the image once into a file on a shared disk "
+        "(enroot import, apptainer pull), and pass its path. For Apptainer, set APPTAINER_TMPDIR "
+        "and APPTAINER_CACHEDIR to that disk, too. docker: `docker system df` shows what takes "
+        "the room",
         link="https://github.com/NVIDIA/pyxis/wiki/Setup",
     ),
     Entry(
@@ -577,8 +580,8 @@ ENTRIES = (
         cause="this user cannot read or execute {path} in the image. Apptainer and Singularity run as the user who "
         "started them, not as the image's root",
         probe="apptainer exec IMAGE ls -ld / {path}, and its directories; id",
-        fix="start another program: `apptainer exec IMAGE python train.py` in place of `run`. Or build the image with "
-        "`chmod -R a+rX` of that directory, or try --fakeroot",
+        fix="start another program: `apptainer exec IMAGE python train.py` in place of `run`. Or "
+        "build the image with a directory that all can read, or try --fakeroot",
         link="https://github.com/rapidsai/docker/issues/669",
     ),
     Entry(
@@ -642,8 +645,9 @@ ENTRIES = (
         cause="podman without root could not use its own storage, {path}. A directory above it does not let other user ids pass, or "
         "it is on NFS, Lustre or another disk that rootless podman cannot use",
         probe="podman info | grep -A3 -iE 'graphRoot|graphDriver'; namei -l {path}; df -T ~/.local/share/containers",
-        fix="put the storage on a local disk: podman --root /tmp/$USER/storage --runroot /tmp/$USER/run. Or chmod o+x the directories "
-        "that namei shows closed. After a change of /etc/subuid: podman system migrate",
+        fix="put the storage on a local disk: podman --root /tmp/$USER/storage --runroot "
+        "/tmp/$USER/run. Or open the directories that namei shows closed. After a change of "
+        "/etc/subuid: `podman system migrate`",
         link="https://github.com/containers/podman/blob/main/rootless.md",
     ),
     Entry(
@@ -797,7 +801,7 @@ ENTRIES = (
         patterns=(r"ddpkit: error: (?P<reason>.*)",),
         cause="{reason}",
         probe="the lines below it",
-        fix="follow the line `hint:` below it",
+        fix="read the lines below it. A program can print a `hint:` of its own: check the command before you run it",
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(
@@ -921,9 +925,9 @@ ENTRIES = (
         cause="Ray did not start on this node in time[. It uses the address {address}]. The head cannot reach that address, "
         "or a firewall drops the ports. Or an earlier Ray still runs, or the node has too few free CPUs",
         probe="ray status on the head; ip -br address; tail /tmp/ray/session_latest/logs/raylet.*",
-        fix="`ray stop --force`, then pass the address of the interface that routes to the head: `ray start "
-        "--address=HEAD:6379 --node-ip-address=ADDRESS` (`ip route get HEAD` shows it as src). Under SLURM: `srun "
-        "--cpu-bind=none`",
+        fix="end what runs of it on this node (`ray status`), then pass the address of the interface "
+        "that routes to the head: `ray start --address=HEAD:6379 --node-ip-address=ADDRESS` (`ip "
+        "route get HEAD` shows it as src). Under SLURM: `srun --cpu-bind=none`",
         link="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
     ),
     Entry(
@@ -960,8 +964,8 @@ ENTRIES = (
         cause="the program used the handle of an actor that an earlier Ray session had created. Ray was started again in "
         "between, often because a first attempt failed: then the error of that attempt is the cause",
         probe="the lines before it; `ray list actors`",
-        fix="read the first error of the log. If no other error is there: `ray stop --force` on all nodes, start Ray again, and "
-        "create the actors after ray.init()",
+        fix="read the first error of the log. If no other error is there: end your cluster on all "
+        "nodes, start Ray again, and create the actors after ray.init()",
         link="https://github.com/ray-project/ray/pull/59425",
     ),
     Entry(
@@ -1301,8 +1305,9 @@ ENTRIES = (
         cause="podman keeps images in {path|~/.local/share/containers}, on {filesystem}. Its storage driver does not work on this "
         "file system, as on most network file systems",
         probe="podman info | grep -iE 'graphRoot|graphDriverName'; df -T ~/.local/share/containers",
-        fix='keep the storage on a local disk: podman --root /tmp/$USER/storage, or graphroot = "/tmp/USER/storage" in '
-        "~/.config/containers/storage.conf. Then `podman system reset`",
+        fix="keep the storage on a local disk: podman --root /tmp/$USER/storage, or graphroot = "
+        '"/tmp/USER/storage" in ~/.config/containers/storage.conf. Images of the old place have '
+        "to be pulled again",
         link="https://github.com/containers/podman/blob/main/rootless.md",
     ),
     Entry(
@@ -1324,8 +1329,8 @@ ENTRIES = (
         patterns=(r"\[ERROR\]:? File already exists: (?P<path>\S+)",),
         cause="enroot does not write over {path}, which an earlier import or container left. The new image is not used",
         probe="ls -ld {path}; enroot list",
-        fix="remove {path} (a container: enroot remove NAME), or pass another name with -o or -n. enroot 3.4 and newer: "
-        "ENROOT_FORCE_OVERRIDE=y",
+        fix="pass another name with -o or -n. Or look at what is there, and remove it yourself if it "
+        "is not needed: ls -ld {path}",
         link="https://github.com/NVIDIA/enroot/blob/master/doc/cmd/import.md",
     ),
     Entry(
@@ -1480,8 +1485,8 @@ ENTRIES = (
         id="image-cache-owned",
         title="zstd: .../enroot-cache/d9270b9c...: Permission denied, as an image is imported",
         patterns=(
-            r"(?P<path>/\S+/[0-9a-f]{64}): (?:Cannot open: )?Permission denied\s*$",
-            r"\bopen (?P<path>/\S+/[0-9a-f]{64}): permission denied",
+            r"(?P<path>(?<![\w./-])/\S+/[0-9a-f]{64}): (?:Cannot open: )?Permission denied\s*$",
+            r"\bopen (?P<path>(?<![\w./-])/\S+/[0-9a-f]{64}): permission denied",
         ),
         explains=(
             "permission-denied",

@@ -258,8 +258,8 @@ ENTRIES = (
         "the NVSwitches need nvidia-fabricmanager, which is not running or differs from the driver's version. Other errors: the "
         "kernel modules do not match after an update, or nvidia-uvm is not loaded",
         probe="systemctl status nvidia-fabricmanager; nvidia-smi; lsmod | grep nvidia_uvm",
-        fix="run `sudo systemctl restart nvidia-fabricmanager` (same version as the driver; install it if it is absent) or `sudo modprobe "
-        "nvidia-uvm`, or reboot the node",
+        fix="as administrator, start nvidia-fabricmanager again (same version as the driver; install "
+        "it if it is absent) or load the module nvidia-uvm, or reboot the node",
         link="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
     ),
     Entry(
@@ -314,8 +314,8 @@ ENTRIES = (
         cause="the driver reported Xid {xid|154} for GPU {device|of this node}: {reason|an error of the hardware, the "
         "driver or a program on it}",
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -q | grep -i -A2 recovery",
-        fix="look up the number in NVIDIA's table. If it comes back on the same GPU, drain the node "
-        "(`scontrol update nodename={host|$(hostname)} state=drain reason=xid`) and reset the GPU",
+        fix="look up the number in NVIDIA's table. If it comes back on the same GPU, let an "
+        "administrator drain the node (`scontrol show node {host|NODE}`) and reset the GPU",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -329,7 +329,7 @@ ENTRIES = (
         cause="the driver reports an error without a reason (999). Usually this GPU or its driver is in a bad state, after an Xid "
         "error or a loss from the bus. Or the host slept, or WSL or a virtual machine limits CUDA",
         probe="on that node: dmesg -T | grep -iE 'xid|nvrm'; nvidia-smi",
-        fix="reset the GPU (`sudo nvidia-smi --gpu-reset -i N`), or reboot the node. If it returns on the same GPU, exclude the node",
+        fix="let an administrator reset the GPU, or reboot the node. If it returns on the same GPU, exclude the node",
         link="https://github.com/deepspeedai/DeepSpeed/issues/5482",
     ),
     Entry(
@@ -479,8 +479,8 @@ ENTRIES = (
         cause="an NVLink, an NVSwitch or their controller failed[ (device {device})]. All GPUs of the node that use it can "
         "fail, and collectives on it hang",
         probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid; systemctl status nvidia-fabricmanager",
-        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid`), then reset all its GPUs or "
-        "reboot. If the error comes back, report the node",
+        fix="let an administrator drain the node (`scontrol show node {host|NODE}`), then reset all "
+        "its GPUs or reboot. If the error comes back, report the node",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -581,8 +581,8 @@ ENTRIES = (
         cause="nv-fabricmanager found no NVSwitch. A machine without NVSwitches does not need it. From Blackwell on, it "
         "needs NVLSM beside it, and a virtual machine needs the NVSwitches passed to it",
         probe="lspci -d 10de: | grep -i -E 'bridge|nvswitch'; nvidia-smi topo -m; nvidia-smi -q | grep -i -A2 fabric",
-        fix="without NVSwitches: `sudo systemctl disable --now nvidia-fabricmanager`. On HGX B200 and later, install nvlsm "
-        "and start nvidia-fabricmanager again",
+        fix="a node without NVSwitches does not need nvidia-fabricmanager: an administrator can "
+        "disable it. On HGX B200 and later, install nvlsm and start nvidia-fabricmanager again",
         link="https://github.com/NVIDIA/gpu-operator/issues/610",
     ),
     Entry(

@@ -1154,7 +1154,7 @@ ENTRIES = (
         "CPU and then without it, by an older torch, or by a fused optimizer",
         probe="compare the optimizer, its offload and `pip show torch deepspeed` of both runs",
         fix="resume with the optimizer, the offload settings and the versions that saved. Otherwise load the weights alone, or set it: for g in "
-        "optimizer.param_groups: g.setdefault('{key}', False)",
+        "optimizer.param_groups: g.setdefault({key}, False)",
         link="https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html",
     ),
     Entry(

@@ -406,7 +406,7 @@ ENTRIES = (
         cause="the program cannot be executed on this host. It has no x permission, its file system is mounted noexec, "
         "or it was built for another CPU",
         probe="[ls -l {path}; file {path}; ]uname -m",
-        fix="chmod +x {path|FILE}, or start it through its interpreter: python {path|FILE}",
+        fix="start it through its interpreter: python {path|FILE}. Or make it executable",
         link="https://www.gnu.org/software/bash/manual/bash.html#Exit-Status",
     ),
     Entry(

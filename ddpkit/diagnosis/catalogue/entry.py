@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from ddpkit.text import one_line, printable
 
 # cause: ends a run. death: how a process died, without a reason. generic: a failure without a reason. hint: a warning
 # that can explain a failure. consequence: printed by other ranks after the first failure. noise: harmless.
@@ -57,21 +60,69 @@ def needed(entry: Entry, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), entry.needs)
 
 
+LONGEST_VALUE = 200  # characters of a value in a command
+_PLAIN = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)  # words of a shell that need no quotes
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*", re.ASCII)  # without a value of its own
+_IN_QUOTES = re.compile(r"[\w@%+=:,./|\[\]][\w@%+=:,./|\[\]-]*", re.ASCII)  # and no code of Python
+
+
 def filled(text: str, values: Mapping[str, str] | None) -> str:
-    """Return `text` with values in place of `{names}`. Without values at all, names are shown in capitals."""
+    """Return a sentence with values in place of `{names}`. Without values at all, names are shown in capitals."""
+    return _filled(text, values, lambda value, _: one_line(value))
+
+
+def filled_command(text: str, values: Mapping[str, str] | None) -> str:
+    """Return a probe or a fix with values in place of `{names}`: each is one word for a shell, or is left out.
+
+    Values come from a log, which anybody can write.
+    """
+    quoted = _quoted_places(text)
+    return _filled(text, values, lambda value, place: as_word(value, in_quotes=place in quoted))
+
+
+def as_word(value: str, *, in_quotes: bool = False) -> str:
+    """Return a value from a log as one word of a command; empty where it can be none."""
+    if not value or len(value) > LONGEST_VALUE or printable(value) != value or not value.replace(" ", "").isprintable():
+        return ""
+    if in_quotes:
+        return value if _IN_QUOTES.fullmatch(value) else ""
+    if value.startswith("-"):
+        return value if _OPTION.fullmatch(value) else ""
+    return value if _PLAIN.fullmatch(value) else shlex.quote(value)
+
+
+def _quoted_places(text: str) -> frozenset[str]:
+    """Return the `{names}` of a text that stand between quotes of a shell. `the node's` has none."""
+    inside: set[str] = set()
+    quote = ""
+    for index, char in enumerate(text):
+        before, after = text[index - 1 : index], text[index + 1 : index + 2]
+        if quote and char == quote and not after.isalnum():
+            quote = ""
+        elif not quote and char in "'\"" and not before.isalnum():
+            quote = char
+        elif quote and (name := _NAME.match(text, index)):
+            inside.add(name[1])
+    return frozenset(inside)
+
+
+def _filled(text: str, values: Mapping[str, str] | None, shown: Callable[[str, str], str]) -> str:
+    def value_of(name: str) -> str:
+        value = (values or {}).get(name, "")
+        return shown(value, name) if value else ""
 
     def part(match: re.Match[str]) -> str:
-        whole = values is None or all(values.get(name) for name, _ in _NAME.findall(match[1]))
+        whole = values is None or all(value_of(name) for name, _ in _NAME.findall(match[1]))
         return match[1] if whole else ""
 
     def word(match: re.Match[str]) -> str:
         if values is None:
             return match[1].upper()
-        return values.get(match[1]) or match[2] or _USUAL.get(match[1], "unknown")
+        return value_of(match[1]) or match[2] or _USUAL.get(match[1], "unknown")
 
     def branch(match: re.Match[str]) -> str:
-        shown = (values or {}).get(BRANCHES, "").split()
-        return match[2] if not shown or match[1] in shown else ""
+        branches = (values or {}).get(BRANCHES, "").split()
+        return match[2] if not branches or match[1] in branches else ""
 
     if _BRANCH.search(text):  # the last branch that is left ends as if another one followed
         text = _BRANCH.sub(branch, text).strip().rstrip(".;")

@@ -57,7 +57,8 @@ ENTRIES = (
         "~/.triton/cache",
         probe="quota -s; df -h ~/.triton; du -sh ~/.triton ~/.cache",
         fix="move the cache to a local disk: export TRITON_CACHE_DIR=/tmp/triton-$USER "
-        "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. Or free the home directory: rm -rf ~/.triton/cache",
+        "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. To see the size of the old one: du -sh "
+        "~/.triton/cache",
         link="https://github.com/NOAA-EPIC/EAGLE/issues/121",
     ),
     Entry(
@@ -128,7 +129,7 @@ ENTRIES = (
         explains=("library-missing",),
         cause="another host replaced or deleted a file on a shared file system while this host had it open",
         probe="on that host: mount | grep nfs",
-        fix="start again. Write to a new name and rename the file; as administrator: umount and mount",
+        fix="start again. Write to a new name and rename the file; as administrator, mount it again",
         link="https://man7.org/linux/man-pages/man5/nfs.5.html",
     ),
     Entry(
@@ -285,8 +286,8 @@ ENTRIES = (
         cause="this user cannot read or write {path|a file}. Another user owns it, for example a shared cache. Or a container does "
         "not run as root, as on OpenShift",
         probe="[ls -ld {path}; ]id",
-        fix="run chmod or chown, or use another directory (TMPDIR, HF_HOME, TRITON_CACHE_DIR, ENROOT_CACHE_PATH). In a pod: "
-        "securityContext, or a writable volume",
+        fix="let its owner change the mode, or use another directory (TMPDIR, HF_HOME, "
+        "TRITON_CACHE_DIR, ENROOT_CACHE_PATH). In a pod: securityContext, or a writable volume",
         link="https://docs.python.org/3/library/exceptions.html#PermissionError",
     ),
     Entry(
@@ -302,8 +303,8 @@ ENTRIES = (
         cause="{path} is a symbolic link to a directory that does not exist on this host. Perhaps that directory is not "
         "mounted into the container",
         probe="on that host, in the same container: ls -ld {path}; readlink -f {path}",
-        fix="mount the directory to which the link points (--container-mounts, -v, --bind), or replace the link: "
-        "rm {path}; mkdir {path}",
+        fix="mount the directory to which the link points (--container-mounts, -v, --bind), or "
+        "replace the link by a directory: readlink {path}",
         link="https://man7.org/linux/man-pages/man7/symlink.7.html",
     ),
     Entry(

@@ -454,7 +454,7 @@ ENTRIES = (
         id="megatron-groups-missing",
         title="pipeline_model parallel group is not initialized",
         patterns=(
-            r"(?P<name>\w[\w -]*) parallel group is not initialized",
+            r"(?<![\w -])[ -]*(?P<name>\w[\w -]*) parallel group is not initialized",
             r"cuda rng state (?P<name>\S+) is not added",
         ),
         cause="Megatron's parallel groups ({name}) were not made in this process. initialize_model_parallel was not called, or "
@@ -1219,7 +1219,7 @@ ENTRIES = (
         ),
         cause="the Trainer needs {what}, and the script does not give it. A method of a similar name, or a data module that was not "
         "passed, is not found",
-        probe="grep -n '{what}' of the script",
+        probe="grep -n {what} of the script",
         fix="pass or define {what}. Lightning: trainer.fit(model, datamodule=...) or train_dataloaders=...; transformers: an "
         "argument of Trainer, and a model class with a head for the task",
         link="https://lightning.ai/docs/pytorch/stable/common/trainer.html",

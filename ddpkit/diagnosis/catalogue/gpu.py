@@ -110,8 +110,9 @@ ENTRIES = (
         cause="other processes use the memory of this GPU[ ({reason})]: a rank of an earlier run, or a process of another "
         "user or in a container. Or other ranks of this job use the same GPU",
         probe="nvidia-smi; sudo fuser -v /dev/nvidia*; on Ascend: npu-smi info",
-        fix="find the process with that command, and end it if it is yours: `ddpkit stop RUN`, or `kill PID`. Otherwise "
-        "use another GPU. In the script, call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call. vLLM: a lower "
+        fix="find the process with that command, and end it if it is yours: `ddpkit stop RUN`, or by "
+        "its number. Otherwise use another GPU. In the script, call "
+        "torch.cuda.set_device(LOCAL_RANK) before any other CUDA call. vLLM: a lower "
         "--gpu-memory-utilization",
         link="https://github.com/pytorch/pytorch/issues/4293",
     ),
@@ -167,7 +168,7 @@ ENTRIES = (
         ),
         cause="a GPU[ ({device})] no longer answers. The cause is hardware, power or cooling",
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -L",
-        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=gpu-lost`) and reboot it",
+        fix="let an administrator drain the node and reboot it: scontrol show node {host|NODE}",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -203,8 +204,8 @@ ENTRIES = (
         ),
         cause="the GPU's memory[ ({device})] has a defect. Until the GPU is reset, every job on it can fail",
         probe="on that node: nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -i xid",
-        fix="drain the node and reset the GPU (`nvidia-smi --gpu-reset -i N`; AMD: reboot), or exclude the node: `sbatch "
-        "--exclude={host|NAME}`",
+        fix="let an administrator drain the node and reset the GPU (AMD: reboot), or exclude the "
+        "node: `sbatch --exclude={host|NAME}`",
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
     ),
     Entry(

@@ -103,14 +103,14 @@ ENTRIES = (
         cause="a library of torch itself finds no {symbol}: this torch is broken or mixed of two versions, or another "
         "libnccl or CUDA library is loaded before its own",
         probe="echo $LD_LIBRARY_PATH; pip list | grep -iE 'torch|nvidia'; ldd {path} | grep -E 'nccl|cudart|not found'",
-        fix="unset LD_LIBRARY_PATH, and install torch again with its own libraries: `pip uninstall -y torch && pip "
-        "install --force-reinstall torch`. Uninstall a second nvidia-nccl-cu package",
+        fix="unset LD_LIBRARY_PATH, and install torch again with its own libraries: `pip install "
+        "--force-reinstall torch`. Keep one nvidia-nccl-cu package: pip list",
         link="https://github.com/pytorch/pytorch/issues/119932",
     ),
     Entry(
         id="static-tls",
         title="libgomp.so.1: cannot allocate memory in static TLS block",
-        patterns=(r"(?P<path>/[^\s:]*\.so[\w.]*): cannot allocate memory in static TLS block",),
+        patterns=(r"(?P<path>(?<![\w./-])/[^\s:]*\.so[\w.]*): cannot allocate memory in static TLS block",),
         explains=("own-exception",),
         cause="the dynamic linker has no place left for the thread data of {path}, as other libraries were loaded before it. "
         "It is not the memory of the host. It occurs on ARM above all",
@@ -192,7 +192,7 @@ ENTRIES = (
         patterns=(
             r"fatal error: (?P<header>[\w./-]+): No such file or directory",
             r"Cannot find compiler '(?P<header>[\w.+-]+)' in PATH",
-            r"(?P<header>\w[\w+-]*): fatal error: no input files",
+            r"(?P<header>[\w+-]+): fatal error: no input files",
         ),
         explains=(
             "extension-build-failed",
@@ -219,8 +219,9 @@ ENTRIES = (
         cause="a compiled extension is not in its cache: its build failed or was interrupted, on this rank or "
         "on another one that shares the cache",
         probe="ls -l ~/.cache/torch_extensions/*; the compiler's error is above, or in another rank's output",
-        fix="delete the cache (rm -rf ~/.cache/torch_extensions; Megatron: megatron/fused_kernels/build), and build once on one rank before the run "
-        "(DeepSpeed: DS_BUILD_OPS=1 pip install deepspeed). Use one TORCH_EXTENSIONS_DIR for each node",
+        fix="use an empty cache (export TORCH_EXTENSIONS_DIR=DIR; Megatron: "
+        "megatron/fused_kernels/build), and build once on one rank before the run (DeepSpeed: "
+        "DS_BUILD_OPS=1 pip install deepspeed). Use one TORCH_EXTENSIONS_DIR for each node",
         link="https://github.com/deepspeedai/DeepSpeed/issues/1687",
     ),
     Entry(
@@ -428,8 +429,8 @@ ENTRIES = (
         cause="two versions of the CUDA runtime are loaded in one process[: {libraries}]. Packages for both are installed, or "
         "LD_LIBRARY_PATH or the linker's cache leads to another CUDA than torch's",
         probe="pip list | grep -E 'cu1[0-9]'; ldconfig -p | grep libcudart; echo $LD_LIBRARY_PATH",
-        fix="keep the packages of one version (`pip uninstall` the nvidia-*-cu12 beside a torch for CUDA 13), and take the other CUDA out of "
-        "LD_LIBRARY_PATH and /etc/ld.so.conf.d",
+        fix="keep the packages of one version (beside a torch for CUDA 13, no nvidia-*-cu12: pip "
+        "list), and take the other CUDA out of LD_LIBRARY_PATH and /etc/ld.so.conf.d",
         link="https://github.com/awslabs/agentcore-rl-toolkit/pull/96",
     ),
     Entry(
@@ -482,7 +483,7 @@ ENTRIES = (
         explains=("library-missing",),
         cause="a library needs {wanted}, and this Python has another version of it or none[: {found}]",
         probe="on that node, the same way: python -m pip list | grep -iE 'torch|transformers|accelerate|tokenizers|hub'; pip check",
-        fix="with the Python of the ranks, on all nodes: python -m pip install -U '{wanted}'. If it is installed, the ranks use "
+        fix="with the Python of the ranks, on all nodes: python -m pip install -U {wanted}. If it is installed, the ranks use "
         "another Python, or the notebook was not restarted. bitsandbytes also needs a GPU",
         link="https://github.com/huggingface/transformers/issues/28191",
     ),
@@ -525,15 +526,16 @@ ENTRIES = (
         patterns=(
             r"(?P<package>flash_attn)\w*(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"-packages/(?P<package>\w+)/[^ :]*\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
-            r"(?P<library>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
+            r"(?P<library>(?<![\w.-])[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"(?P<missing>libtorch_\w+|libc10\w*)\.so: cannot open shared object file",
         ),
         explains=("undefined-symbol", "library-missing"),
         cause="{package|the extension}[ ({library})] was built for another version of torch than the installed one[, which has no {missing}]",
         probe="pip list | grep -iE 'torch|flash|xformers|apex|scatter|sparse|engine'; python -c 'import torch; "
         "print(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI)'",
-        fix="build it again for this torch: pip uninstall -y {package|PACKAGE}, then pip install --no-build-isolation "
-        "--no-cache-dir {package|PACKAGE}. Or install its wheel for this torch, Python, CUDA and C++ ABI",
+        fix="build it again for this torch: pip install --force-reinstall --no-deps "
+        "--no-build-isolation --no-cache-dir {package|PACKAGE}. Or install its wheel for this "
+        "torch, Python, CUDA and C++ ABI",
         link="https://github.com/Dao-AILab/flash-attention/issues/1612",
     ),
     Entry(
@@ -575,13 +577,14 @@ ENTRIES = (
         patterns=(
             r"dynamic module does not define (?:module export|init) function \((?:PyInit_|init)(?P<module>\w+)\)",
             r"Python version mismatch: module was compiled for Python (?P<built>[\d.]+), but the interpreter version is incompatible: (?P<python>[\d.]+)",
-            r"(?P<module>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: _?Py\w+",
+            r"(?P<module>(?<![\w.-])[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: _?Py\w+",
         ),
         explains=("undefined-symbol",),
         cause="the extension {module|in the traceback} was built for another Python[ ({built})], or its build ended too early",
         probe="python -VV; ls -l the file in the traceback",
-        fix="build or install it again with the Python of the ranks: python -m pip install --force-reinstall --no-cache-dir "
-        "PACKAGE. For extensions that are built at the start: rm -rf ~/.cache/torch_extensions",
+        fix="build or install it again with the Python of the ranks: python -m pip install "
+        "--force-reinstall --no-cache-dir PACKAGE. For extensions that are built at the start: "
+        "export TORCH_EXTENSIONS_DIR=DIR, an empty one",
         link="https://github.com/deepspeedai/DeepSpeed/issues/949",
     ),
     Entry(
@@ -613,8 +616,9 @@ ENTRIES = (
         explains=("extension-build-failed", "compile-failed", "header-missing"),
         cause="the C++ compiler on this host is too old for the headers of this torch, which need {standard}",
         probe="c++ --version; echo $CC $CXX; nvcc --version",
-        fix="use a newer gcc, and tell the build: conda install -c conda-forge gxx_linux-64=11, or module load gcc/11. Then "
-        "export CC=gcc CXX=g++, and rm -rf ~/.cache/torch_extensions",
+        fix="use a newer gcc, and tell the build: conda install -c conda-forge gxx_linux-64=11, or "
+        "module load gcc/11. Then export CC=gcc CXX=g++, and TORCH_EXTENSIONS_DIR=DIR, an empty "
+        "one",
         link="https://github.com/deepspeedai/DeepSpeed/issues/7143",
     ),
     Entry(
@@ -804,8 +808,9 @@ ENTRIES = (
         cause="nvcc of CUDA {cuda} does not accept {compiler} {found}, which compiles an extension: its version is {way} than "
         "permitted",
         probe="gcc --version; g++ --version; nvcc --version; echo $CC $CXX",
-        fix="use a gcc of the range that the message names, and tell the build: conda install -c conda-forge gxx_linux-64=11, or "
-        "module load gcc/11. Then export CC=gcc CXX=g++, and rm -rf ~/.cache/torch_extensions",
+        fix="use a gcc of the range that the message names, and tell the build: conda install -c "
+        "conda-forge gxx_linux-64=11, or module load gcc/11. Then export CC=gcc CXX=g++, and "
+        "TORCH_EXTENSIONS_DIR=DIR, an empty one",
         link="https://docs.nvidia.com/cuda/cuda-installation-guide-linux/index.html#host-compiler-support-policy",
     ),
     Entry(
@@ -820,8 +825,9 @@ ENTRIES = (
         cause="nvcc refuses to compile an extension: {reason}. Its host compiler is missing or of a kind that it does not take, or "
         "this nvcc is not of torch's CUDA",
         probe="which -a nvcc gcc g++; nvcc --version; echo $CC $CXX $CUDAHOSTCXX $NVCC_PREPEND_FLAGS $CUDA_HOME",
-        fix="give it gcc and the CUDA toolkit of torch's version: module unload nvhpc, then export CC=gcc CXX=g++ CUDAHOSTCXX=g++ "
-        "CUDA_HOME=/usr/local/cuda, and rm -rf ~/.cache/torch_extensions. On Windows, start in the prompt of Visual Studio",
+        fix="give it gcc and the CUDA toolkit of torch's version: module unload nvhpc, then export "
+        "CC=gcc CXX=g++ CUDAHOSTCXX=g++ CUDA_HOME=/usr/local/cuda, and TORCH_EXTENSIONS_DIR=DIR, "
+        "an empty one. On Windows, start in the prompt of Visual Studio",
         link="https://github.com/deepspeedai/DeepSpeed/issues/6654",
     ),
     Entry(

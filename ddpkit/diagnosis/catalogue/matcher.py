@@ -10,10 +10,19 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
+from typing import NamedTuple
 
 from ddpkit.diagnosis.catalogue.entry import Entry, needed
 
 WORDS = re.compile(r"[a-z]{3,}")
+LONG_LINE = 1024  # characters; in a longer line a pattern is searched around its word only
+BEFORE = 300  # characters before the word, and after it
+AFTER = 700
+PLACES = 3  # of one word in a long line
+_CUT = " ... "
+# A pattern that begins with a run of characters of one class: `\S+: not found`, `(?:(?P<host>[\w.-]+): )?rank`.
+_LEADING_RUN = re.compile(r"(?P<groups>(?:\(\?:|\(\?P<\w+>)*)(?P<of>\\[wSd]|\[(?:\\.|[^\]\\])+\])[+*]")
 # Words of every log do not select lines.
 _EVERYWHERE = frozenset(
     "nccl warn info error errors failed failure cuda torch python rank ranks file line not the and for with was has "
@@ -74,31 +83,83 @@ class Match:
     start: int = 0  # of its text in the line
 
 
+def compile_linear(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern. One that begins with a run of characters starts where such a run starts, and nowhere in it.
+
+    What matches from the middle of the run also matches from its start; to try each place would take time that grows
+    with the square of the run.
+    """
+    run = _LEADING_RUN.match(pattern)
+    return re.compile(f"{run['groups']}(?<!{run['of']}){pattern[run.start('of') :]}" if run else pattern)
+
+
+def _search(pattern: re.Pattern[str], line: str, lower: str, word: str) -> tuple[re.Match[str], int] | None:
+    """Search a line; of a long one the parts around the word of the pattern. Returns also where the part begins."""
+    if len(line) <= LONG_LINE:
+        match = pattern.search(line)
+        return (match, 0) if match else None
+    at = lower.find(word)
+    for _ in range(PLACES):
+        if at < 0:
+            return None
+        start, end = max(0, at - BEFORE), at + AFTER
+        # Dots where it is cut: neither `^` nor `$` is true there.
+        before = _CUT if start else ""
+        match = pattern.search(f"{before}{line[start:end]}{_CUT if end < len(line) else ''}")
+        if match:
+            return match, start - len(before)
+        at = lower.find(word, at + 1)
+    return None
+
+
+class _Indexed(NamedTuple):
+    """A pattern, and the words that every line with it has: the one that selects lines, and others."""
+
+    order: tuple[int, int, int]
+    entry: Entry
+    pattern: str
+    word: str
+    others: tuple[str, ...]
+
+
+_order = itemgetter(0)
+
+
+def _has_all(line: str, words: tuple[str, ...]) -> bool:
+    return all(word in line for word in words)
+
+
 class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._by_word: dict[str, list[tuple[int, int, int, Entry, str]]] = {}
+        self._by_word: dict[str, list[_Indexed]] = {}
         for position, entry in enumerate(entries):
             for number, pattern in enumerate(entry.patterns):
                 words = words_of(pattern)
                 rare = [word for word in words if word not in _EVERYWHERE]
                 word = max(rare or words, key=len, default="")
-                order = (_ORDER[entry.kind], position, number, entry, pattern)
-                self._by_word.setdefault(word, []).append(order)
+                order = (_ORDER[entry.kind], position, number)
+                self._by_word.setdefault(word, []).append(
+                    _Indexed(order, entry, pattern, word, tuple({*words} - {word}))
+                )
         self.words = frozenset(self._by_word)
         # To compile all of them takes longer than to read most logs: each is compiled when a line has its word.
-        self._compiled = cache(re.compile)
+        self._compiled = cache(compile_linear)
 
     def matches(self, line: str) -> Iterator[Match]:
         """All entries that know the line, the best one first."""
-        tried = [each for word in {*WORDS.findall(line.lower())} for each in self._by_word.get(word, ())]
+        lower = line.lower()
+        words = {*WORDS.findall(lower)}
+        indexed = words & self.words
+        tried = [each for word in indexed for each in self._by_word[word] if _has_all(lower, each.others)]
         matched: dict[str, Match] = {}
-        for _, _, _, entry, pattern in sorted(tried, key=lambda each: each[:3]):
-            match = None if entry.id in matched else self._compiled(pattern).search(line)
-            if match:
+        for _, entry, pattern, word, _ in sorted(tried, key=_order):
+            hit = None if entry.id in matched else _search(self._compiled(pattern), line, lower, word)
+            if hit:
+                match, offset = hit
                 values = {k: v for k, v in match.groupdict().items() if v}
-                matched[entry.id] = Match(entry=entry, values=values, start=match.start())
+                matched[entry.id] = Match(entry=entry, values=values, start=max(0, offset + match.start()))
         explained = {name for each in matched.values() for name in each.entry.explains}
         yield from sorted(matched.values(), key=lambda each: (each.entry.id in explained, _ORDER[each.entry.kind]))
 

@@ -210,8 +210,9 @@ ENTRIES = (
         cause="Horovod was installed without its part for {framework}. It was built where {framework} was not yet installed, or "
         "for another version of it",
         probe="horovodrun --check-build; python -c 'import torch; print(torch.__version__)'",
-        fix="with torch installed: pip uninstall -y horovod; HOROVOD_WITH_PYTORCH=1 HOROVOD_GPU_OPERATIONS=NCCL pip install "
-        "--no-cache-dir --no-binary=horovod horovod. Read its first compiler error. For MPI, install it first, and set HOROVOD_WITH_MPI=1; Gloo needs CMake",
+        fix="with torch installed: HOROVOD_WITH_PYTORCH=1 HOROVOD_GPU_OPERATIONS=NCCL pip install "
+        "--force-reinstall --no-deps --no-cache-dir --no-binary=horovod horovod. Read its first "
+        "compiler error. For MPI, install it first, and set HOROVOD_WITH_MPI=1; Gloo needs CMake",
         link="https://github.com/horovod/horovod/issues/2589",
     ),
     Entry(

@@ -82,7 +82,7 @@ ENTRIES = (
         patterns=(r"unlink shared memory /dev/shm/nccl-\w+ failed",),
         cause="systemd deleted the user's shared memory at logout (RemoveIPC), while the job was running",
         probe="grep RemoveIPC /etc/systemd/logind.conf",
-        fix="set RemoveIPC=no in /etc/systemd/logind.conf, then run `systemctl restart systemd-logind`",
+        fix="set RemoveIPC=no in /etc/systemd/logind.conf, which an administrator lets systemd-logind read again",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
@@ -96,7 +96,8 @@ ENTRIES = (
         cause="this user may not write to /dev/shm[ on {host}], or it is not mounted. NCCL, DataLoader workers and the locks of "
         "Python's multiprocessing need it",
         probe="[on {host}: ]ls -ld /dev/shm; touch /dev/shm/test",
-        fix="as root: chmod 1777 /dev/shm. In a container, mount a tmpfs there that its user can write to",
+        fix="an administrator gives /dev/shm the mode 1777. In a container, mount a tmpfs there that "
+        "its user can write to",
         link="https://github.com/pytorch/pytorch/issues/37004",
     ),
     Entry(

@@ -10,7 +10,7 @@ ENTRIES = (
         doubtful=True,
         title="torchrun: command not found; python: No such file or directory",
         patterns=(
-            r"\b(?P<program>[\w.-]+): command not found",
+            r"(?P<program>[\w.-]+): command not found",
             r"execv[ep]+\(\): (?P<program>\S+): No such file or directory",
             r"env: '?(?P<program>[\w./-]+)'?: No such file or directory",
             r"(?P<program>[\w./-]+): not found$",
@@ -161,7 +161,7 @@ ENTRIES = (
             r"(?:^|[: ])(?P<variable>\w+): parameter (?:null or )?not set$",
         ),
         cause="the shell script uses {variable}, which is not set here, and the script ends at that (set -u)",
-        probe="env | grep {variable}; grep -n '{variable}' SCRIPT",
+        probe="env | grep {variable}; grep -n {variable} SCRIPT",
         fix="export {variable}, or write ${{variable}:-} in the script. A variable of SLURM exists only in its jobs. Where "
         "`conda activate` or `module` reads it, put set +u before and set -u after them",
         link="https://github.com/conda/conda/issues/8186",
@@ -260,7 +260,7 @@ ENTRIES = (
         explains=("command-not-found", "bad-arguments", "launcher-without-script"),
         cause="the shell took the option {option} for a command: the line above it does not end in a backslash, or a blank "
         "follows the backslash",
-        probe="grep -nE '\\\\[[:space:]]+$' SCRIPT; grep -n -B1 -e '{option}' SCRIPT",
+        probe="grep -nE '\\\\[[:space:]]+$' SCRIPT; grep -n -B1 -e {option} SCRIPT",
         fix="end each line of the command but its last with a backslash, and nothing after it. A comment or an empty line "
         "between them ends the command, too",
         link="https://github.com/OpenMOSS/MOSS/issues/147",

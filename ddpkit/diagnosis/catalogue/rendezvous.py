@@ -40,7 +40,7 @@ ENTRIES = (
         id="master-not-here",
         title="The server socket has failed to bind (errno: 99 - Cannot assign requested address)",
         patterns=(
-            r"(?:Error|\[E).*server socket has failed to (?:bind to|listen on).*?(?:\[?(?P<host>[\w.:-]+?)\]?:(?P<port>\d+))?\D*(?:errno: 99\b|code: -99\b)",
+            r"(?:Error|\[E).{0,200}server socket has failed to (?:bind to|listen on).*?(?:\[?(?P<host>[\w.:-]+?)\]?:(?P<port>\d+))?\D{0,60}(?:errno: 99\b|code: -99\b)",
             r"OSError: \[Errno 99\] Cannot assign requested address",
         ),
         explains=("port-in-use",),
@@ -149,7 +149,7 @@ ENTRIES = (
             "no-node-is-host",
         ),
         patterns=(
-            r"network addresses of \((?P<host>[^,)]*[/\s][^,)]*), \w+\) cannot be retrieved",
+            r"network addresses of \((?P<host>(?=[^,)]*[/\s])[^,)]*), \w+\) cannot be retrieved",
             r"network addresses of \((?P<host>\[[0-9a-fA-F:]+\]), \w+\) cannot be retrieved",
             r"(?:trying to|failed to) connect to (?:any network address of )?\((?P<host>\d+|0(?:\.\d+)+|[^,)]*[/\s][^,)]*), \d+\)",
             r"failed to connect to \[?(?:::ffff:)?(?P<host>0\.(?!0\.0\.0\b)[\d.]+|255\.[\d.]+)\]?:\d+",

@@ -160,7 +160,7 @@ ENTRIES = (
         explains=("launcher-summary",),
         cause="the configuration and the code differ in the key {key}: it is misspelled, or missing, or the file was written "
         "for another version of the code",
-        probe="grep -rn '{key}' in the code and in the configuration files",
+        probe="grep -rn {key} in the code and in the configuration files",
         fix="correct the configuration file (--config, --config-file) or the override on the command line, or use the "
         "file that belongs to this version of the code. Hydra adds a new key with a plus: +{key}=VALUE",
         link="https://github.com/rbgirshick/yacs",
@@ -481,7 +481,7 @@ ENTRIES = (
         cause="the configuration asks for {name}, and no module that this process imported has registered it[ as {registry}]. "
         "Its module is not imported, or another version or copy of the package is. Spawned ranks do not run the code below "
         "`if __name__ == '__main__'`",
-        probe="grep -rn '{name}' --include=*.py .; pip list | grep -iE '^mm|detectron'",
+        probe="grep -rn {name} --include=*.py .; pip list | grep -iE '^mm|detectron'",
         fix="import its module: custom_imports = dict(imports=['PACKAGE.MODULE']) in the configuration, with export "
         "PYTHONPATH=$PWD. Install the versions that the project requires (pip install -e . in its own copy)",
         link="https://mmengine.readthedocs.io/en/latest/advanced_tutorials/registry.html",
@@ -498,7 +498,7 @@ ENTRIES = (
         ),
         cause="a callback of Lightning, or the Trainer of transformers, watches {key}. No metric of that name was there before it ran",
         probe="grep -rnE 'self\\.log|monitor=' of the code and the configuration",
-        fix="log it with self.log('{key}', value, sync_dist=True) in validation_step, or change monitor= to a name from the "
+        fix="log it with self.log({key}, value, sync_dist=True) in validation_step, or change monitor= to a name from the "
         "list in the message. A validation set that is empty logs nothing",
         link="https://github.com/JonasSchult/Mask3D/issues/116",
     ),

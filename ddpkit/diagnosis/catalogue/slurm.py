@@ -162,8 +162,8 @@ ENTRIES = (
         cause="the credential was rejected[ on {host}]. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
         "does not run. One expires, too, where so many steps start at once that the launch takes minutes",
         probe="date on both hosts; munge -n | ssh {host|localhost} unmunge",
-        fix="set the clocks (`chronyc makestep`), install the same /etc/munge/munge.key everywhere, or run `systemctl "
-        "restart munge`. Start fewer steps at once",
+        fix="set the clocks (`chronyc makestep`), install the same /etc/munge/munge.key everywhere, "
+        "or let an administrator start munge again. Start fewer steps at once",
         link="https://github.com/dun/munge/wiki/FAQ",
     ),
     Entry(
@@ -365,7 +365,7 @@ ENTRIES = (
         explains=("command-not-found", "slurm-bad-request", "file-missing", "bad-arguments", "line-continued-badly"),
         cause="the script has line ends of Windows (CR LF), and the shell takes CR for a part of each command",
         probe="file SCRIPT; head -1 SCRIPT | od -c",
-        fix="sed -i 's/\\r$//' SCRIPT, or dos2unix SCRIPT",
+        fix="write the file with the line ends of Linux: dos2unix -n SCRIPT NEW_SCRIPT",
         link="https://slurm.schedmd.com/sbatch.html",
     ),
     Entry(
@@ -546,7 +546,7 @@ ENTRIES = (
             r"\bqsub: (?P<reason>[A-Z].*)",
             r"\bqsub: (?P<reason>(?:would exceed|illegal|cannot|could not|directive error|file must|submit filter|invalid|unknown|script|error|no|not) .*)",
             r"\bError in (?:rusage|select|span|order|cu|same|affinity) section: (?P<reason>.*)",
-            r"(?P<reason>\S.*?)\.? Job not submitted",
+            r"^\s*(?P<reason>\S.*?)\.? Job not submitted",
             r"Unable to run job: (?P<reason>.*)",
             r"DeniedByDrmException: code \d+: (?P<reason>.*)",
             r"\bflux\S*: ERROR: .*(?P<reason>unsatisfiable request)",
@@ -645,8 +645,9 @@ ENTRIES = (
         cause="SLURM starts no jobs on {host|the node}, as it reported less than slurm.conf promises[: {reason}][: {resource}][ {counts}]. A GPU or memory is lost, "
         "the driver is not loaded, or the configured number is too high",
         probe="on {host|that node}: slurmd -C; nvidia-smi -L; free -m; dmesg -T | grep -E 'NVRM|EDAC'; scontrol show node {host|NODE}",
-        fix="exclude the node. As administrator: repair it, or write what `slurmd -C` prints into slurm.conf (RealMemory, CPUs, Gres). "
-        "Restart slurmd, then scontrol update nodename={host|NODE} state=resume",
+        fix="exclude the node. As administrator: repair it, or write what `slurmd -C` prints into "
+        "slurm.conf (RealMemory, CPUs, Gres). Restart slurmd, then resume the node: scontrol show "
+        "node {host|NODE}",
         link="https://github.com/awslabs/awsome-distributed-ai/issues/195",
     ),
     Entry(
@@ -667,8 +668,8 @@ ENTRIES = (
         cause="the job waits, or was rejected: nodes that it needs[ ({host})], or its partition, are down, drained, or reserved for maintenance. A job whose "
         "--time reaches into a reservation waits, too",
         probe="sinfo -s; sinfo -R; sinfo -N -l; scontrol show reservation",
-        fix="omit --nodelist, use another partition, or a --time that ends before the maintenance. As administrator: scontrol update "
-        "nodename=NODE state=resume, after the reason of `sinfo -R` is gone",
+        fix="omit --nodelist, use another partition, or a --time that ends before the maintenance. An "
+        "administrator resumes it when the reason of `sinfo -R` is gone",
         link="https://slurm.schedmd.com/job_reason_codes.html",
     ),
     Entry(
@@ -989,7 +990,8 @@ ENTRIES = (
         cause="srun looks for {program} on the host where it was called, and does not find it there or may not execute it. SLURM does so with "
         "--bcast, --test-exec or LaunchParameters=test_exec. A program of the image is not on the host",
         probe="ls -l {program}; scontrol show config | grep LaunchParameters",
-        fix="start it by a shell that both have: srun ... bash -c '{program} ...'. Without a container: correct the path, or chmod +x",
+        fix="start it by a shell that both have: srun ... bash -c '{program} ...'. Without a "
+        "container: correct the path, or make it executable",
         link="https://github.com/NVIDIA/pyxis/issues/104",
     ),
     Entry(

@@ -17,8 +17,8 @@ ENTRIES = (
         ),
         cause="the host key of {host|the host} is not known to ssh, or has changed, and ssh cannot ask for confirmation",
         probe="ssh-keygen -F {host|NAME}",
-        fix="run `ssh {host|NAME}` once and compare the fingerprint. If the key has changed, find out why, then run "
-        "`ssh-keygen -R {host|NAME}`",
+        fix="run `ssh {host|NAME}` once and compare the fingerprint. If the key has changed, find out "
+        "why; then remove the old one from your file of known hosts: `ssh-keygen -F {host|NAME}`",
         link="https://man.openbsd.org/ssh#VERIFYING_HOST_KEYS",
     ),
     Entry(
@@ -77,8 +77,8 @@ ENTRIES = (
         patterns=(
             r"ssh: connect to host (?P<host>\S+) port (?P<port>\d+): (?P<reason>.*)",
             r"ssh: Could not resolve hostname (?P<host>\S+): (?P<reason>.*)",
-            r"\b(?P<host>[\w.-]+): (?P<reason>its name (?:\S+ )?does not resolve) here",
-            r"\b(?P<host>[\w.-]+): (?P<reason>its name does not resolve) on this machine",
+            r"(?P<host>[\w.-]+): (?P<reason>its name (?:\S+ )?does not resolve) here",
+            r"(?P<host>[\w.-]+): (?P<reason>its name does not resolve) on this machine",
             r"(?P<reason>no answer) from (?P<host>\S+) port \d+",
             r"gethostbyname\(\"(?P<host>[^\"]+)\"\) (?P<reason>failed)",
         ),
@@ -184,7 +184,8 @@ ENTRIES = (
         title="After Ctrl-C or a lost SSH session, ranks are still running",
         cause="without a terminal, sshd does not end a command when its client has disconnected",
         probe="on each node: pgrep -af train.py",
-        fix="ddpkit stop RUN. For ranks of another launcher: kill the process ids that pgrep prints",
+        fix="ddpkit stop RUN. For ranks of another launcher: look at what pgrep prints, and end what "
+        "is yours and not needed",
         link="https://github.com/microsoft/DeepSpeed/issues/1722",
     ),
     Entry(
@@ -208,7 +209,7 @@ ENTRIES = (
         patterns=(r"no server running on /\S*tmux", r"open terminal failed: (?:missing|not a terminal)"),
         cause="tmux is not installed, its socket under /tmp was deleted, or TERM is not set",
         probe="command -v tmux; ls -l /tmp/tmux-$(id -u)",
-        fix="install tmux, or export TERM=xterm. Without tmux: setsid nohup COMMAND > log 2>&1 &",
+        fix="install tmux, or export TERM=xterm. Without tmux: setsid nohup COMMAND, which writes to nohup.out",
         link="https://github.com/tmux/tmux/wiki/FAQ",
     ),
     Entry(
@@ -243,8 +244,8 @@ ENTRIES = (
         explains=("ssh-no-key",),
         cause="ssh rejects[ {path}:] a file that other users can read or write, or cannot read it, or an option in it is unknown",
         probe="ls -la ~/.ssh[ {path}]",
-        fix="chmod 700 ~/.ssh; chmod 600 ~/.ssh/config ~/.ssh/id_*; chmod go-w ~. For a key in a Kubernetes secret: "
-        "defaultMode: 0600 in its volume",
+        fix="ssh wants the modes 700 of ~/.ssh, 600 of its config and keys, and a home that others "
+        "cannot write to. For a key in a Kubernetes secret: defaultMode: 0600 in its volume",
         link="https://man.openbsd.org/ssh#FILES",
     ),
     Entry(
@@ -354,8 +355,8 @@ ENTRIES = (
         cause="pdsh loads its modules only from a directory that belongs to root or to you[; {path} does not]. So it cannot "
         "use ssh",
         probe="ls -ld / /usr /usr/lib {path|/usr/lib/pdsh}",
-        fix="sudo chown root:root {path|/usr/lib/pdsh} and the directories above it. Or start without pdsh: `deepspeed "
-        "--launcher openmpi`, or torchrun on each host",
+        fix="an administrator gives {path|/usr/lib/pdsh} and the directories above it to root. Or "
+        "start without pdsh: `deepspeed --launcher openmpi`, or torchrun on each host",
         link="https://github.com/chaos/pdsh/issues/95",
     ),
     Entry(

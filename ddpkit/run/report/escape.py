@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import html
-import re
+import math
 import time
+from collections.abc import Iterable
 
-# What a terminal obeys: colours, titles, cursor movements.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-# Control characters; halves of surrogate pairs (bytes that were no UTF-8); what turns the direction of writing.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+from ddpkit.text import LONGEST, one_line, printable
 
 
 def text(value: object) -> str:
-    """Any text as HTML that shows it, between tags and in attributes: nothing in it is markup, or unseen."""
-    return html.escape(_UNSEEN.sub(_named, _ESCAPES.sub("", str(value).replace("\r\n", "\n"))), quote=True)
+    """Any value as HTML that shows it, between tags and in attributes: nothing in it is markup, unseen or endless."""
+    return html.escape(one_line(value), quote=True)
 
 
-def _named(match: re.Match[str]) -> str:
-    number = ord(match[0])
-    if 0xDC80 <= number <= 0xDCFF:  # a byte, see `surrogateescape`
-        return f"\\x{number - 0xDC00:02x}"
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+def lines(values: Iterable[str]) -> str:
+    """Lines of a log, for `<pre>`."""
+    return "\n".join(html.escape(printable(each[:LONGEST]).replace("\n", " "), quote=True) for each in values)
 
 
 def seconds(value: float) -> str:
     """A length of time: `850 µs`, `12.3 ms`, `4.21 s`, `3 min 20 s`, `2 h 05 min`."""
+    if not _is_number(value):
+        return text(value)
     if value <= 0:
         return "0 s"
     if value < 0.001:
@@ -41,6 +39,8 @@ def seconds(value: float) -> str:
 
 def number(value: float) -> str:
     """A value of a curve, in as few digits as tell it: `0.0123`, `1,170`, `3e-05`."""
+    if not _is_number(value):
+        return text(value)
     if abs(value) < 1e9 and (value == int(value) or abs(value) >= 1000):
         return f"{value:,.0f}"
     return f"{value:.4g}"
@@ -48,4 +48,12 @@ def number(value: float) -> str:
 
 def moment(value: float) -> str:
     """A time in this machine's zone."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(value))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(value))
+    except (TypeError, ValueError, OverflowError, OSError):
+        return text(value)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value can be formatted; what a file has in place of a number is shown as text."""
+    return isinstance(value, (int, float)) and math.isfinite(value)

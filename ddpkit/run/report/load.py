@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import read_tail
+from ddpkit.files import read_head, read_tail
 from ddpkit.run import metrics, timeline
 from ddpkit.run.record import Run
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile
+from ddpkit.run.trust import Origin
 
 HEAD = 1 << 22  # bytes of the log with what is printed at the start
 TAIL = 1 << 16  # bytes of the log that are looked at
@@ -36,10 +37,12 @@ class Files:
 def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
     folder = Path(run.folder)
-    kept = folder / metrics.NAME
-    original = metrics.find(run.workdir, run.command, run.started, run.ended)
-    path = metrics_file or (kept if kept.is_file() else original)
-    beside = original.parent if original else Path(run.workdir).expanduser()
+    kept = metrics.in_folder(folder)
+    # A record that others can change may name any directory of this user's.
+    theirs = run.origin is Origin.OTHERS
+    original = None if theirs else metrics.find(run.workdir, run.command, run.started, run.ended)
+    path = metrics_file or kept or original
+    beside = original.parent if original else folder if theirs else Path(run.workdir).expanduser()
     lines = _last(folder / "all.log")
     return Files(
         launch=timeline.read_launch(folder),
@@ -56,8 +59,7 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
 
 def _first(path: Path) -> tuple[str, ...]:
     try:
-        with path.open("rb") as file:
-            return tuple(file.read(HEAD).decode("utf-8", "replace").split("\n"))
+        return tuple(read_head(path, HEAD).decode("utf-8", "replace").split("\n"))
     except OSError:
         return ()
 

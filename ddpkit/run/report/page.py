@@ -6,19 +6,22 @@ Its own Content-Security-Policy forbids scripts and requests, should an escape e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from ddpkit.files import read_head
 from ddpkit.launchers.shell import join
 from ddpkit.run.code_state import Code
 from ddpkit.run.ledger import describe
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
-from ddpkit.run.report.escape import moment, seconds, text
+from ddpkit.run.report.escape import lines, moment, seconds, text
 from ddpkit.run.report.summary import Place, Report
 from ddpkit.text import format_ranges
 
 ROWS = 64  # ranks in a picture; of more, those that differ most are shown
 Column = tuple[str, str, Callable[[Place], str]]  # title, class, what stands there
+MADE_BY = '<meta name="generator" content="ddpkit report">'  # by this the page is known for one that may be replaced
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -40,6 +43,7 @@ def page(report: Report) -> str:
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
+{MADE_BY}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <title>{text(report.run_id)}: {text(report.state)}</title>
@@ -51,6 +55,15 @@ def page(report: Report) -> str:
 </main></body>
 </html>
 """
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that `page` made. Raises nothing."""
+    try:
+        head = read_head(path, 1000)
+    except OSError:
+        return False
+    return head.startswith(b"<!DOCTYPE html>") and MADE_BY.encode() in head
 
 
 def _section(title: str, body: str, name: str, kind: str = "") -> str:
@@ -67,14 +80,14 @@ def _head(report: Report) -> str:
         ("started", f"{text(moment(report.started))} on {text(report.launcher_host)}"),
         ("took", took if end else f"{took} so far; it is still running" if still else "not known"),
         ("backend", text(report.backend) + (f", job {text(report.job_id)}" if report.job_id else "")),
-        ("ranks", str(report.world_size)),
+        ("ranks", text(report.world_size)),
         *([("commit", _code(report.code))] if report.code else []),
         ("logs", f"<code>{text(report.folder)}</code>"),
     ]
     hint = f'<p class="hint">hint: {text(report.hint)}</p>' if report.hint else ""
-    lines = report.failure.last_lines if report.failure else ()
-    failed = f"<pre>{text(chr(10).join(lines))}</pre>" if any(map(str.strip, lines)) else ""
-    code = f" (exit code {report.exit_code})" if report.exit_code else ""
+    last = report.failure.last_lines if report.failure else ()
+    failed = f"<pre>{lines(last)}</pre>" if any(map(str.strip, last)) else ""
+    code = f" (exit code {text(report.exit_code)})" if report.exit_code else ""
     rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts)
     return (
         f'<section id="verdict" class="head {text(report.state)}"><div class="title"><h1>{text(report.run_id)}</h1>'
@@ -120,7 +133,7 @@ def _time(report: Report) -> str:
     body = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>'
     if report.attempts:
         ends = "".join(
-            f'<tr><td class="n">{each.number}</td><td>{text(", ".join(each.hosts))}</td>'
+            f'<tr><td class="n">{text(each.number)}</td><td>{text(", ".join(each.hosts))}</td>'
             f"<td>{text(each.verdict or ('running' if each.ended is None else 'succeeded'))}</td>"
             f"<td>{text(f'{each.decision.action}: {each.decision.reason}' if each.decision else '')}</td></tr>"
             for each in report.attempts
@@ -136,11 +149,12 @@ def _place(place: Place, columns: Sequence[Column]) -> str:
 
 
 def _known(value: int | None) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else text(value)
 
 
 def _who(rank: int, host: str) -> str:
-    return f'<th class="who" title="rank {rank} on {text(host)}">{rank} <span class="soft">{text(host)}</span></th>'
+    number, name = text(rank), text(host)
+    return f'<th class="who" title="rank {number} on {name}">{number} <span class="soft">{name}</span></th>'
 
 
 def _start(report: Report) -> str:
@@ -156,7 +170,7 @@ def _start(report: Report) -> str:
             if name in names
         )
         strips = "".join(
-            f'<tr data-rank="{row.rank}">{_who(row.rank, row.host)}<td>{svg.bar(row.segments, total)}</td>'
+            f'<tr data-rank="{text(row.rank)}">{_who(row.rank, row.host)}<td>{svg.bar(row.segments, total)}</td>'
             f'<td class="n">{_ended(row)}</td></tr>'
             for row in rows
         )
@@ -181,7 +195,7 @@ def _ended(row: startup.Row) -> str:
 def _phases(start: startup.Start) -> str:
     rows = "".join(
         f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td>'
-        f'<td class="n">{seconds(each.longest)}</td><td>rank {each.rank} on {text(each.host)}</td></tr>'
+        f'<td class="n">{seconds(each.longest)}</td><td>rank {text(each.rank)} on {text(each.host)}</td></tr>'
         if each.phase != "prepared"
         else f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td><td></td><td></td></tr>'
         for each in start.phases
@@ -265,8 +279,8 @@ def _heat(took: steps.Steps, which: str) -> str:
     values = [value for row in took.rows for value in (row.own if own else row.whole) if value is not None]
     low, high = svg.bounds(values)
     slow = took.slowest.rank if own and took.slowest and took.slowest.stands_out else None
-    lines = "".join(
-        f'<tr data-rank="{row.rank}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
+    shown = "".join(
+        f'<tr data-rank="{text(row.rank)}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
         f"<td>{svg.heat(row.own if own else row.whole, low, high, f'rank {row.rank} on {row.host}')}</td>"
         f'<td class="n">{_seconds(row.own_seconds if own else row.whole_seconds)}</td></tr>'
         for row in rows
@@ -274,7 +288,7 @@ def _heat(took: steps.Steps, which: str) -> str:
     head = '<tr><th class="who">rank</th><th></th><th class="n">median</th></tr>'
     return (
         f'<table class="strips heat {which}"><thead>{head}'
-        f"</thead><tbody>{lines}</tbody></table>{svg.ramp(low, high)}{left_out}"
+        f"</thead><tbody>{shown}</tbody></table>{svg.ramp(low, high)}{left_out}"
     )
 
 
@@ -310,15 +324,14 @@ def _plan(report: Report) -> str:
     if not report.plan:
         return _section("Plan", '<p class="soft">Not recorded.</p>', "plan")
     words = "The plan of the run, as ddpkit launch --dry-run prints it"
-    body = f"<details><summary>{words}</summary><pre>{text(report.plan)}</pre></details>"
+    body = f"<details><summary>{words}</summary><pre>{lines(report.plan.split(chr(10)))}</pre></details>"
     return _section("Plan", body, "plan", "long")
 
 
 def _tail(report: Report) -> str:
-    lines = "\n".join(report.tail)
     body = (
-        f'<div class="end"><pre>{text(lines)}</pre></div>'
-        if lines.strip()
+        f'<div class="end"><pre>{lines(report.tail)}</pre></div>'
+        if any(map(str.strip, report.tail))
         else '<p class="soft">Nothing was printed.</p>'
     )
     return _section("Last lines", body, "tail", "long")

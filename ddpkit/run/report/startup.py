@@ -28,6 +28,13 @@ PHASES = {
     "collective": "up to the end of the first collective",
     "step": "model, data, first optimizer step",
 }
+# Where ranks were seen from outside only (`ddpkit/node/rank_start.py`), some marks are not there.
+_OUTSIDE = {
+    "import": "start its Python; script, up to import torch",
+    "meet": "import torch; script, up to the rendezvous",
+    "group": "rendezvous of the ranks; start of the process group: NCCL, gloo",
+}
+OBSERVE = "ddpkit launch --observe start,steps"  # shows the rest
 OWN = ("staged", "start", "python", "import", "imported", "cuda", "meet")  # phases in which a rank waits for no other
 # Of ranks with --stage, of a job, with a GPU, with DDP, that exchange data.
 OPTIONAL = ("listed", "staged", "queued", "cuda", "wrap", "collective")
@@ -115,12 +122,16 @@ def of(
     began = float((launch or {}).get("began") or timeline.get("carried") or 0.0)
     prepared = (launch or {}).get("prepared")
     rows = tuple(_row(int(number), ranks[number], began, prepared, copies) for number in sorted(ranks, key=int))
-    phases = tuple(phase for name in PHASES if (phase := _phase(name, rows)) is not None)
+    outside = not any(segment.phase == "python" for row in rows for segment in row.segments)
+    named = {**PHASES, **_OUTSIDE} if outside else PHASES
+    phases = tuple(phase for name in named if (phase := _phase(name, named[name], rows)) is not None)
     steps = [segment.end for row in rows for segment in row.segments if segment.phase == "step"]
     total = max(steps) if len(steps) == len(rows) else None
     entered = {host: float(when) - began for host, when in (launch or {}).get("entered", {}).items()}
     nodes = _nodes(rows, copies)
-    words = " ".join(filter(None, (_words(rows, phases, total), _copies(nodes), _slow_node(nodes), nccl)))
+    words = " ".join(
+        filter(None, (_words(rows, phases, total, outside=outside), _copies(nodes), _slow_node(nodes), nccl))
+    )
     return Start(rows=rows, phases=phases, nodes=nodes, total=total, entered=entered, words=words)
 
 
@@ -140,6 +151,7 @@ def _row(
         first = min(copy["began"] for copy in made)
         if prepared is not None and first < prepared:  # the launcher copied
             marks["listed"] = first
+    outside = "python" not in marks
     segments, last = [], 0.0
     for name in _in_order(marks):
         # Clocks of two machines agree to some milliseconds: no phase ends before it began.
@@ -151,7 +163,7 @@ def _row(
         host=str(known.get("host", "")),
         segments=tuple(segments),
         attempts=int(known.get("attempts", 0)),
-        missing=tuple(name for name in PHASES if name not in marks and name not in OPTIONAL),
+        missing=tuple(name for name in (_OUTSIDE if outside else PHASES) if name not in marks and name not in OPTIONAL),
     )
 
 
@@ -184,7 +196,7 @@ _INIT_TIMINGS = re.compile(
 )
 
 
-def _phase(name: str, rows: Sequence[Row]) -> Phase | None:
+def _phase(name: str, words: str, rows: Sequence[Row]) -> Phase | None:
     took = [(each.end - each.begin, row) for row in rows for each in row.segments if each.phase == name]
     if not took:
         return None
@@ -192,7 +204,7 @@ def _phase(name: str, rows: Sequence[Row]) -> Phase | None:
     seconds = median(each for each, _ in took)
     return Phase(
         phase=name,
-        words=PHASES[name],
+        words=words,
         ranks=len(took),
         seconds=seconds,
         longest=longest,
@@ -264,15 +276,15 @@ def _slow_node(nodes: Sequence[NodeStart]) -> str:
     return f"Slowest node: {slow.host}, {slow.own:.1f} s to the rendezvous, others {usual:.1f} s; {took}."
 
 
-def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None) -> str:
+def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None, *, outside: bool) -> str:
     seen = {segment.phase for row in rows for segment in row.segments}
     if not seen - {"listed", "staged", "prepared", "queued", "start"}:
-        return (
-            "The start of the ranks was not recorded. ddpkit's hook was off "
-            "(DDPKIT_DUMP=0), the ranks are not Python programs, or their container lacks the run's directory."
-        )
+        why = "they did not import torch, or a scheduler started them"
+        return f"The start of the ranks was not seen: {why}. For more: {OBSERVE}"
     most = max(phases, key=lambda phase: phase.seconds)
     where = f"longest phase: {most.words} ({most.seconds:.1f} s)"
+    if outside:
+        return f"Seen from outside only, {where}. First steps, and more phases: {OBSERVE}"
     if total is None:
         return f"Not every rank reached a first optimizer step; {where}."
     return f"First optimizer step on every rank {total:.1f} s after the launcher started; {where}."

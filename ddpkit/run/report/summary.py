@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddpkit.diagnosis import verdict
@@ -18,6 +18,7 @@ from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
 from ddpkit.run.status import RunStatus
 from ddpkit.run.timeline import first_step
+from ddpkit.run.trust import Origin
 
 POINTS = 1000  # of one curve; of more, every so many are shown
 OTHERS = 6  # charts beside loss and accuracy
@@ -148,11 +149,8 @@ def _why_not(now: RunStatus, files: Files) -> str:
     if files.timeline is None and files.launch is None:
         return "Not recorded: an older ddpkit started this run."
     if now.living:
-        return "Nothing yet: the ranks report steps of a torch.optim optimizer every few seconds."
-    return (
-        "Not recorded: no rank reported steps. Python ranks with torch.optim do, unless DDPKIT_DUMP is 0; "
-        "a run of a few steps is too short."
-    )
+        return "Nothing yet: with --observe steps ranks report those of torch.optim every few seconds."
+    return f"Not recorded: no rank reported steps. Those of torch.optim do with {start.OBSERVE}."
 
 
 def _places(now: RunStatus, files: Files) -> list[Place]:
@@ -215,7 +213,9 @@ def _number(value: Any) -> float | None:
 def _preflight(now: RunStatus, files: Files) -> Preflight:
     launch, test = files.launch, files.test
     notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
+    theirs = now.run.origin is Origin.OTHERS  # a hint is a command of ddpkit's, and what others wrote is none
     checks = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]
+    checks = [replace(each, fix="") if theirs else each for each in checks]
     bad = [each for each in checks if each.status in ("fail", "warn")]
     entered = (launch or {}).get("entered") or {}
     if entered:

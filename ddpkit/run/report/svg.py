@@ -19,8 +19,8 @@ WIDE, HIGH = 1000.0, 400.0
 def bar(segments: Sequence[Segment], total: float) -> str:
     """One rank's start."""
     parts = [
-        f'<rect class="phase" data-phase="{each.phase}" x="{_at(each.begin, total)}" y="0" '
-        f'width="{_at(each.end - each.begin, total)}" height="1" fill="var(--p-{each.phase})">'
+        f'<rect class="phase" data-phase="{text(each.phase)}" x="{_at(each.begin, total)}" y="0" '
+        f'width="{_at(each.end - each.begin, total)}" height="1" fill="var(--p-{text(each.phase)})">'
         f"<title>{text(PHASES[each.phase])}: {seconds(each.end - each.begin)}</title></rect>"
         for each in segments
         if each.end > each.begin

@@ -13,7 +13,10 @@
 #PBS -r n
 
 cd /data/project || exit 1
+trap 'echo "ddpkit: job $PBS_JOBID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 MASTER_ADDR=$(head -n 1 "$PBS_NODEFILE")
+[ -n "$MASTER_ADDR" ] || fail "PBS listed no nodes"
 MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
@@ -23,7 +26,8 @@ while True:
         except OSError:
             continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 each='cd /data/project || exit 1
 export DDPKIT_RUN=20260131-235959-train-3fa9
 export PYTHONUNBUFFERED=1
@@ -33,7 +37,6 @@ export RANK="$1" LOCAL_RANK="$2" NODE_RANK="$3" GROUP_RANK="$3" MASTER_ADDR="$4"
 export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_WORLD_SIZE=2
 export TORCHELASTIC_RUN_ID="$DDPKIT_RUN"  # for Lightning, which then believes the rest
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000  # for `ddpkit dump`
 module load cuda
 : >/data/project/logs/20260131-235959-train-3fa9/alive."$RANK"
 trap : TERM USR1 USR2

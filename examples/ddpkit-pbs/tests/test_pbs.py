@@ -266,10 +266,12 @@ def test_a_job_that_waits_says_why_and_a_signal_is_passed_on(pbs: Cluster) -> No
     assert command.returncode == 7, text
 
 
-def test_what_can_never_run_is_not_waited_for(pbs: Cluster) -> None:
-    code, text = pbs.run("launch", "-b", "pbs", "-N", "3", "--", "true")
-    assert code == 123, text
-    assert "would wait forever (Can Never Run: Insufficient amount of resource: ncpus), and was cancelled" in text
+def test_what_cannot_run_as_requested_waits_until_its_user_ends_it(pbs: Cluster) -> None:
+    command = pbs.start("launch", "-b", "pbs", "-N", "3", "--", "true")
+    read_until(command, "Can Never Run: Insufficient amount of resource: ncpus, and cannot start as requested")
+    command.send_signal(signal.SIGTERM)
+    text = command.communicate(timeout=PATIENCE)[0]
+    assert command.returncode == 143, text
 
 
 def test_what_qsub_refuses(pbs: Cluster) -> None:

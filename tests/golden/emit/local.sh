@@ -37,7 +37,6 @@ step_0() { # on node1: ranks 0-1
     export OMP_NUM_THREADS=4
     export PYTHONUNBUFFERED=1
     export PYTHONFAULTHANDLER=1
-    export TORCH_FR_BUFFER_SIZE=2000
     export MASTER_ADDR=127.0.0.1
     export MASTER_PORT="$port"
     export WORLD_SIZE=2

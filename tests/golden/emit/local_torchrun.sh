@@ -36,7 +36,6 @@ step_0() { # on node1: ranks 0-1
     export OMP_NUM_THREADS=4
     export PYTHONUNBUFFERED=1
     export PYTHONFAULTHANDLER=1
-    export TORCH_FR_BUFFER_SIZE=2000
     export NCCL_DEBUG=WARN
     export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
     exec /opt/venv/bin/python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 --node_rank=0 --master_addr=127.0.0.1 "--master_port=$port" --no_python bash --norc -c 'rank "$$@"' rank /opt/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'

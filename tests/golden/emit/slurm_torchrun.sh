@@ -14,8 +14,12 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?export it before sbatch}"
+echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
+trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+[ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
 MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
@@ -25,13 +29,13 @@ while True:
     except OSError:
         continue
     print(port)
-    break') || exit 1
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 1))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 trap '"'"''"'"' USR1 USR2
 exec "$0" -m torch.distributed.run --nnodes=2 --nproc_per_node=1 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'

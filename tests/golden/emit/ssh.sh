@@ -38,7 +38,6 @@ step_0() { # on node1: ranks 0-1
     export OMP_NUM_THREADS=4
     export PYTHONUNBUFFERED=1
     export PYTHONFAULTHANDLER=1
-    export TORCH_FR_BUFFER_SIZE=2000
     export MASTER_ADDR=10.77.0.1
     export MASTER_PORT="$port"
     export WORLD_SIZE=5
@@ -61,7 +60,6 @@ step_1() { # on big:2222: ranks 2-4
     export NODE_RANK=1
     export PYTHONUNBUFFERED=1
     export PYTHONFAULTHANDLER=1
-    export TORCH_FR_BUFFER_SIZE=2000
     export MASTER_ADDR=10.77.0.1
     export MASTER_PORT="$port"
     export WORLD_SIZE=5

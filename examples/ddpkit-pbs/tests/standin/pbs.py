@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import getopt
+import getpass
 import json
 import os
 import re
@@ -123,8 +124,10 @@ def qstat(argv: list[str]) -> None:
         die(35, f"qstat: {job['id']} Job has finished, use -x or -H to obtain historical job information")
     shown: dict[str, Any] = {
         "Job_Name": job["options"].get("-N", "STDIN"),
+        "Job_Owner": f"{getpass.getuser()}@pbs",
         "job_state": job["state"],
         "queue": "workq",
+        "ctime": time.ctime(job_file(job["id"]).with_name("script").stat().st_mtime),
         "server": SERVER,
         "Join_Path": job["options"].get("-j", "n"),
     }

@@ -1,0 +1,361 @@
+"""`--sync`: copies the project to the nodes with rsync, before anything is asked or started there.
+
+What `.gitignore` leaves out is left out, and so are `.git`, the logs and other disks. Nothing is deleted on a node. A
+node that sees the same directory is skipped. If something of one node would be lost, nothing is changed on any of them
+(`ddpkit/node/sync.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+import tempfile
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ddpkit.errors import UsageError
+from ddpkit.execution import rsync
+from ddpkit.execution.node_calls import ANY_PYTHON, NodeCalls
+from ddpkit.launchers.node_facts import words_of_node
+from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.plan import Job, ProjectCopy
+from ddpkit.launchers.shell import count, quote
+from ddpkit.node import owned
+from ddpkit.node.sync import KINDS, SMALL, refuse_directory
+from ddpkit.transports.connect import Connector
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.problem import Problem, refusal
+
+NAMED = 5  # files of a kind in an error
+NONCE_NAME = ".ddpkit-nonce-"
+NONCE = "nonce"  # of a directory, in its marker
+NONCE_AGE = 86400.0  # seconds; one lives until all nodes have answered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A file, a directory or a link of the project."""
+
+    name: str
+    kind: str  # one of `KINDS`
+    mode: int
+    size: int
+    time: int  # nanoseconds
+    target: str  # of a link
+
+    def plain(self) -> list[object]:
+        """The entry as `ddpkit.node.sync` reads it."""
+        return [self.name, self.kind, self.mode, self.size, self.time, self.target]
+
+
+@dataclass(kw_only=True)
+class Syncer:
+    """One copy of a project to some nodes."""
+
+    source: str
+    entries: Sequence[Entry]
+    calls: NodeCalls
+    way: Connector
+    overwrite: bool
+    accept_new: bool
+    silence: float
+    progress: Callable[[str, int], None]
+    note: Callable[[str], None]
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # of `sync.check`, by label
+    drafts: dict[str, rsync.Folder] = field(default_factory=dict)  # by label
+
+    def run(self, specs: Sequence[HostSpec]) -> None:
+        """Copy to all nodes, or change nothing. Raises the refusal, UsageError."""
+        problems = self.calls.connect()
+        if not problems:
+            problems = self._check(specs)
+        if problems:
+            raise refusal(problems, len(specs))
+        todo = [spec for spec in specs if not self.answers[spec.label]["same"] and self.answers[spec.label]["todo"]]
+        for step in (self._receive, self._send, self._apply):
+            problems = step(todo)
+            if problems:
+                raise refusal(problems, len(specs))
+            todo = [spec for spec in todo if spec.label in self.drafts]
+
+    # ---- before anything is changed
+
+    def _check(self, specs: Sequence[HostSpec]) -> list[Problem]:
+        packed = b64encode(zlib.compress(json.dumps([each.plain() for each in self.entries]).encode())).decode()
+        with made_nonce(self.source) as (nonce, stamp):
+            args = {"nonce": nonce, "stamp": stamp, "packed": packed, "overwrite": self.overwrite}
+
+            def one(spec: HostSpec) -> Problem | None:
+                target = spec.workdir or self.source
+                answer = self.calls.call(spec, "sync.check", {**args, "target": target})
+                self.answers[spec.label] = answer
+                what = answer["problem"] or self._conflicts(answer)
+                if not what:
+                    return None
+                fix = f"ssh {spec.target} ls -l {quote(str(answer['path']))}"
+                return Problem(host=spec.label, what=f"--sync: {what}", fix=fix)
+
+            problems = self.calls.each(specs, one)
+        same = [spec.label for spec in specs if self.answers.get(spec.label, {}).get("same")]
+        if same and not problems:
+            self.note(f"--sync: {', '.join(same)}: the same directory there, so that nothing has to be sent")
+        return problems
+
+    def _conflicts(self, answer: dict[str, Any]) -> str:
+        """Say what of a node would be lost; empty: nothing."""
+        newer = [self._name(index) for index, digest in answer["newer"] if not self._is_same(index, digest)]
+        status = [f"newer there than here: {listed(newer)} (--sync=overwrite replaces what is newer)"] if newer else []
+        for index, there in answer["kinds"][:NAMED]:
+            status.append(f"{self._name(index)} is a {there} there, and a {self.entries[index].kind} here")
+        more = len(answer["kinds"]) - NAMED
+        status += [f"and {more} more are of another kind there"] if more > 0 else []
+        for key, what in (("foreign", "files of another user there"), ("written", "open for writing there")):
+            if answer[key]:
+                status.append(f"{what}: {listed([self._name(index) for index in answer[key]])}")
+        return "; ".join(status)
+
+    def _name(self, index: int) -> str:
+        return self.entries[index].name
+
+    def _is_same(self, index: int, digest: str) -> bool:
+        """Compare a file here with what a node has of the same size."""
+        path, entry = Path(self.source, self._name(index)), self.entries[index]
+        if not digest or entry.kind != "file" or entry.size > SMALL:
+            return False
+        try:
+            return hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        except OSError:
+            return False
+
+    # ---- the copy
+
+    def _receive(self, specs: Sequence[HostSpec]) -> list[Problem]:
+        """Make a draft on each node. Of nodes that share a directory, the first one alone keeps it."""
+
+        def make(spec: HostSpec) -> Problem | None:
+            answer = self.calls.call(spec, "sync.receive", {})
+            self.drafts[spec.label] = rsync.Folder(str(answer["draft"]), str(answer["inode"]))
+            fix = f"ssh {spec.target} df -h"
+            return Problem(host=spec.label, what=answer["problem"], fix=fix) if answer["problem"] else None
+
+        problems = self.calls.each(specs, make)
+        if problems:
+            return problems
+        names = {Path(self.drafts[spec.label].path).name: spec.label for spec in specs}
+        order = [spec.label for spec in specs]
+
+        def find(spec: HostSpec) -> Problem | None:
+            seen = self.calls.call(spec, "sync.sees", {"names": list(names)})
+            others = [names[name] for name in seen if name in names]
+            if any(order.index(other) < order.index(spec.label) for other in others):
+                shared[spec.label] = others[0]
+            return None
+
+        shared: dict[str, str] = {}
+        problems = self.calls.each(specs, find)
+        for spec in specs:
+            if spec.label in shared:
+                self.calls.call(spec, "sync.abandon", {})
+                del self.drafts[spec.label]
+                self.note(f"--sync: {spec.label} has the same directory as {shared[spec.label]}: one copy for both")
+        return problems
+
+    def _send(self, specs: Sequence[HostSpec]) -> list[Problem]:
+        # All logins come first: a question of a host and the progress would share the terminal.
+        logins: dict[str, Sequence[str]] = {}
+
+        def log_in(spec: HostSpec) -> None:
+            logins[spec.label] = self.way.login(spec)
+
+        def send(spec: HostSpec) -> Problem | None:
+            needs = [self._name(index) for index in self.answers[spec.label]["needs"]]
+            if not needs:
+                self.progress(spec.label, 100)
+                return None
+            with names_file(needs) as path:
+                words = ["--from0", "--files-from=-", "--no-implied-dirs", "--whole-file"]
+                argv = rsync.command(
+                    spec,
+                    f"{self.source}/",
+                    "files/",
+                    words,
+                    timeout=self.way.timeout,
+                    silence=self.silence,
+                    accept_new=self.accept_new,
+                    login=logins[spec.label],
+                    folder=self.drafts[spec.label],
+                )
+                argv = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", path, *argv)
+                problem, _ = rsync.send(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "sync"))
+            return problem
+
+        return self.calls.each(specs, log_in) or self.calls.each(specs, send, copies=True)
+
+    def _apply(self, specs: Sequence[HostSpec]) -> list[Problem]:
+        now = {entry.name: status for entry in self.entries if (status := look(self.source, entry.name)) is not None}
+        changed = [entry.kind != "directory" and now.get(entry.name) != entry for entry in self.entries]
+        left_out = [index for index, each in enumerate(changed) if each]
+        missing = [self._name(index) for index in left_out]
+
+        def one(spec: HostSpec) -> Problem | None:
+            answer = self.calls.call(spec, "sync.apply", {"left_out": left_out})
+            missing.extend(map(str, answer["missing"]))
+            fix = f"ssh {spec.target} ls -l {quote(str(self.answers[spec.label]['path']))}"
+            what = answer["problem"]
+            if answer["changed"]:
+                what = f"changed there during the copy: {listed(answer['changed'])}"
+            return Problem(host=spec.label, what=f"--sync: {what}", fix=fix) if what else None
+
+        problems = self.calls.each(specs, one)
+        if missing:
+            names = list(dict.fromkeys(missing))
+            self.note(f"--sync: changed here during the copy, and not replaced on the nodes: {listed(names)}")
+        return problems
+
+
+def bring(
+    specs: Sequence[HostSpec],
+    source: str,
+    log_dir: str,
+    progress: Callable[[str, int], None] | None,
+    way: Connector,
+    *,
+    python: str,
+    overwrite: bool,
+    note: Callable[[str], None],
+    silence: float,
+    accept_new: bool = False,
+) -> tuple[ProjectCopy, ...]:
+    """Copy a directory to all hosts. Without `progress` copy nothing. Returns the copies. Raises the refusal.
+
+    `silence`: seconds after which a node counts as lost; 0: never.
+    """
+    entries = scan(source, log_dir)
+    if progress is not None:
+        calls = NodeCalls(specs, way, python, silence)
+        syncer = Syncer(
+            source=source,
+            entries=entries,
+            calls=calls,
+            way=way,
+            overwrite=overwrite,
+            accept_new=accept_new,
+            silence=silence,
+            progress=progress,
+            note=note,
+        )
+        try:
+            syncer.run(specs)
+        finally:
+            calls.hang_up()
+    size = sum(entry.size for entry in entries)
+    return tuple(
+        ProjectCopy(
+            host=spec.label,
+            source=source,
+            target=spec.workdir or source,
+            files=len(entries),
+            size=size,
+            overwrite=overwrite,
+        )
+        for spec in specs
+    )
+
+
+def node_python(job: Job, options: NodeOptions) -> str:
+    """Return a Python that nodes have before the copy: not one of the project, of a container, or of --stage."""
+    own = job.python.startswith(f"{job.workdir}/") or options.container or options.stage == "env"
+    return ANY_PYTHON if own else job.python
+
+
+def scan(source: str, log_dir: str) -> list[Entry]:
+    """List what is copied of a directory, by name. Raises UsageError."""
+    check_source(source, "--sync")
+    names = rsync.list_files(source, rsync.selection(source, log_dir))
+    entries = (look(source, name) for name in names)
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.name.split("/"))
+
+
+def check_source(source: str, option: str) -> None:
+    """Refuse to copy a home directory or a directory of the system. Raises UsageError."""
+    refused = refuse_directory(source)
+    if refused:
+        raise UsageError(f"{option}: {refused}", "--workdir DIR, the directory of the project alone")
+
+
+def look(source: str, name: str) -> Entry | None:
+    """Return an entry as it is now; None: it is gone, or is a device."""
+    path = Path(source, name)
+    try:
+        status = path.lstat()
+        target = os.fspath(path.readlink()) if stat.S_ISLNK(status.st_mode) else ""
+    except OSError:
+        return None
+    kind = KINDS.get(stat.S_IFMT(status.st_mode), "")
+    size = status.st_size if kind == "file" else 0
+    when = status.st_mtime_ns if kind != "directory" else 0
+    mode = stat.S_IMODE(status.st_mode)
+    return Entry(name=name, kind=kind, mode=mode, size=size, time=when, target=target) if kind else None
+
+
+@contextmanager
+def made_nonce(source: str) -> Iterator[tuple[str, list[int]]]:
+    """Make a directory in the project, by which a node knows the project. Where none can be made, the name is empty.
+
+    Yields its name, and the inode and the change time of the project. What a killed launch left is removed.
+    """
+    name = f"{NONCE_NAME}{os.urandom(16).hex()}"
+    path = f"{source}/{name}"
+    try:
+        owned.make_directory(path, NONCE)
+    except OSError:
+        name = ""
+    else:
+        _sweep(source, os.lstat(path).st_mtime - NONCE_AGE)  # by the clock of the file system
+    status = Path(source).stat()
+    try:
+        yield name, [status.st_ino, status.st_ctime_ns]
+    finally:
+        if name:
+            owned.remove_directory(path, NONCE)
+
+
+def _sweep(source: str, before: float) -> None:
+    """Remove what launches that were killed have left: directories with ddpkit's marker and nothing else in them."""
+    for path in Path(source).glob(f"{NONCE_NAME}*"):
+        with suppress(OSError):
+            if path.lstat().st_mtime >= before:
+                continue
+            if owned.is_owned(str(path), NONCE) and {each.name for each in path.iterdir()} == {owned.MARKER}:
+                owned.remove_directory(str(path), NONCE)
+            elif path.is_dir():
+                owned.remove_empty(str(path))  # killed before its marker was there
+
+
+@contextmanager
+def names_file(names: Sequence[str]) -> Iterator[str]:
+    """Yield the path of a file with these names for `--from0 --files-from`. Under Linux it is on no disk."""
+    data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    if sys.platform == "linux":
+        with os.fdopen(os.memfd_create("names"), "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
+    else:
+        path = f"{tempfile.gettempdir()}/ddpkit-names-{os.urandom(8).hex()}"
+        with owned.own_file(path, data):
+            yield path
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name the first of some files."""
+    more = len(names) - NAMED
+    return ", ".join(map(words_of_node, names[:NAMED])) + (f" and {count(more, 'more file')}" if more > 0 else "")

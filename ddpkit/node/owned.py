@@ -1,0 +1,517 @@
+"""Deletions, moves and overwrites, here alone: of what ddpkit made, and of nothing else.
+
+A directory is ddpkit's if `make_directory` made it: it belongs to this user, it is no link, and it holds a marker with
+its kind. What is done in it is done through an open descriptor, so that a link that takes its place meanwhile leads
+nowhere. A file is replaced only where a regular file of this user, or nothing, has its name.
+
+A directory can be held for as long as its run lasts: then every path in it means that directory, whatever has its name
+by now. In the `logs/` of a team another user can rename it, and put a link or another directory in its place.
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator
+
+MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
+
+
+_held: dict[str, int] = {}  # descriptors of directories, by their absolute paths
+_holding = threading.Lock()
+
+
+class NotOwnedError(OSError):
+    """Something that ddpkit did not make: it stays as it is."""
+
+    def __init__(self, why: str, path: str) -> None:
+        super().__init__(errno.EPERM, why, path)
+
+
+def make_directory(path: str, kind: str, mode: int = 0o700, *, hold: bool = False) -> None:
+    """Make a directory that may be deleted later as one of this kind. Raises OSError, also if the path exists.
+
+    hold: from now on, paths in it mean this directory, until `release_directory`.
+    """
+    with _place(path) as (above, name):
+        os.mkdir(name, mode, dir_fd=above)
+        folder = os.open(name, _DIRECTORY, dir_fd=above)
+        try:
+            if os.fstat(folder).st_uid != os.geteuid():
+                raise NotOwnedError("a directory of another user", path)
+            os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
+            if hold:
+                with _holding:
+                    _held[os.path.abspath(path)] = os.dup(folder)
+        except BaseException:
+            os.rmdir(name, dir_fd=above)  # only an empty one
+            raise
+        finally:
+            os.close(folder)
+
+
+def release_directory(path: str) -> None:
+    """Hold a directory no longer. Without effect on one that is not held."""
+    with _holding:
+        folder = _held.pop(os.path.abspath(path), None)
+        if folder is not None:
+            os.close(folder)
+
+
+@contextmanager
+def _place(path: str) -> Iterator[tuple[int | None, str]]:
+    """Yield where a path is looked up, and the name there: in a held directory, or by the path itself.
+
+    No directory below a held one is a link. Raises OSError.
+    """
+    held = _held_above(path) if _held else None
+    if held is None:
+        yield None, path
+        return
+    folder, names = held
+    try:
+        for name in names[:-1]:
+            inner = os.open(name, _DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder, names[-1]
+    finally:
+        os.close(folder)
+
+
+def _held_above(path: str) -> tuple[int, list[str]] | None:
+    """Return a descriptor of the held directory that a path leads to or through, and the names below it."""
+    above, name = os.path.abspath(path), "."
+    names: list[str] = []
+    while name:
+        with _holding:
+            if above in _held:
+                return os.dup(_held[above]), names or ["."]
+        above, name = os.path.split(above)
+        names.insert(0, name)
+    return None
+
+
+def make_plain_directory(path: str, mode: int = 0o755) -> None:
+    """Make a directory without a marker, in one of ddpkit's. Raises OSError, also if the path exists."""
+    with _place(path) as (folder, name):
+        os.mkdir(name, mode, dir_fd=folder)
+
+
+def open_path(path: str, flags: int) -> int:
+    """Return a descriptor of what is there, for a reader. Raises OSError."""
+    with _place(path) as (folder, name):
+        return os.open(name, flags, dir_fd=folder)
+
+
+def adopt_directory(path: str, kind: str) -> None:
+    """Mark a directory of this user's that a version of ddpkit without markers made. Raises OSError."""
+    folder = os.open(path, _DIRECTORY)
+    try:
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise NotOwnedError("a directory of another user", path)
+        os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def scratch_directory(path: str) -> Iterator[str]:
+    """Make a private directory, and delete it at the end. Raises OSError, also if the path exists."""
+    make_directory(path, "scratch")
+    try:
+        yield path
+    finally:
+        remove_directory(path, "scratch")
+
+
+def open_directory(path: str, kind: str) -> int:
+    """Return a descriptor of a directory that `make_directory` made. Raises NotOwnedError for any other, or OSError."""
+    try:
+        folder = open_path(path, _DIRECTORY)
+    except NotADirectoryError:
+        raise NotOwnedError("not a directory of ddpkit's", path) from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotOwnedError("a link, and not a directory of ddpkit's", path) from None
+        raise
+    try:
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise NotOwnedError("a directory of another user", path)
+        if _marker(folder) != kind:
+            raise NotOwnedError("not a directory that ddpkit made", path)
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder
+
+
+def is_owned(path: str, kind: str) -> bool:
+    """Tell whether `make_directory` made this directory, with this kind, for this user."""
+    try:
+        os.close(open_directory(path, kind))
+    except OSError:
+        return False
+    return True
+
+
+def remove_directory(path: str, kind: str) -> None:
+    """Delete a directory that `make_directory` made, with all in it. Raises NotOwnedError for any other, or OSError.
+
+    Links are deleted and not followed. A mount point inside is not entered. The marker goes last: a deletion that was
+    interrupted can be repeated. Two processes may delete the same directory.
+    """
+    try:
+        folder = open_directory(path, kind)
+    except FileNotFoundError:
+        return
+    try:
+        _empty(folder, _mount(folder), path)
+        _remove(os.unlink, MARKER, folder)
+        emptied = os.fstat(folder)
+    finally:
+        os.close(folder)
+    try:
+        if os.path.samestat(os.lstat(path), emptied):
+            os.rmdir(path)
+    except FileNotFoundError:
+        pass  # another process was faster
+
+
+def remove_empty(path: str) -> bool:
+    """Delete a directory that is empty. Tell whether it was."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
+def _empty(folder: int, mount: str, path: str) -> None:
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.name != MARKER]
+    for name in names:
+        try:
+            inner = os.open(name, _DIRECTORY, dir_fd=folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+            _remove(os.unlink, name, folder)
+            continue
+        try:
+            if _mount(inner) != mount:
+                raise NotOwnedError("another file system is mounted there", os.path.join(path, name))
+            _empty(inner, mount, os.path.join(path, name))
+            _remove(os.unlink, MARKER, inner)
+        finally:
+            os.close(inner)
+        _remove(os.rmdir, name, folder)
+
+
+def _remove(action: Callable[..., None], name: str, folder: int | None) -> None:
+    try:
+        action(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass  # it is not there, or another process was faster
+
+
+def _mount(folder: int) -> str:
+    """The mount that a directory belongs to: a part of the same disk that is mounted inside has another one."""
+    try:
+        with open("/proc/self/fdinfo/%d" % folder) as file:
+            for line in file:
+                if line.startswith("mnt_id:"):
+                    return line
+    except OSError:
+        pass
+    return str(os.fstat(folder).st_dev)
+
+
+def name_in(folder: int, name: str) -> bool:
+    """Tell whether an open directory has an entry of this name, also if that is a link that leads nowhere."""
+    try:
+        os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_files(path: str, kind: str, is_ours: Callable[[str], bool]) -> list[str]:
+    """Delete the files of a directory of ddpkit's whose names are ddpkit's. Return the names of what is left."""
+    folder = open_directory(path, kind)
+    try:
+        left = []
+        for name in sorted([MARKER, *_names(folder)]):
+            if name == MARKER or not is_ours(name) or stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+                left.append(name)
+            else:
+                _remove(os.unlink, name, folder)
+        return left
+    finally:
+        os.close(folder)
+
+
+def remove_socket(path: str, prefix: str) -> None:
+    """Delete a socket of this user, if it is there and has a name of ddpkit's, which begins with `prefix`."""
+    try:
+        there = os.lstat(path)
+    except OSError:
+        return
+    named = os.path.basename(path).startswith(prefix)
+    if named and stat.S_ISSOCK(there.st_mode) and there.st_uid == os.geteuid():
+        os.unlink(path)
+
+
+def move_entries(path: str, kind: str, is_ours: Callable[[str], bool], target: str) -> None:
+    """Move what has a name of ddpkit's in one of its directories into a new directory in it. Raises OSError.
+
+    Raises FileExistsError where `target` exists: nothing was moved then.
+    """
+    folder = open_directory(path, kind)
+    try:
+        os.mkdir(target, 0o755, dir_fd=folder)
+        inner = os.open(target, _DIRECTORY, dir_fd=folder)
+        try:
+            for name in _names(folder):
+                if name != target and is_ours(name):
+                    os.rename(name, name, src_dir_fd=folder, dst_dir_fd=inner)
+        finally:
+            os.close(inner)
+    finally:
+        os.close(folder)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.name != MARKER)
+
+
+def remove_file(path: str) -> None:
+    """Delete a regular file of this user, or of root, in a directory to which nobody else can write.
+
+    The name must be one that only ddpkit gives. Raises NotOwnedError for any other file, or OSError.
+    """
+    folder = open_path(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        above = os.fstat(folder)
+        if above.st_uid != os.geteuid() or above.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise NotOwnedError("in a directory to which others can write", path)
+        there = os.lstat(os.path.basename(path), dir_fd=folder)
+        if not stat.S_ISREG(there.st_mode) or there.st_uid not in (os.geteuid(), 0):
+            raise NotOwnedError("not a regular file of this user", path)
+        os.unlink(os.path.basename(path), dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def create_file(path: str, content: bytes, mode: int = 0o600) -> None:
+    """Write a new file. Raises FileExistsError for any name that exists, a link included, or OSError."""
+    with _place(path) as (folder, name):
+        os.close(_create(name, mode, folder, content))
+
+
+def create_whole(path: str, content: bytes, mode: int = 0o600) -> None:
+    """Write a new file that is never seen half written. Raises FileExistsError for any name that exists, or OSError."""
+    draft = _draft(path)
+    with _place(path) as (folder, name), own_file(draft, content, mode):
+        os.link(draft if folder is None else os.path.basename(draft), name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool = False) -> None:
+    """Replace a file of this user, or make it: readers see the old content or the new.
+
+    The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
+    device or a file of another user has the name, or OSError; then the old file stays, and no draft.
+
+    shared: the caller has read in the file itself that it is ddpkit's: it may be another user's. It keeps its mode and
+    group; a new one gets `mode` whatever the umask.
+    """
+    with _place(path) as (folder, name):
+        there = _check_replaceable(name, folder, path, shared)
+        draft = _draft(name)
+        file = _create(draft, mode, folder, content)
+        try:
+            if shared:
+                os.fchmod(file, mode)
+                if there is not None:
+                    _take_group(file, there)
+            os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            os.unlink(draft, dir_fd=folder)
+            raise
+        finally:
+            os.close(file)
+
+
+def _take_group(file: int, before: os.stat_result) -> None:
+    if os.fstat(file).st_gid != before.st_gid:
+        try:
+            os.fchown(file, -1, before.st_gid)
+        except PermissionError:
+            return  # a group of others: its rights would become those of ours
+    os.fchmod(file, stat.S_IMODE(before.st_mode) & 0o666)
+
+
+def _draft(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, ".%s.%s" % (name[:200], os.urandom(8).hex()))
+
+
+@contextmanager
+def own_file(path: str, content: bytes = b"", mode: int = 0o600) -> Iterator[int]:
+    """Make a new file, and delete it at the end, if the name then still is this file's. Yields its descriptor."""
+    with _place(path) as (folder, name):
+        file = _create(name, mode, folder, content)
+    try:
+        yield file
+    finally:
+        remove_if_same(path, os.fstat(file))
+        os.close(file)
+
+
+def remove_if_same(path: str, made: os.stat_result) -> bool:
+    """Delete a file that this process made. Tell whether the name still was that file's."""
+    try:
+        with _place(path) as (folder, name):
+            if not os.path.samestat(os.lstat(name, dir_fd=folder), made):
+                return False
+            os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | None:
+    """Raise NotOwnedError where something has this name that is no regular file of this user. None: nothing has it."""
+    with _place(path) as (folder, name):
+        return _check_replaceable(name, folder, path, shared)
+
+
+def _check_replaceable(name: str, folder: int | None, path: str, shared: bool) -> os.stat_result | None:
+    try:
+        there = os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(there.st_mode):
+        raise NotOwnedError("not a regular file", path)
+    if there.st_uid != os.geteuid() and not shared:
+        raise NotOwnedError("a file of another user", path)
+    return there
+
+
+def open_for_append(path: str, mode: int = 0o600) -> int:
+    """Return a descriptor that appends to a regular file, made if needed. Raises NotOwnedError for another kind."""
+    try:
+        with _place(path) as (folder, name):
+            file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | _CAREFUL, mode, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise NotOwnedError("not a regular file", path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise NotOwnedError("not a regular file", path)
+    return file
+
+
+def open_folder(path: str, folder: int | None = None) -> int:
+    """Return a descriptor of a directory that is no link, below an open one or anywhere. Raises OSError."""
+    return os.open(path, _DIRECTORY, dir_fd=folder)
+
+
+def create_in(folder: int, name: str) -> int:
+    """Return a descriptor that writes a new file in an open directory. Raises FileExistsError, or OSError."""
+    return _create(name, 0o600, folder, b"")
+
+
+_CAREFUL = os.O_CLOEXEC | os.O_NOFOLLOW
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _CAREFUL
+
+
+def _create(path: str, mode: int, folder: int | None, content: bytes) -> int:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL, mode, dir_fd=folder)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+    except BaseException:
+        os.close(file)
+        os.unlink(path, dir_fd=folder)
+        raise
+    return file
+
+
+def _marker(folder: int) -> str:
+    try:
+        file = os.open(MARKER, os.O_RDONLY | os.O_NONBLOCK | _CAREFUL, dir_fd=folder)
+    except OSError:
+        return ""
+    try:
+        there = os.fstat(file)
+        if not stat.S_ISREG(there.st_mode) or there.st_uid != os.geteuid():
+            return ""
+        return os.read(file, 100).decode("utf-8", "replace").strip()
+    finally:
+        os.close(file)
+
+
+def move_directory(path: str, target: str, kind: str) -> None:
+    """Rename a directory that `make_directory` made, to a name that nothing has. Raises NotOwnedError, or OSError."""
+    os.close(open_directory(path, kind))
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    os.rename(path, target)
+
+
+def place_file(source: int, name: str, folder: int, target: str, seen: os.stat_result | None) -> None:
+    """Move a file of a directory of ddpkit's over exactly what was seen under its new name; None: nothing was.
+
+    `source`, `folder`: descriptors of both directories. Raises NotOwnedError where something else is there by now, or
+    OSError; then everything stays as it is.
+    """
+    if seen is not None:
+        _check_seen(folder, target, seen)
+        os.rename(name, target, src_dir_fd=source, dst_dir_fd=folder)
+        return
+    try:
+        os.link(name, target, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise NotOwnedError("it came meanwhile", target) from None
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        if name_in(folder, target):  # a file system without second names
+            raise NotOwnedError("it came meanwhile", target) from None
+        os.rename(name, target, src_dir_fd=source, dst_dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=source)
+
+
+def remove_seen(folder: int, name: str, seen: os.stat_result) -> None:
+    """Delete exactly the file or link that was seen, or created. Raises NotOwnedError for anything else, or OSError."""
+    _check_seen(folder, name, seen)
+    os.unlink(name, dir_fd=folder)
+
+
+def _check_seen(folder: int, name: str, seen: os.stat_result) -> None:
+    if not is_same(seen, os.lstat(name, dir_fd=folder)):
+        raise NotOwnedError("it changed meanwhile", name)
+
+
+def is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    """Tell whether two looks found the same file, unchanged."""
+    return (
+        os.path.samestat(one, other)
+        and (one.st_mode, one.st_size) == (other.st_mode, other.st_size)
+        and one.st_mtime_ns == other.st_mtime_ns
+    )

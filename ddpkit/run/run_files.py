@@ -1,0 +1,99 @@
+"""Names that ddpkit gives in the directory of a run, each in its place. A script may save there: others are its own.
+
+A directory is no more ddpkit's than what is in it: `hook/` of a script has files that ddpkit does not write there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ddpkit.files import is_owned
+
+KIND = "run"  # of the directory, in its marker
+MODE = 0o755  # less the umask: others may look, and never write
+
+
+class _Content:
+    """What ddpkit writes into one directory: names of files, and directories with their own content."""
+
+    def __init__(self, *files: str, **directories: _Content) -> None:
+        self.files = re.compile("|".join(files))
+        self.directories = directories
+
+    def has_file(self, name: str) -> bool:
+        draft = _DRAFT.fullmatch(name)
+        return self.files.fullmatch(draft[1] if draft else name) is not None
+
+    def directory(self, path: Path) -> _Content | None:
+        """Return the content of a directory in this one; None: it is not ddpkit's."""
+        kind = next((kind for kind, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
+        content = self.directories.get(kind)
+        unmarked = kind == "test" and not is_owned(os.fspath(path), KIND)
+        return None if unmarked else content
+
+
+_DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`
+_DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "test": r"\d{8}-\d{6}-.+"}
+
+
+def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
+    """Programs of ddpkit, with what Python makes of them; and other files. `also`: forms of more names."""
+    modules = "|".join(name.removesuffix(".py") for name in names if name.endswith(".py"))
+    cache = _Content(rf"({modules})\.cpython-\d+(\.opt-\d)?\.pyc(\.\d+)?")
+    return _Content(*(name.replace(".", r"\.") for name in names), *also, __pycache__=cache)
+
+
+_OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "daemons.py")
+_OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "owners.py", "rsync_server.py")
+_FILES = (
+    "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
+    "metrics_kept.jsonl", "all.log", "all.times", r"rank_\d+\.log",
+    # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
+    r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+\.log",
+    r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"hosts\.\w{6}", *_OF_RANKS,
+    r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
+    r"(dump|top)\.\d+\.ask",
+)  # fmt: skip
+_ATTEMPT = _Content(
+    *_FILES,
+    __pycache__=_programs(*_OF_RANKS).directories["__pycache__"],
+    dump=_Content(r"summary\.json", r"rank_\d+\.(json|txt)", r"ras_[A-Za-z0-9.:-]+\.txt"),
+    marks=_Content("job", r"\d+(_\d+)?"),
+    hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
+    preload=_programs("sitecustomize.py", "fork_task.py", *_OF_RANKS, "spec.json"),
+    # Each node writes its own `node1.json`.
+    stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar")),
+)
+_RUN = _Content(
+    *_FILES, r"\.ddpkit", r"run\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
+    r"on_attempt\.log", r"metrics_before\.json", **_ATTEMPT.directories, attempt=_ATTEMPT,
+)  # fmt: skip
+_RUN.directories["tests"] = _Content(test=_RUN)  # of suspects, before the next attempt
+
+
+def is_of_attempt(path: Path) -> bool:
+    """Tell whether a file in a run's directory is one of ddpkit's of an attempt; of a directory, also all in it."""
+    if path.is_symlink() or not path.is_dir():
+        return _ATTEMPT.has_file(path.name)
+    content = _ATTEMPT.directory(path)
+    return content is not None and not any(_others(path, content, ""))
+
+
+def others(folder: Path) -> list[str]:
+    """Return what is not ddpkit's in a run's directory, by names below it. Raises OSError.
+
+    A directory that ddpkit does not make stands for all in it.
+    """
+    return sorted(_others(folder, _RUN, ""))
+
+
+def _others(folder: Path, content: _Content, above: str) -> Iterator[str]:
+    for path in folder.iterdir():
+        inner = content.directory(path) if path.is_dir() and not path.is_symlink() else None
+        if inner is not None:
+            yield from _others(path, inner, f"{above}{path.name}/")
+        elif path.is_dir() or not content.has_file(path.name):
+            yield f"{above}{path.name}"

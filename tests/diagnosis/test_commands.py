@@ -1,0 +1,148 @@
+"""Probes and fixes of the catalogue: what a log puts into them is one word for a shell, and none of them destroys."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ddpkit
+from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.catalogue import ENTRIES
+from ddpkit.diagnosis.catalogue.entry import as_word, filled_command
+
+HOSTILE = (
+    "/data/$(touch pwned)/x; touch pwned; pwd",
+    "x' ; touch pwned #",
+    'x" ; touch pwned #',
+    "`touch pwned`",
+    "x && touch pwned",
+    "x | tee pwned",
+    "x > pwned",
+    "two words",
+    "*",
+    "~root",
+    "-oProxyCommand=touch pwned",
+    "$HOME",
+    "a\nb",
+    "a\x1b[31mb",
+    "a\u202eb",
+    "a\x9bb",
+    "y" * 5000,
+)
+NAME = re.compile(r"\{([a-z]+)(?:\|[^{}]*)?\}")
+
+
+def texts() -> list[tuple[str, str]]:
+    return [(entry.id, text) for entry in ENTRIES for text in (entry.probe, entry.fix) if NAME.search(text)]
+
+
+@given(st.one_of(st.sampled_from(HOSTILE), st.text()))
+def test_a_value_is_one_word_of_a_shell_or_is_left_out(value: str) -> None:
+    word = as_word(value)
+    assert word.isprintable()
+    if word:
+        assert shlex.split(word) == [value]
+        assert not value.startswith("-") or re.fullmatch(r"--?[A-Za-z][\w-]*", value)
+    quoted = as_word(value, in_quotes=True)
+    assert not set(quoted) & set("'\"`$\\;&<>()\n")
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, "/data/x", "node1"])
+def test_every_probe_and_fix_keeps_a_value_whole(value: str, tmp_path: Path) -> None:
+    """What remains of a hostile value is its quoted form; and a shell that is given it runs nothing."""
+    for name, text in texts():
+        values = dict.fromkeys(NAME.findall(text), value)
+        shown = filled_command(text, values)
+        rest = shown.replace(shlex.quote(value), "").replace("~root", "~") if len(value) < 200 else shown
+        for piece in ("touch pwned", "tee pwned", "> pwned", "\n", "\x1b", "\x9b", "\u202e", "yyyyy", "ProxyCommand"):
+            assert piece not in rest, (name, shown)
+    word = as_word(value)
+    done = subprocess.run(
+        ["sh", "-c", f"printf '%s.' {word}"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (f"{value}." if word else ".")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_words_of_a_log_do_not_become_a_command() -> None:
+    path = "/data/$(touch /tmp/pwn)/x; rm -rf ~; pwd"
+    first = analyze_log([("x", f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'\n")]).first
+    assert first is not None
+    assert shlex.quote(path) in first.probe
+    assert path not in first.probe.replace(shlex.quote(path), "")
+
+
+# What deletes, overwrites or ends something, in any hint. Whether it is the user's, a text cannot know.
+DESTROYS = re.compile(
+    r"(?<![\w./-])(?:(?<!ddpkit )rm (?=[-~/{`'\w$])|rmdir |shred |truncate |mv "
+    r"|kill -(?!CONT|0\b)|kill (?=\d|PID|\{)|killall |pkill "
+    r"|sed -i|chown |mkfs|dd |scontrol (?:update|requeue)|git (?:reset|clean|checkout|stash)"
+    r"|docker (?:rm|rmi|kill|stop) "
+    r"|docker \w* ?prune|podman (?:rm|system reset)|ipcrm|kubectl (?:delete|drain|replace)|enroot remove"
+    r"|conda (?:remove|clean)|pip uninstall|pip cache purge|tmux kill|modprobe -r|rmmod"
+    r"|systemctl (?:stop|restart|disable)|fuser -k|ssh-keygen -R|umount |ray stop|chmod )"
+    r"|(?<![-<>=|&\w\d\[])>{1,2} ?(?!=|/dev/null|LOG\b)[~/.$A-Z]"
+)
+ALLOWED = {"windows-paging-file", "cloud-quota", "container-fuse"}  # menus of Windows and of a web page; /dev/null
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_no_entry_destroys(entry: object) -> None:
+    for text in (entry.probe, entry.fix):  # type: ignore[attr-defined]
+        if entry.id not in ALLOWED:  # type: ignore[attr-defined]
+            assert not DESTROYS.search(text), text
+
+
+PACKAGE = Path(ddpkit.__file__).parent
+# Hints are the second argument of an error, `hint=` and `fix=`; their parts may be in f-strings.
+ERRORS = re.compile(r"(?:Error|Refused|Problem)$")
+
+
+def hints_in(source: str) -> list[str]:
+    hints = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        values = [each.value for each in node.keywords if each.arg in ("hint", "fix")]
+        values += node.args[1:2] if ERRORS.search(name) else []
+        for value in values:
+            parts = [x.value for x in ast.walk(value) if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+            hints.append("{}".join(parts))
+    return hints
+
+
+def test_no_hint_of_an_error_or_a_check_destroys() -> None:
+    seen = 0
+    for path in PACKAGE.rglob("*.py"):
+        if "catalogue" in path.parts:
+            continue
+        for hint in hints_in(path.read_text(encoding="utf-8")):
+            seen += 1
+            assert not DESTROYS.search(hint), f"{path.name}: {hint}"
+    assert seen > 300
+
+
+# Values that a user or a node chose; numbers, names with a checked form and ids need no quotes.
+CHOSEN = re.compile(r"(?:^|\.)(?:\w*path|folder|workdir|log|output|target_file|master_addr|name_of_file)$|^space\[")
+
+
+def test_a_path_in_a_hint_is_quoted() -> None:
+    bare = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            values = [each.value for each in node.keywords if each.arg in ("hint", "fix")]
+            values += node.args[1:2] if ERRORS.search(name) else []
+            parts = [part for value in values for part in ast.walk(value) if isinstance(part, ast.FormattedValue)]
+            bare += [f"{path.name}: {ast.unparse(part)}" for part in parts if CHOSEN.search(ast.unparse(part.value))]
+    assert bare == []

@@ -1,0 +1,287 @@
+"""Launches with --sync: what a node has of its own stays, whatever the directory there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from bare_nodes import Bare, Done
+from cluster import LOGIN
+
+HOSTS = ("node1", "node2")
+RANKS = ("-n", "1", "-o", "starter=ranks")
+OLD, NEW = (1_600_000_000, 1_600_000_000), (1_900_000_000, 1_900_000_000)
+
+
+class Site:
+    """A project here, and another directory on each of two nodes, which are their own."""
+
+    def __init__(self, bare: Bare) -> None:
+        self.bare, self.here = bare, bare.folder
+        (self.here / ".gitignore").write_text("logs/\n")
+        self.there = {host: self.here.parent / f"{self.here.name} on {host}" for host in HOSTS}
+        for place in self.there.values():
+            place.mkdir(mode=0o700)
+        self.workdirs({host: str(place) for host, place in self.there.items()})
+
+    def workdirs(self, places: dict[str, str]) -> None:
+        text = "".join(f"[host.{host}]\nworkdir = {json.dumps(place)}\n" for host, place in places.items())
+        (self.here / "ddpkit.toml").write_text(text)
+
+    def both(self, name: str, text: str, when: tuple[int, int]) -> None:
+        """Give every node this file."""
+        for place in self.there.values():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(text)
+            os.utime(place / name, when)
+
+    def launch(self, *args: str, sync: str = "--sync", backend: str = "ssh") -> Done:
+        return self.bare.launch("-b", backend, *RANKS, sync, *HOSTS, *args, "--", "job.py")
+
+
+@pytest.fixture
+def site(bare: Bare) -> Site:
+    return Site(bare)
+
+
+def tree(place: Path) -> dict[str, tuple[object, ...]]:
+    """Everything below a directory, with its identity."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in (place, *place.rglob("*")):
+        each = path.lstat()
+        text = path.read_text() if stat.S_ISREG(each.st_mode) else path.readlink() if path.is_symlink() else ""
+        found[str(path)] = (each.st_mode, each.st_uid, each.st_ino, each.st_mtime_ns, text)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+def test_only_what_differs_is_copied(site: Site, backend: str) -> None:
+    (site.here / "pkg").mkdir()
+    (site.here / "pkg/part.py").write_text("new")
+    (site.here / "pkg/tool.sh").write_text("#!/bin/sh\n")
+    (site.here / "pkg/tool.sh").chmod(0o775)
+    (site.here / "link").symlink_to("pkg/part.py")
+    (site.here / "new\nline").write_text("odd")
+    site.both("pkg/part.py", "old", OLD)
+    site.both("own.txt", "of the node", NEW)
+    for place in site.there.values():
+        (place / "pkg/part.py").chmod(0o600)
+    shown = site.launch("--dry-run", backend=backend)
+    assert shown.code == 0, shown.text
+    assert all(f"{site.here} -> {host}:{place}" in shown.out for host, place in site.there.items()), shown.text
+    done = site.launch(backend=backend)
+    assert done.code == 0, done.text
+    assert done.out.count("ran ") == 2
+    for host, place in site.there.items():
+        assert f"copied to {host}" in done.err
+        assert (place / "pkg/part.py").read_text() == "new"
+        assert (place / "own.txt").read_text() == "of the node"
+        assert (place / "link").readlink() == Path("pkg/part.py")
+        assert (place / "new\nline").read_text() == "odd"
+        assert not list(place.glob(".ddpkit*")), "a draft is left"
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        assert stat.S_IMODE((place / "pkg/part.py").stat().st_mode) == 0o600
+        assert stat.S_IMODE((place / "pkg/tool.sh").stat().st_mode) == 0o755
+    assert not list(site.here.glob(".ddpkit*")), "a nonce is left"
+    before = {host: tree(place) for host, place in site.there.items()}
+    assert site.launch(backend=backend).code == 0
+    assert {host: tree(place) for host, place in site.there.items()} == before
+
+
+@pytest.mark.parametrize("other", ["same path", "through a link", "bind mount"])
+def test_a_node_that_sees_the_same_directory_is_left_alone(site: Site, other: str) -> None:
+    """A job of the node writes there: rsync would rename what it has read by then over the file."""
+    places = {host: str(site.here) for host in HOSTS}
+    if other == "through a link":
+        (site.here.parent / f"{site.here.name} link").symlink_to(site.here)
+        places["node2"] = f"{site.here} link"
+    if other == "bind mount":
+        site.bare.show("node2", site.there["node2"], site.here)
+        places["node2"] = str(site.there["node2"])
+    site.workdirs(places)
+    with (site.here / "checkpoint.pt").open("w") as file:
+        file.write("half")
+        file.flush()
+        before = (site.here / "checkpoint.pt").stat().st_ino
+        done = site.launch()
+        file.write(" of it")
+    assert done.code == 0, done.text
+    for host in HOSTS:
+        assert re.search(rf"{host}.*same directory", done.err), done.text
+        assert f"copied to {host}" not in done.err
+    assert (site.here / "checkpoint.pt").stat().st_ino == before
+    assert (site.here / "checkpoint.pt").read_text() == "half of it"
+    assert not list(site.here.glob(".ddpkit*"))
+
+
+def test_nodes_that_share_a_directory_get_one_copy(site: Site) -> None:
+    site.workdirs(dict.fromkeys(HOSTS, str(site.there["node1"])))
+    done = site.launch()
+    assert done.code == 0, done.text
+    assert done.err.count("copied to") == 1
+    assert "node2" in done.err
+    assert not list(site.there["node1"].glob(".ddpkit*"))
+
+
+def newer(site: Site, place: Path) -> str:
+    (place / "job.py").write_text("print('of the node')\n")
+    os.utime(place / "job.py", NEW)
+    return "newer.*job.py"
+
+
+def link_for_directory(site: Site, place: Path) -> str:
+    (site.here / "data").mkdir()
+    (site.here / "data/small.csv").write_text("1")
+    big = place.parent / f"{place.name} big disk"
+    big.mkdir()
+    (place / "data").symlink_to(big)
+    return "data is a link there, and a directory here"
+
+
+def directory_for_file(site: Site, place: Path) -> str:
+    (site.here / "out").write_text("a file")
+    (place / "out").mkdir()
+    (place / "out/result.pt").write_text("weeks")
+    return "out is a directory there, and a file here"
+
+
+def link_for_file(site: Site, place: Path) -> str:
+    (site.here / "conf.yaml").write_text("a file")
+    (place.parent / f"{place.name} conf").write_text("shared")
+    (place / "conf.yaml").symlink_to(place.parent / f"{place.name} conf")
+    return "conf.yaml is a link there, and a file here"
+
+
+def file_for_directory(site: Site, place: Path) -> str:
+    (site.here / "cache").mkdir()
+    (place / "cache").write_text("a file")
+    return "cache is a file there, and a directory here"
+
+
+def newer_link(site: Site, place: Path) -> str:
+    (site.here / "last").symlink_to("a.pt")
+    os.utime(site.here / "last", OLD, follow_symlinks=False)
+    (place / "last").symlink_to("b.pt")
+    return "newer.*last"
+
+
+def foreign(site: Site, place: Path) -> str:
+    (place / "job.py").mkdir()
+    return "job.py is a directory there, and a file here"
+
+
+CONFLICTS = [newer, link_for_directory, directory_for_file, link_for_file, file_for_directory, newer_link, foreign]
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS)
+def test_what_would_be_lost_stops_the_copy_on_every_node(site: Site, conflict: object) -> None:
+    assert callable(conflict)
+    said = conflict(site, site.there["node2"])
+    (site.here / "more.py").write_text("more")
+    before = {host: tree(place) for host, place in site.there.items()}
+    done = site.launch()
+    assert done.code == 122, done.text
+    assert re.search(said, done.err), done.text
+    assert {host: tree(place) for host, place in site.there.items()} == before
+    assert "ran " not in done.out
+    again = site.launch(sync="--sync=overwrite")
+    place = site.there["node2"]
+    if conflict in (directory_for_file, foreign):  # no option deletes a directory with all in it
+        assert again.code == 122, again.text
+        assert {host: tree(place) for host, place in site.there.items()} == before
+    else:
+        assert again.code == 0, again.text
+        assert (place / "more.py").read_text() == "more"
+    if conflict is newer:
+        assert "of the node" not in (place / "job.py").read_text()
+    if conflict is link_for_directory:
+        assert (place / "data/small.csv").read_text() == "1"
+        assert not list((place.parent / f"{place.name} big disk").iterdir())
+
+
+def test_files_that_are_newer_and_the_same_stop_nothing(site: Site) -> None:
+    """As after `git clone` on the node."""
+    site.both("job.py", (site.here / "job.py").read_text(), NEW)
+    done = site.launch()
+    assert done.code == 0, done.text
+    assert (site.there["node1"] / "job.py").stat().st_mtime == NEW[0]
+
+
+@pytest.mark.parametrize("place", ["~", "$HOME", "/", "/root/..", "/tmp", "link", "other home"])
+def test_a_home_directory_is_no_target(site: Site, place: str) -> None:
+    home = site.here.parent / f"{site.here.name} home"
+    home.mkdir()
+    if place == "link":
+        place = str(home / "link")
+        Path(place).symlink_to(Path.home())
+    if place == "other home":
+        (home / ".ssh").mkdir()
+        place = str(home)
+    site.workdirs({"node1": place.replace("$HOME", str(Path.home())), "node2": str(site.there["node2"])})
+    before = tree(site.there["node2"])
+    shown = site.launch("--dry-run")  # refused as well, or not asked: no file named ~ in any case
+    done = site.launch()
+    assert done.code in (121, 122), done.text
+    assert "node1" in done.err, done.text
+    assert "--sync" in done.err
+    assert tree(site.there["node2"]) == before
+    assert not Path.home().joinpath("~").exists()
+    assert not Path.home().joinpath("job.py").exists()
+    assert shown.code in (0, 121, 122)
+
+
+def test_a_home_directory_is_no_source(site: Site) -> None:
+    for workdir in (str(Path.home()), "/", str(site.here.parent / "a link")):
+        if workdir.endswith("a link"):
+            Path(workdir).symlink_to(Path.home())
+        done = site.bare.launch("-b", "ssh", *RANKS, "--sync", "node1", "--workdir", workdir, "--", "/bin/true")
+        assert done.code == 121, done.text
+        assert "home directory" in done.err or "system" in done.err, done.text
+
+
+def test_a_name_in_a_host_file_is_no_option(site: Site) -> None:
+    (site.here / "hosts.txt").write_text(f"--log-file={site.here}/pwned@node1\n")
+    site.bare.launch("-b", "ssh", *RANKS, "--sync", "--hostfile", "hosts.txt", "--", "job.py")
+    assert not (site.here / "pwned").exists()
+
+
+@pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+def test_no_ssh_of_ours_becomes_the_users_shared_connection(site: Site, backend: str) -> None:
+    control = f"{site.bare.lab.folder}/control-%h"
+    site.bare.ssh_config(f"Host *\n  ControlMaster auto\n  ControlPath {control}\n  ControlPersist 60\n")
+    done = site.launch(backend=backend)
+    assert done.code == 0, done.text
+    for host in HOSTS:
+        assert not Path(control.replace("%h", host)).exists(), "a master of ours"
+
+
+def test_the_users_shared_connection_outlives_the_launch(site: Site) -> None:
+    control = f"{site.bare.lab.folder}/own-%h"
+    site.bare.ssh_config(f"Host *\n  ControlMaster auto\n  ControlPath {control}\n")
+    session = site.bare.daemon(LOGIN, "ssh", "node1", "echo up; exec sleep 100")
+    for backend in ("ssh", "pdsh"):
+        done = site.launch(backend=backend)
+        assert done.code == 0, done.text
+        assert session.poll() is None
+        check = site.bare.lab.run(LOGIN, "ssh", "-O", "check", "node1", check=False)
+        assert check.returncode == 0, check.stderr
+
+
+def test_a_file_that_is_written_here_is_left_out(site: Site) -> None:
+    """The launcher's own output in the project, as of nohup, grows all the time."""
+    site.both("nohup.out", "before", OLD)
+    argv = ["sh", "-c", "while :; do echo line >> nohup.out; done"]
+    with subprocess.Popen(argv, cwd=site.here) as writer:
+        try:
+            done = site.launch()
+        finally:
+            writer.kill()
+    assert done.code == 0, done.text
+    for place in site.there.values():
+        assert (place / "nohup.out").read_text() == "before"
+    assert re.search(r"changed here .*nohup\.out", done.err), done.text

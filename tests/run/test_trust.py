@@ -1,0 +1,674 @@
+"""Records that somebody else wrote, or that name what is another's: shown, and nothing in them is obeyed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PATIENCE, Command
+
+from ddpkit.run import run_files
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+SCRIPT = Callable[..., str]
+ID = "20260101-000000-train-0a1b"
+LOOKS = (
+    ("status",), ("explain",), ("report",), ("logs",), ("attach",), ("rm", "--dry-run"), ("rm",), ("dump",), ("top",),
+    ("stop", "--dry-run"), ("stop",), ("stop", "--now"), ("status", "--json"), ("dump", "--dry-run"),
+)  # fmt: skip
+
+
+def start_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def boot() -> str:
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def planted(folder: Path, /, **values: Any) -> dict[str, Any]:
+    """A record as version 0.2 wrote it, in `folder`."""
+    record = {
+        "run_id": ID, "folder": str(folder), "backend": "slurm-srun", "command": ["train.py"], "workdir": "/tmp",
+        "hosts": ["node1"], "world_size": 2, "launcher_pid": 1, "launcher_started": "1", "launcher_boot": boot(),
+        "launcher_host": os.uname().nodename, "started": 1.7e9, "state": "left", "format": 1, **values,
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "all.log").write_text("[0 node1] hello\n")
+    return record
+
+
+def job(command: list[str]) -> dict[str, Any]:
+    return {
+        "state": command, "stop": command, "pattern": "(?P<state>x)", "waiting": [], "running": ["x"],
+        "success_states": [], "stopped": [], "forgotten_pattern": "", "log": "", "many": False, "torchrun": False,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the user's that has nothing to do with any run."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+    yield process
+    process.kill()
+    process.wait(PATIENCE)
+
+
+@pytest.fixture
+def other(tmp_path: Path, clean_environ: dict[str, str]) -> Path:
+    """Where `scontrol`, `scancel` and `ssh` say that somebody called them."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("scontrol", "scancel", "ssh", "squeue", "srun"):
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/called\nexit 1\n')
+        (programs / name).chmod(0o755)
+    clean_environ["PATH"] = f"{programs}:{clean_environ['PATH']}"
+    return tmp_path / "called"
+
+
+# ---- what a record names
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o777])
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_no_command_of_a_record_runs(ddpkit: DDPKIT, tmp_path: Path, words: tuple[str, ...], mode: int) -> None:
+    folder = tmp_path / "logs" / ID
+    planted(folder, job=job(["sh", "-c", f"id > {tmp_path}/PWNED"]), job_id="7")
+    folder.chmod(mode)
+    done = ddpkit(*words, str(folder), env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "PWNED").exists()
+    assert (folder / "run.json").exists()
+
+
+def test_a_run_of_the_index_whose_directory_others_write_runs_nothing(
+    start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
+) -> None:
+    """The umask 002 of many sites: a colleague changes the record, and the user types `ddpkit ps`."""
+    script("print('hello')")
+    assert ddpkit("launch", "-n", "1", "--", "job.py").returncode == 0
+    folder = next(tmp_path.glob("logs/*"))
+    found = json.loads((folder / "run.json").read_text())
+    changed = {**found, "state": "left", "job_id": "7", "format": 1, "job": job(["sh", "-c", f"id > {tmp_path}/PWNED"])}
+    (folder / "run.json").write_text(json.dumps(changed))
+    folder.chmod(0o775)
+    for words in (("ps",), ("status",), ("stop",), ("stop", "--all"), ("rm", "--ended", "--dry-run")):
+        done = ddpkit(*words)
+        assert "Traceback" not in done.stderr, done.stderr
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_the_id_of_a_record_is_no_path_that_is_deleted(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    keys = tmp_path / "authorized_keys"
+    keys.write_text("key")
+    for run_id in (str(keys), "../../authorized_keys", f"{ID}/../../../authorized_keys"):
+        planted(tmp_path / ID, run_id=run_id, state="done")
+        done = ddpkit("rm", str(tmp_path / ID))
+        assert done.returncode == 121
+        assert f"{tmp_path / ID}/run.json is not a record of ddpkit: run_id: the id of a run is required" in done.stderr
+        assert keys.exists()
+        assert (tmp_path / ID / "all.log").exists()
+
+
+@pytest.mark.parametrize("words", [("stop",), ("stop", "--now"), ("dump",), ("top", "--once")], ids=" ".join)
+@pytest.mark.parametrize("in_program", [False, True])
+def test_a_process_that_a_record_names_gets_no_signal(
+    ddpkit: DDPKIT, tmp_path: Path, sleeper: subprocess.Popen[bytes], words: tuple[str, ...], in_program: bool
+) -> None:
+    folder = tmp_path / ID
+    planted(
+        folder, backend="local", state="running", launcher_pid=sleeper.pid, launcher_started=start_of(sleeper.pid),
+        in_program=in_program,
+    )  # fmt: skip
+    folder.chmod(0o755 if not in_program else 0o777)
+    done = ddpkit(*words, str(folder))
+    assert done.returncode != 0, done.stdout
+    assert "Traceback" not in done.stderr
+    assert sleeper.poll() is None
+    assert not (folder / "requests").exists()
+
+
+def test_a_reader_of_a_log_is_not_its_launcher(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    folder = tmp_path / ID
+    record = planted(folder, backend="local", state="running")
+    reader = subprocess.Popen(["tail", "-f", str(folder / "all.log")], stdout=subprocess.DEVNULL)
+    try:
+        (folder / "run.json").write_text(
+            json.dumps({**record, "launcher_pid": reader.pid, "launcher_started": start_of(reader.pid)})
+        )
+        done = ddpkit("stop", str(folder))
+        assert f"process {reader.pid} is not the launcher of run {ID}" in done.stderr
+        assert reader.poll() is None
+    finally:
+        reader.kill()
+        reader.wait(PATIENCE)
+
+
+def test_a_socket_that_a_record_names_is_not_connected_to(
+    tmp_path: Path, clean_environ: dict[str, str], sleeper: subprocess.Popen[bytes]
+) -> None:
+    """The hook of a hostile server would run a command as the user who attaches."""
+    socket = f"/tmp/dk-{os.urandom(4).hex()}"
+    name = f"ddpkit-{ID}"
+    tmux = ["tmux", "-S", socket, "-f", "/dev/null"]
+    subprocess.run([*tmux, "new-session", "-d", "-s", name, "sleep", "60"], check=True)
+    try:
+        hook = f"detach-client -E 'touch {tmp_path}/PWNED'"
+        subprocess.run([*tmux, "set-hook", "-g", "client-attached", hook], check=True)
+        planted(
+            tmp_path / ID, backend="local", state="running", session={"socket": socket, "name": name},
+            launcher_pid=sleeper.pid, launcher_started=start_of(sleeper.pid),
+        )  # fmt: skip
+        outer, inner = pty.openpty()
+        attach = subprocess.Popen(
+            [sys.executable, "-m", "ddpkit", "attach", str(tmp_path / ID)],
+            stdin=inner, stdout=inner, stderr=inner, env={**clean_environ, "TERM": "xterm"}, start_new_session=True,
+        )  # fmt: skip
+        os.close(inner)
+        shown = b""
+        while b"hello" not in shown:  # the log is followed, and no session is attached to
+            shown += os.read(outer, 1 << 16)
+        attach.send_signal(signal.SIGINT)
+        attach.wait(PATIENCE)
+        os.close(outer)
+        assert not (tmp_path / "PWNED").exists()
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+        Path(socket).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_no_host_of_a_record_outside_of_the_index_is_connected_to(
+    ddpkit: DDPKIT, tmp_path: Path, other: Path, mode: int
+) -> None:
+    via = {"host": "evil.example", "user": "me", "port": 22, "transport": "openssh", "python": "./evil"}
+    folder = tmp_path / "logs" / ID
+    planted(folder, job={**job(["true"]), "via": via}, job_id="7")
+    folder.chmod(mode)
+    for words in LOOKS:
+        assert "Traceback" not in ddpkit(*words, str(folder)).stderr
+    assert not other.exists(), other.read_text()
+
+
+@pytest.mark.parametrize(
+    "via",
+    [
+        {"host": "-oProxyCommand=touch PWNED"}, {"host": "a b"}, {"host": "a", "user": "-lroot"},
+        {"host": "a", "port": 0}, {"host": "a", "port": "22"}, {"host": "a", "transport": "sh"}, {"host": "a\nb"},
+        {"host": "a", "python": "-c"}, {"host": "$(id)"}, {},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_login_host_has_the_form_of_one(ddpkit: DDPKIT, tmp_path: Path, via: dict[str, Any]) -> None:
+    planted(tmp_path / ID, job={**job(["true"]), "via": via}, job_id="7")
+    done = ddpkit("status", str(tmp_path / ID))
+    assert done.returncode == 121
+    assert "run.json is not a record of ddpkit: job.via" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"exit_code": "<meta http-equiv=refresh>"}, {"world_size": "2"}, {"world_size": -1}, {"started": "now"},
+        {"started": float("nan")}, {"started": 1e300}, {"launcher_pid": 0}, {"launcher_pid": -1}, {"hosts": "node1"},
+        {"attempts": [{"number": "<b>", "hosts": [], "started": 1}]}, {"state": "<b>"}, {"backend": "../../x"},
+        {"job_id": "--all"}, {"job_id": "7; id"}, {"run_id": "x"}, {"command": "sh"}, {"ranks": {"node1": ["0"]}},
+        {"session": {"token": "../x"}}, {"folder": "a\0b"}, {"verdict": "\ud800"}, {"failure": {"host": "a"}},
+        {"surprise": 1}, {"format": 99}, {"versions": {"node1": {"python": 3}}}, {"launcher_host": "-oProxyCommand=id"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_field_of_another_type_or_form_is_refused_with_the_file(
+    ddpkit: DDPKIT, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    planted(tmp_path / ID, state="done", **{**{"exit_code": 0}, **change} if "state" not in change else {})
+    if "state" in change:
+        planted(tmp_path / ID, **change)
+    for words in (("status",), ("report", "-o", "page.html"), ("rm",), ("logs",), ("stop",)):
+        done = ddpkit(*words, str(tmp_path / ID))
+        assert done.returncode == 121, done.stderr
+        assert done.stderr.startswith(f"ddpkit: error: {tmp_path / ID}/run.json is not a record of ddpkit: ")
+        assert done.stderr.count("\n") <= 2
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "zero", "link", "directory", "large", "deep"])
+def test_a_record_that_never_ends_or_is_no_file_is_refused(ddpkit: DDPKIT, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / ID
+    planted(folder, state="done")
+    text = (folder / "run.json").read_bytes()
+    (folder / "run.json").unlink()
+    if kind == "fifo":
+        os.mkfifo(folder / "run.json")
+    elif kind == "zero":
+        (folder / "run.json").symlink_to("/dev/zero")
+    elif kind == "link":
+        (tmp_path / "elsewhere.json").write_bytes(text)
+        (folder / "run.json").symlink_to(tmp_path / "elsewhere.json")
+    elif kind == "directory":
+        (folder / "run.json").mkdir()
+    else:
+        (folder / "run.json").write_bytes(b" " * (17 << 20) + text if kind == "large" else b"[" * (1 << 20))
+    for words in (("status",), ("logs",), ("rm",), ("stop",), ("explain",)):
+        done = ddpkit(*words, str(folder))
+        assert done.returncode == 121, done.stderr
+        assert f"{folder}/run.json is not a record of ddpkit: " in done.stderr
+    assert (folder / "all.log").exists()
+
+
+# ---- which run
+
+
+@pytest.fixture
+def two_projects(ddpkit: DDPKIT, tmp_path: Path) -> tuple[Path, Path]:
+    """Two projects; the second has a run, which has ended."""
+    projects = tmp_path / "mine", tmp_path / "theirs"
+    for each in projects:
+        each.mkdir()
+        (each / "ddpkit.toml").touch()
+    assert ddpkit("launch", "-n", "1", "--", "true", cwd=projects[1]).returncode == 0
+    return projects
+
+
+def test_a_few_characters_are_no_run_of_another_project(ddpkit: DDPKIT, two_projects: tuple[Path, Path]) -> None:
+    mine, theirs = two_projects
+    (folder,) = theirs.glob("logs/*")
+    run_id = folder.name
+    for verb in ("rm", "stop"):
+        for word in ("", run_id[-1], run_id[:1], run_id[-3:], run_id[-4:], run_id[:-1], run_id[:8]):
+            done = ddpkit(verb, word, cwd=mine)
+            assert done.returncode == 121, (verb, word, done.stdout)
+            assert folder.exists()
+    for word in ("", run_id[-1], run_id[-3:], "true"):  # nor of this project
+        assert ddpkit("rm", word, cwd=theirs).returncode == 121
+        assert folder.exists()
+    assert ddpkit("stop", run_id[-3:], cwd=theirs).returncode == 121
+    assert ddpkit("stop", run_id, cwd=mine).returncode == 0
+    assert ddpkit("rm", run_id[-4:], cwd=theirs).returncode == 0
+    assert not folder.exists()
+
+
+def test_a_whole_id_names_a_run_everywhere(ddpkit: DDPKIT, two_projects: tuple[Path, Path]) -> None:
+    (folder,) = two_projects[1].glob("logs/*")
+    assert ddpkit("rm", folder.name, cwd=two_projects[0]).stdout == f"removed {folder}\n"
+    assert not folder.exists()
+
+
+def test_a_directory_below_a_project_is_not_the_project(
+    start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
+) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("] ready")
+    (tmp_path / "empty").mkdir()
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    for words in (("stop", "--all"), ("rm", "--ended"), ("stop",)):
+        ddpkit(*words, cwd=tmp_path / "empty")
+    assert command.process.poll() is None
+    assert len(list(tmp_path.glob("logs/*"))) == 2
+    assert ddpkit("stop").returncode == 0
+
+
+# ---- what is removed
+
+
+@pytest.mark.parametrize("word", [".", "", "project", "./"])
+def test_a_directory_that_ddpkit_did_not_make_stays(ddpkit: DDPKIT, tmp_path: Path, word: str) -> None:
+    project = tmp_path / "project"
+    planted(project, state="done", backend="local")
+    (project / "thesis.tex").write_text("months of work")
+    done = ddpkit("rm", word, "--yes", cwd=tmp_path if word == "project" else project)
+    assert done.returncode == 121, done.stdout
+    assert (project / "thesis.tex").exists()
+    # Nor one that has the name of a run.
+    planted(tmp_path / ID, state="done", backend="local")
+    done = ddpkit("rm", "--yes", str(tmp_path / ID))
+    assert f"ddpkit did not make {tmp_path / ID}: it was not removed" in done.stderr
+    assert (tmp_path / ID / "all.log").exists()
+
+
+def test_files_that_are_not_ddpkits_are_named_first(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    (folder / "checkpoint-7.pt").write_text("weights")
+    (folder / "attempt-1").mkdir()
+    (folder / "attempt-1" / "best.pt").write_text("weights")
+    for words in (("rm", folder.name), ("rm", "--ended"), ("rm", str(folder))):
+        done = ddpkit(*words)
+        assert done.returncode == 121
+        assert f"not made by ddpkit, in {folder}: attempt-1/best.pt, checkpoint-7.pt\n" in done.stderr
+        assert (folder / "checkpoint-7.pt").exists()
+    assert ddpkit("rm", folder.name, "--yes").returncode == 0
+    assert not folder.exists()
+    assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
+
+
+@pytest.mark.parametrize(
+    "mine",
+    [
+        "tests/test_model.py", "hook/pre-commit.sh", "marks/geometry.csv", "preload/weights.pt", "stage/copy.bin",
+        "__pycache__/train.cpython-311.pyc", "dump-20260131-235959/mine.txt", "attempt-1/marks/mine", "all.log.d/x",
+        "tests/20260131-235959-train-0a1b/all.log", "rank_7.log/weights.pt", "hook/__pycache__/mine.pyc", "tests",
+    ],
+)  # fmt: skip
+def test_a_directory_of_the_user_with_a_name_of_ours_is_the_users(ddpkit: DDPKIT, tmp_path: Path, mine: str) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    for name in ("hook/sitecustomize.py", "marks/0", "marks/job", "hook/__pycache__/sitecustomize.cpython-312.pyc"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).touch()
+    (folder / mine).parent.mkdir(exist_ok=True, parents=True)
+    (folder / mine).write_text("months of work")
+    done = ddpkit("rm", folder.name)
+    assert done.returncode == 121
+    named = done.stderr.partition(f"not made by ddpkit, in {folder}: ")[2].partition("\n")[0]
+    assert mine == named or mine.startswith(f"{named}/"), done.stderr
+    assert (folder / mine).exists()
+    assert not run_files.is_of_attempt(folder / mine.partition("/")[0])  # no attempt moves it
+    assert ddpkit("rm", folder.name, "--yes").returncode == 0
+
+
+def test_a_link_to_a_directory_of_logs_is_not_followed(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "months").touch()
+    (folder / "tests").symlink_to(data)
+    refused = ddpkit("rm", folder.name)
+    assert refused.returncode == 121
+    assert f"not made by ddpkit, in {folder}: tests\n" in refused.stderr
+    assert ddpkit("rm", folder.name, "--yes").returncode == 0
+    assert (data / "months").exists()
+    assert not folder.exists()
+
+
+def test_a_run_of_version_0_2_can_be_removed(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    (folder / ".ddpkit").unlink()  # it made no such file
+    folder.chmod(0o775)
+    assert ddpkit("rm", folder.name).returncode == 0
+    assert not folder.exists()
+
+
+def test_a_live_run_of_another_machine_with_this_name_is_not_lost(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """Pods and laptops are often called `localhost`, and have one disk."""
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    found = json.loads((folder / "run.json").read_text())
+    other = "00000000-0000-0000-0000-000000000000 pid:[4026531836]"
+    changed = {"state": "running", "launcher_boot": other, "exit_code": None, "ended": None}
+    (folder / "run.json").write_text(json.dumps({**found, **changed}))
+    entry = next(tmp_path.parent.glob(f"state*/ddpkit/runs/{folder.name}"))
+    file = json.loads(entry.read_text())
+    entry.write_text(json.dumps({**file, "run": {**file["run"], "launcher_boot": other}}))
+    (now,) = json.loads(ddpkit("ps", "--json").stdout)["runs"]
+    assert now["state"] == "elsewhere"
+    ddpkit("rm", "--ended")
+    assert ddpkit("rm", folder.name).returncode == 121
+    assert (folder / "all.log").exists()
+
+
+# ---- the index
+
+
+def test_a_disk_that_is_not_mounted_loses_no_run(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    assert ddpkit("launch", "-n", "1", "--log-dir", "disk/logs", "--", "true").returncode == 0
+    (tmp_path / "disk").rename(tmp_path / "unmounted")
+    for words in (("ps",), ("ps", "--all"), ("status",), ("stop", "--all"), ("rm", "--ended")):
+        done = ddpkit(*words)
+        assert "Traceback" not in done.stderr
+    assert "it was removed, or its disk is not mounted" in ddpkit("ps").stderr
+    (tmp_path / "unmounted").rename(tmp_path / "disk")
+    assert len(json.loads(ddpkit("ps", "--json").stdout)["runs"]) == 1
+
+
+def test_a_directory_that_cannot_be_read_hides_no_other_run(
+    ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    index = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs")
+    (entry,) = index.iterdir()
+    file = json.loads(entry.read_text())
+    broken = {
+        f"{ID[:-1]}0": json.dumps({**file, "folder": f"/proc/self/{'x' * 300}", "run": None}),  # ENAMETOOLONG
+        f"{ID[:-1]}1": json.dumps({**file, "folder": "/proc/1/task/1/mem", "run": None}),
+        f"{ID[:-1]}2": "not JSON",
+        f"{ID[:-1]}3": json.dumps({**file, "folder": 7}),
+        f"{ID[:-1]}4": json.dumps(file),  # of another run
+    }
+    for name, text in broken.items():
+        (index / name).write_text(text)
+    os.mkfifo(index / f"{ID[:-1]}5")
+    (index / f"{ID[:-1]}6").symlink_to("/dev/zero")
+    for words in (("ps",), ("status",), ("stop",), ("stop", "--all"), ("rm", "--ended", "--dry-run")):
+        done = ddpkit(*words)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    shown = ddpkit("ps")
+    assert entry.name[-4:] in shown.stdout
+    assert shown.stderr.count("not shown: run 20260101-000000-train-0a1") >= 5
+
+
+def test_looking_changes_nothing(ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    folder.chmod(0o775)
+
+    def seen() -> dict[str, tuple[int, int, int]]:
+        roots = (tmp_path, Path(clean_environ["XDG_STATE_HOME"]))
+        paths = [each for root in roots for each in root.rglob("*")]
+        return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_mode, path.lstat().st_ino) for path in paths}
+
+    before = seen()
+    for words in (
+        ("ps",),
+        ("ps", "--all"),
+        ("status",),
+        ("logs",),
+        ("explain", folder.name),
+        ("rm", "--ended", "--dry-run"),
+    ):
+        assert ddpkit(*words).returncode == 0, words
+    assert seen() == before
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_the_index_is_private(ddpkit: DDPKIT, clean_environ: dict[str, str], umask: int) -> None:
+    old = os.umask(umask)
+    try:
+        assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    finally:
+        os.umask(old)
+    index = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs")
+    assert index.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in index.iterdir()} == {0o600}
+
+
+def test_an_index_that_was_open_to_others_is_closed(ddpkit: DDPKIT, clean_environ: dict[str, str]) -> None:
+    index = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs")
+    index.mkdir(parents=True)
+    index.chmod(0o777)
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    assert index.stat().st_mode & 0o777 == 0o700
+
+
+# ---- stop
+
+
+def test_stop_now_ends_a_launch_that_a_script_started_with_an_ampersand(
+    ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    """A shell without job control ignores INT and QUIT for it."""
+    script("import signal, time\nsignal.signal(15, lambda *_: None)\nprint('ready', flush=True)\ntime.sleep(600)")
+    line = f"{sys.executable} -m ddpkit launch -n 1 --grace 500 -- job.py & wait"
+    shell = subprocess.Popen(["sh", "-c", line], cwd=tmp_path, env=clean_environ, stdout=subprocess.PIPE)
+    assert shell.stdout is not None
+    assert b"ready" in shell.stdout.readline()
+    began = time.monotonic()
+    done = ddpkit("stop", "--now")
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 25
+    assert ": stopped" in done.stdout
+    shell.communicate(timeout=PATIENCE)
+
+
+def test_a_report_of_somebody_elses_record_shows_no_file_of_this_users(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "metrics.jsonl").write_text('{"step": 1, "loss": 424242.0}\n')
+    folder = tmp_path / "theirs" / ID
+    log = {**job(["true"]), "log": str(mine / "metrics.jsonl")}
+    planted(folder, workdir=str(mine), job=log, job_id="7", started=time.time() - 60, state="failed", ended=time.time())
+    folder.chmod(0o777)
+    shown = ddpkit("report", str(folder), "-o", str(tmp_path / "page.html"))
+    assert "Traceback" not in shown.stderr
+    assert "424242" not in shown.stdout + shown.stderr + (tmp_path / "page.html").read_text()
+    assert "424242" not in ddpkit("logs", str(folder)).stdout
+
+
+@pytest.mark.parametrize("words", [("status",), ("attach",), ("dump",), ("top", "--once"), ("stop",)])
+def test_no_hint_names_a_host_that_others_wrote_down(ddpkit: DDPKIT, tmp_path: Path, words: tuple[str, ...]) -> None:
+    folder = tmp_path / ID
+    session = {"token": "0123456789abcdef"}
+    planted(folder, backend="local", state="running", launcher_host="evil.example.org", session=session)
+    shown = ddpkit(*words, str(folder))
+    assert f"evil.example.org 'ddpkit {words[0]} {folder}" in shown.stdout + shown.stderr
+    folder.chmod(0o777)
+    shown = ddpkit(*words, str(folder))
+    assert "not visible from here" in shown.stdout + shown.stderr
+    assert "ssh " not in shown.stdout + shown.stderr
+
+
+# ---- the directory of a team, to which its group can write
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    """A directory of a group that is nobody's own."""
+    folder = tmp_path / "team"
+    folder.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder, 0, 54399)
+    folder.chmod(0o2775 if os.geteuid() == 0 else 0o777)
+    return folder
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002])
+def test_a_run_in_the_directory_of_a_team_is_its_users_alone(ddpkit: DDPKIT, team: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        assert ddpkit("launch", "-n", "1", "--log-dir", str(team), "--", "true").returncode == 0
+    finally:
+        os.umask(before)
+    (folder,) = team.iterdir()
+    writable = [path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o022]
+    assert writable == []
+    assert ": done" in ddpkit("status", str(folder)).stdout
+    assert ddpkit("rm", str(folder)).returncode == 0
+    assert not folder.exists()
+
+
+def test_what_is_above_a_home_does_not_count(ddpkit: DDPKIT, team: Path, clean_environ: dict[str, str]) -> None:
+    """The homes of a site may be in a directory of a group."""
+    (team / "me/project").mkdir(parents=True)
+    here, env = team / "me/project", {"HOME": str(team / "me"), "XDG_STATE_HOME": ""}
+    for path in (team / "me", here):
+        path.chmod(0o755)
+        os.chown(path, -1, os.getegid())
+    assert ddpkit("launch", "-n", "1", "--", "true", cwd=here, env=env).returncode == 0
+    (folder,) = here.glob("logs/*")
+    assert ddpkit("rm", str(folder), env={**env, "XDG_STATE_HOME": str(team / "me/none")}).returncode == 0
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("words", [("stop",), ("stop", "--now"), ("dump",), ("rm", "--yes"), ("top", "--once")])
+def test_a_record_in_the_directory_of_a_team_is_not_obeyed(
+    ddpkit: DDPKIT, team: Path, sleeper: subprocess.Popen[bytes], words: tuple[str, ...]
+) -> None:
+    """Whoever can write to the directory above can put another one of this user's in its place."""
+    folder = team / ID
+    state = "done" if words[0] == "rm" else "running"
+    planted(
+        folder, backend="local", state=state, launcher_pid=sleeper.pid, launcher_started=start_of(sleeper.pid),
+        in_program=True,
+    )  # fmt: skip
+    (folder / ".ddpkit").write_text("run\n")
+    done = ddpkit(*words, str(folder))
+    assert done.returncode == 121, done.stdout
+    assert "Traceback" not in done.stderr
+    assert sleeper.poll() is None
+    assert sorted(path.name for path in folder.iterdir()) == [".ddpkit", "all.log", "run.json"]
+    assert f"run {ID}" in ddpkit("status", str(folder)).stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_directory_of_others_in_the_place_of_a_run_says_nothing_of_it(
+    ddpkit: DDPKIT, start: START, script: SCRIPT, team: Path
+) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
+    command = start("launch", "-n", "1", "--log-dir", str(team), "--", "job.py")
+    command.wait_for("ready")
+    (folder,) = team.iterdir()
+    record = json.loads((folder / "run.json").read_text())
+    folder.rename(team / "away")
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({**record, "state": "done", "exit_code": 0, "ended": time.time()}))
+    os.chown(folder / "run.json", 54399, 54399)
+    os.chown(folder, 54399, 54399)
+    (shown,) = json.loads(ddpkit("ps", "--json").stdout)["runs"]
+    assert shown["state"] == "running"
+    assert ddpkit("rm", folder.name).returncode == 121
+    assert "is not the launcher of run" in ddpkit("stop", folder.name).stderr  # which holds a file in its directory
+    assert (folder / "run.json").exists()
+    folder.rename(team / "theirs")
+    (team / "away").rename(folder)
+    assert ddpkit("stop", folder.name).returncode == 0
+    assert command.end() != 0
+
+
+# Modes and groups of the directories `team` and `team/logs`, and of `home`, where the script is; and who is refused.
+# The group 60000 has no name and no members, and neither has the user 60001.
+FOLDERS = {
+    "private": ((0o755, 0, 0), (0o755, 0, 0), (0o755, 0, 0), ""),
+    "a group writes to it": ((0o755, 0, 0), (0o2775, 0, 60000), (0o755, 0, 0), "group 60000 can put another"),
+    "a group writes above it": ((0o2775, 0, 60000), (0o755, 0, 0), (0o755, 0, 0), "group 60000 can put another"),
+    "everyone writes to it": ((0o755, 0, 0), (0o777, 0, 0), (0o755, 0, 0), "every user can put another"),
+    "everyone writes to it, sticky": ((0o755, 0, 0), (0o1777, 0, 0), (0o755, 0, 0), ""),
+    "of another user": ((0o755, 0, 0), (0o755, 60001, 0), (0o755, 0, 0), "user 60001 can put another"),
+    "of another user, sticky": ((0o755, 0, 0), (0o1777, 60001, 0), (0o755, 0, 0), "user 60001 can put another"),
+    "the script is the group's too": ((0o2775, 0, 60000), (0o755, 0, 0), (0o2775, 0, 60000), ""),
+    "the script is another group's": ((0o755, 0, 0), (0o2775, 0, 60000), (0o2775, 0, 60002), "group 60000 can put"),
+    "everyone writes to the script": ((0o755, 0, 0), (0o2775, 0, 60000), (0o777, 0, 0), ""),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("backend", ["slurm-srun", "slurm-torchrun"])
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_job_loads_no_program_that_others_can_put_in_place(
+    name: str, backend: str, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """A job may wait for hours: who can rename the directory of its run can put programs there."""
+    *facts, refused = FOLDERS[name]
+    for folder, (mode, user, group) in zip(("team", "team/logs", "home"), facts, strict=True):
+        (tmp_path / folder).mkdir()
+        os.chown(tmp_path / folder, user, group)
+        (tmp_path / folder).chmod(mode)
+    (tmp_path / "home/job.py").write_text("")
+    where = ("--workdir", str(tmp_path / "home"), "--log-dir", str(tmp_path / "team/logs"))
+    done = ddpkit("launch", "-b", backend, "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
+    assert done.returncode == (121 if refused else 0), done.stderr
+    assert refused in done.stderr
