@@ -249,18 +249,22 @@ def test_a_launcher_on_another_host(idle_lab: Lab, tmp_path: Path) -> None:
     args = ["launch", "--detach", "--on", "node2", "-b", "ssh", "node1", "node3", "-n", "1", "--", "job.py"]
     run_id = idle_lab.run("login", *DDPKIT, *args, cwd=tmp_path, env=env).stdout.strip()
     run = str(tmp_path / "logs" / run_id)
-    here = idle_lab.run("login", *DDPKIT, "dump", run, cwd=tmp_path, env=env, check=False)
-    assert here.returncode == 121
-    assert f"hint: ssh node2 '{' '.join(DDPKIT)} dump " in here.stderr
-    until = time.monotonic() + PATIENCE
-    while True:
-        there = idle_lab.run("node2", *DDPKIT, "dump", run, "--json", cwd=tmp_path, env=env, check=False)
-        if "is in no collective" in there.stdout:
-            break
-        assert time.monotonic() < until, there.stdout + there.stderr
-    first = json.loads(there.stdout)["findings"][0]["words"]
-    assert first.startswith("rank 1 on node3 is in no collective while rank 0 waits in all_reduce: it is in job.py:")
-    idle_lab.run("node2", *DDPKIT, "stop", run, cwd=tmp_path, env=env)
+    try:
+        here = idle_lab.run("login", *DDPKIT, "dump", run, cwd=tmp_path, env=env, check=False)
+        assert here.returncode == 121
+        assert f"hint: ssh node2 '{' '.join(DDPKIT)} dump " in here.stderr
+        until = time.monotonic() + PATIENCE
+        while True:
+            there = idle_lab.run("node2", *DDPKIT, "dump", run, "--json", cwd=tmp_path, env=env, check=False)
+            if "is in no collective while rank 0 waits in all_reduce" in there.stdout:
+                break
+            assert time.monotonic() < until, there.stdout + there.stderr
+        first = json.loads(there.stdout)["findings"][0]["words"]
+        assert first.startswith(
+            "rank 1 on node3 is in no collective while rank 0 waits in all_reduce: it is in job.py:"
+        )
+    finally:  # its ranks would be seen by the next test
+        idle_lab.run("node2", *DDPKIT, "stop", run, cwd=tmp_path, env=env)
 
 
 def test_a_node_that_does_not_answer(start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
