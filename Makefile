@@ -113,21 +113,21 @@ check: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --platform darwin --no-warn-unreachable ddpkit
-	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/shellcheck.sh
-	$(BIN)/python scripts/readability.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" tools/shellcheck.sh
+	$(BIN)/python tools/readability.py
 
-# Write the golden plans and the generated pages again, then look at what changed: git diff
+# Write the golden plans and the schema of ddpkit.toml again, then look at what changed: git diff
 golden: $(VENV)/.dev
-	$(BIN)/python scripts/toml_schema.py
-	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/launchers/test_script.py tests/preflight/test_bench_start.py tests/test_docs.py tests/diagnosis/test_catalogue.py tests/test_reference.py
+	$(BIN)/python tools/toml_schema.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/launchers/test_script.py tests/preflight/test_bench_start.py tests/test_docs.py
 
 # Write docs/schema/ddpkit.toml.json again, from the settings.
 schema: $(VENV)/.dev
-	$(BIN)/python scripts/toml_schema.py
+	$(BIN)/python tools/toml_schema.py
 
 # Draw the pictures in docs/img again, from real runs.
 pictures: $(VENV)/.dev
-	$(BIN)/python scripts/pictures.py
+	$(BIN)/python tools/pictures.py
 
 # Build the documentation site into build/site: open build/site/index.html, or `mkdocs serve` while you write.
 docs: $(VENV)/.dev

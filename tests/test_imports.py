@@ -62,7 +62,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_the_package_can_be_drawn() -> None:
-    """The bounds of what a reader can hold: rooms, floors and arrows as `scripts/rooms.py` counts them."""
+    """The bounds of what a reader can hold: rooms, floors and arrows as `tools/rooms.py` counts them."""
     between = rooms.rooms(modules())
     assert len(between) <= 20
     assert max(rooms.floors(between).values()) + 1 <= 9  # the door of `node/owned.py` is below `files`

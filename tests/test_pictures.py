@@ -76,6 +76,6 @@ def test_a_picture_is_what_is_printed(scene: str, tmp_path: Path) -> None:
         and subprocess.run(["unshare", "--user", *argv[1:]], check=False, capture_output=True).returncode
     ):
         pytest.skip("no namespace for a host's name")
-    program = ROOT / "scripts/pictures.py"
+    program = ROOT / "tools/pictures.py"
     subprocess.run([sys.executable, str(program), "--out", str(tmp_path), scene], check=True, timeout=540)
     assert shape(tmp_path / f"{scene}.svg") == shape(ROOT / f"docs/img/{scene}.svg")

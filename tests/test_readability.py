@@ -1,4 +1,4 @@
-"""Every text that people read keeps to the bounds of `scripts/readability.py`."""
+"""Every text that people read keeps to the bounds of `tools/readability.py`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_documents_are_read_without_code_and_headings(tmp_path: Path, monkeypatc
 def test_every_text_is_readable() -> None:
     groups = readability.measure(readability.texts())
     print(readability.table(groups))
-    assert not readability.failures(groups), "python scripts/readability.py -v GROUP lists the sentences"
+    assert not readability.failures(groups), "python tools/readability.py -v GROUP lists the sentences"
 
 
 def test_every_source_of_texts_is_measured() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag
 
 import browser
+import generated_pages
 import pytest
 from test_docs import ROOT
 
@@ -89,8 +90,9 @@ def look(chromium: browser.Browser, address: str, width: int, dark: bool) -> Non
 
 def test_every_page_of_the_documents_is_in_the_navigation(site: Path) -> None:
     shown = {unquote(urldefrag(target)[0]) for target in Page(site / "index.html").targets}
-    for path in sorted((ROOT / "docs").glob("**/*.md")):
-        name = path.relative_to(ROOT / "docs").with_suffix(".html")
+    written = [path.relative_to(ROOT / "docs") for path in sorted((ROOT / "docs").glob("**/*.md"))]
+    for path in [*written, *map(Path, generated_pages.pages())]:
+        name = path.with_suffix(".html")
         name = name.with_stem("index") if name.stem == "README" else name
         assert str(name) in shown, f"{path.name} is missing in mkdocs.yml, under nav"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""JSON Schema of ddpkit.toml, from the settings: `python scripts/toml_schema.py` writes docs/schema/ddpkit.toml.json.
+"""JSON Schema of ddpkit.toml, from the settings: `python tools/toml_schema.py` writes docs/schema/ddpkit.toml.json.
 
 Types and defaults come from `ddpkit.config`, descriptions from the help of `ddpkit launch`, options from the backends.
 """
@@ -20,6 +20,7 @@ from ddpkit.config import DAY, MOST_CODE, SETTINGS, HostSettings, LaunchSettings
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS
 from ddpkit.launchers import registry
 
+WIDTH = 118  # of a line, with a comma behind it
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "schema" / "ddpkit.toml.json"
 URL = "https://raw.githubusercontent.com/ddpkit/ddpkit/main/docs/schema/ddpkit.toml.json"
 BACKENDS = ("local", "ssh", "pdsh", "legacy", "slurm", "slurm-torchrun")
@@ -68,7 +69,10 @@ def schema() -> dict[str, Any]:
             {
                 **settings,
                 "profile": {**TEXT, "description": "The profile that is used without --profile."},
-                "profiles": _by_name(_table(settings), "Settings by name: `ddpkit launch --profile NAME`."),
+                "profiles": _by_name(
+                    _table({name: {"$ref": f"#/properties/{name}"} for name in settings}),
+                    "Settings by name: `ddpkit launch --profile NAME`.",
+                ),
                 "groups": _by_name(WORDS, "Names for groups of nodes: `ddpkit launch -b ssh @NAME`."),
                 "host": _by_name(_table(hosts), "Settings of one node."),
             }
@@ -136,7 +140,19 @@ def _by_name(inner: dict[str, Any], description: str) -> dict[str, Any]:
     return {"type": "object", "description": description, "additionalProperties": inner}
 
 
+def _formatted(value: Any, indent: int = 0, before: int = 0) -> str:
+    """JSON as people write it: what fits into a line, behind `before` other characters of it, stands on one."""
+    line = json.dumps(value)
+    if not isinstance(value, dict | list) or not value or indent + before + len(line) < WIDTH:
+        return line
+    inner, outer = "\n" + " " * (indent + 2), "\n" + " " * indent
+    if isinstance(value, dict):
+        keys = [(f"{json.dumps(key)}: ", each) for key, each in value.items()]
+        rows = [key + _formatted(each, indent + 2, len(key)) for key, each in keys]
+        return "{" + inner + f",{inner}".join(rows) + outer + "}"
+    return "[" + inner + f",{inner}".join(_formatted(each, indent + 2) for each in value) + outer + "]"
+
+
 if __name__ == "__main__":
-    TARGET.parent.mkdir(exist_ok=True)
-    TARGET.write_text(json.dumps(schema(), indent=2) + "\n")
+    TARGET.write_text(_formatted(schema()) + "\n")
     print(TARGET)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reference pages of the site, from the code: `make golden` writes docs/reference, tests/test_reference.py compares."""
+"""Reference pages of the site, from the code. `make docs` builds them; they are in no commit."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from ddpkit.run import metrics, record, timeline
 from ddpkit.transports import login_host
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = "docs/reference"
-NOTE = "<!-- Written by `make golden` from the code. Do not edit. -->"
 
 
 def pages() -> dict[str, str]:
@@ -45,13 +43,13 @@ def pages() -> dict[str, str]:
         "python-api.md": _python_api(),
     }
     titles = [(name, text.partition("\n")[0].removeprefix("# ")) for name, text in made.items()]
-    index = ["# Reference", "", NOTE, "", "The code generates these pages, and a test keeps them current.", ""]
+    index = ["# Reference", "", "`make docs` writes these pages from the code.", ""]
     made["index.md"] = "\n".join([*index, *(f"* [{title}]({name})" for name, title in titles)]) + "\n"
     return made
 
 
 def _page(title: str, introduction: str, lines: Iterable[str]) -> str:
-    return "\n".join([f"# {title}", "", NOTE, "", introduction, "", *lines]).rstrip() + "\n"
+    return "\n".join([f"# {title}", "", introduction, "", *lines]).rstrip() + "\n"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -436,8 +434,3 @@ def _line(text: str | None) -> str:
 def _type(kind: object) -> str:
     kind = getattr(kind, "__forward_arg__", kind)
     return _code(kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind)))
-
-
-if __name__ == "__main__":
-    for file, content in pages().items():
-        (ROOT / FOLDER / file).write_text(content)

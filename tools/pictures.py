@@ -6,7 +6,7 @@ directory of the Python that runs this as ~/project/.venv.
 
 Every scene is drawn twice: NAME.svg from a terminal of 80 columns, and wide/NAME.svg from one of 200.
 
-Usage: python scripts/pictures.py [--out docs/img] [SCENE...]
+Usage: python tools/pictures.py [--out docs/img] [SCENE...]
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rooms of the package and the imports between them: `python scripts/rooms.py [--arrows]`.
+"""Rooms of the package and the imports between them: `python tools/rooms.py [--arrows]`.
 
 A room is a directory or a module at the top of `ddpkit/`. An arrow is an import from one room into another, wherever it
 stands: at the top of a file, inside a function, or under TYPE_CHECKING. Floors are the longest chain of arrows. Circles

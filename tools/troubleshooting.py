@@ -1,4 +1,4 @@
-"""Pages of the catalogue: TROUBLESHOOTING.md, the index by symptom, and a page for each category."""
+"""Pages of the site about known failures, from the catalogue: the index by symptom, and a page for each category."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from pathlib import Path
 
 from catalogue_examples import EXAMPLES
 
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, PARTS, category
+from ddpkit.diagnosis.catalogue import ENTRIES, PARTS, category
 from ddpkit.diagnosis.catalogue.entry import Entry, filled
 
-FOLDER = "docs/troubleshooting"
-NOTE = "<!-- Written by `make golden` from ddpkit/diagnosis/catalogue. Do not edit. -->"
-COMMONEST = """
-    port-in-use master-unreachable ranks-missing rank-not-set name-is-loopback firewall-drop duplicate-gpu no-cuda-gpus
-    cuda-out-of-memory device-assert collective-timeout nccl-error collectives-mismatch ddp-unused-parameters shm-full
-    host-out-of-memory module-missing script-missing ssh-no-key silent-hang
-""".split()
 KINDS = {
     "consequence": "This text follows another failure. Look for an earlier error on another rank.",
     "death": "This text shows how the process ended, and seldom why. Look for an earlier error.",
@@ -25,18 +18,13 @@ KINDS = {
     "hint": "This text is a warning. It can precede a failure.",
     "noise": "This text is harmless.",
 }
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def pages() -> dict[str, str]:
-    """The text of each generated file, by its path."""
-    found = {f"{FOLDER}/{slug(title)}.md": _page(title, entries) for title, entries in PARTS.items()}
-    head = "# Troubleshooting\n\n" + NOTE + "\n\n"
-    return {
-        "TROUBLESHOOTING.md": head + _index(f"{FOLDER}/"),
-        f"{FOLDER}/index.md": head + _index(""),
-        **found,
-    }
+    """The text of each page, by its file name in docs/troubleshooting. ddpkit.md alone is written by hand."""
+    found = {f"{slug(title)}.md": _page(title, entries) for title, entries in PARTS.items()}
+    return {"index.md": _index(), **found}
 
 
 def slug(title: str) -> str:
@@ -44,34 +32,15 @@ def slug(title: str) -> str:
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title.lower())).strip("-")
 
 
-# ---- the index
-
-
-def _index(prefix: str) -> str:
-    lines = [
-        f"Find what the screen shows in this index of {len(ENTRIES)} known failures. Or let ddpkit search:",
-        "",
-        "```sh",
-        "ddpkit explain LOG          # the first failure in a log of any launcher",
-        "ddpkit explain port-in-use  # one entry by its id",
-        "ddpkit explain --list       # all ids",
-        "```",
-        "",
-        "A fix with `export NAME=VALUE` is for all ranks. `ddpkit launch --env NAME` passes a variable on.",
-        "",
-        "## The twenty commonest",
-        "",
-    ]
-    for entry_id in COMMONEST:
-        entry = BY_ID[entry_id]
-        more = f"[Example and details]({prefix}{_target(entry)})"
-        lines += [f"### {_title(entry.title)}", "", _cause(entry), "", *_steps(entry), more, ""]
-    lines += ["## Messages of ddpkit", "", "| I see | page |", "|---|---|"]
-    own = re.findall(r"^## (.*)$", (ROOT / FOLDER / "ddpkit.md").read_text(), re.MULTILINE)
-    lines += [f"| {title} | [ddpkit]({prefix}ddpkit.md#{slug(title)}) |" for title in own]
+def _index() -> str:
+    """TROUBLESHOOTING.md, then all entries."""
+    guide = (
+        (ROOT / "TROUBLESHOOTING.md").read_text().replace("](docs/troubleshooting/", "](").replace("](docs/", "](../")
+    )
+    lines = [guide, f"## All {len(ENTRIES)} known failures", "", "`ddpkit explain LOG` searches them.", ""]
     for title, entries in PARTS.items():
-        lines += ["", f"## {title}", "", "| I see | entry |", "|---|---|"]
-        lines += [f"| {_cell(entry.title)} | [`{entry.id}`]({prefix}{_target(entry)}) |" for entry in entries]
+        lines += ["", f"### {title}", "", "| I see | entry |", "|---|---|"]
+        lines += [f"| {_cell(entry.title)} | [`{entry.id}`]({_target(entry)}) |" for entry in entries]
     return "\n".join(lines) + "\n"
 
 
@@ -83,7 +52,7 @@ def _target(entry: Entry) -> str:
 
 
 def _page(title: str, entries: tuple[Entry, ...]) -> str:
-    lines = [f"# {title}", "", NOTE, "", "`ddpkit explain ID` prints an entry in the terminal.", ""]
+    lines = [f"# {title}", "", "`ddpkit explain ID` prints an entry in the terminal.", ""]
     for entry in entries:
         lines += [f'<a id="{entry.id}"></a>', "", f"## {_title(entry.title)}", "", f"Id: `{entry.id}`", ""]
         if entry.id in EXAMPLES:

@@ -1,7 +1,7 @@
 """List NCCL's warnings that the catalogue of known failures does not match, for a new version of NCCL.
 
     git clone --depth 1 --branch v2.28.9-1 https://github.com/NVIDIA/nccl
-    python scripts/nccl_warnings.py nccl
+    python tools/nccl_warnings.py nccl
 
 Each warning is a format of `WARN(` in the source. Its fields are filled with examples before the catalogue is searched.
 Not every warning needs an entry: choose those that a user can cause, or can fix.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Readability of every text that people read: `python scripts/readability.py [-v] [GROUP ...]`.
+"""Readability of every text that people read: `python tools/readability.py [-v] [GROUP ...]`.
 
 A group must have a mean of at most 16 words a sentence, no sentence over 30 words, and no private word. `-v` lists the
 offending sentences. A GROUP is a part of its name, for example `preflight` or `README`. A placeholder, an inline code
@@ -286,8 +286,6 @@ def texts() -> Iterator[Text]:
     for path in sorted(ROOT.glob("*.md")):
         yield from document_texts(path, path.name)
     for path in sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]):
-        if path.parent == ROOT / "docs/reference":
-            continue  # help, docstrings and settings, which are read where they are written
         yield from document_texts(path, f"{path.relative_to(ROOT).parts[0]}/")
 
 
@@ -361,7 +359,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in bad:
         print(f"readability: {line}", file=sys.stderr)
     if bad:
-        print("readability: list the sentences: python scripts/readability.py -v GROUP", file=sys.stderr)
+        print("readability: list the sentences: python tools/readability.py -v GROUP", file=sys.stderr)
     return 1 if bad else 0
 
 
