@@ -3,14 +3,13 @@
     import ddpkit
 
     run = ddpkit.launch("train.py", ["--epochs", "3"], backend="ssh", hosts=["node1", "node2"], nproc_per_node=4)
-    outcome = run.wait()  # .state, .exit_code, .seconds, .failure
-    if outcome.failure:
-        print(outcome.verdict)
+    run.state  # RunState.RUNNING
+    run.wait(check=True)  # raises RunFailedError with the first failure: host, rank, code, cause, last lines
 
 Settings are keywords with the names of the flags: `nproc_per_node=4` is `--nproc-per-node 4`, `preflight=False` is
 `--no-preflight`, `options={"partition": "gpu"}` is `-o partition=gpu`, `env={"DEBUG": "1", "HOME": None}` is
 `--env DEBUG=1 --env HOME`. Other settings come from `DDPKIT_*` variables and `ddpkit.toml`, as on the command
-line. A wrong setting raises `UsageError` with the message of the command line.
+line. A wrong setting raises `UsageError`, which names the keyword.
 
 ddpkit prints only with `echo=True`, and changes no signal handler. It works in a notebook and in any thread. Several
 runs can be active. Runs end with the program. At its normal end each rank gets SIGTERM, and SIGKILL after the grace. If
@@ -20,8 +19,11 @@ the program is killed, its supervisors see their standard input close and end th
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -30,7 +32,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ddpkit import config
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError, UsageError, nearest
@@ -43,6 +45,7 @@ from ddpkit.preflight.check import Check, CheckReport
 from ddpkit.run import control, rank_status, record, run_index, site, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Attempt, Diagnosis, Failure
+from ddpkit.run.state import RunState
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -62,6 +65,8 @@ __all__ = [
     "Plan",
     "PreflightError",
     "Run",
+    "RunFailedError",
+    "RunState",
     "Status",
     "UsageError",
     "launch",
@@ -86,14 +91,10 @@ site.connect = site.connect or _login_host
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The end of a run.
-
-    `state`: done, failed or stopped. It is `over` if the scheduler no longer knows the job's exit code, `lost` if the
-    launcher was killed, and `left` if the job continues without its launcher.
-    """
+    """The end of a run."""
 
     run_id: str
-    state: str
+    state: RunState
     exit_code: int | None  # of the command line (see `ddpkit.errors`); None: not known
     seconds: float | None  # from the start of the ranks, or of the job, to the end; None: not known
     failure: Failure | None  # the first failure: host, rank, code or signal, diagnosis, last_lines
@@ -102,14 +103,27 @@ class Outcome:
     @property
     def ok(self) -> bool:
         """Whether all ranks ended with exit code 0."""
-        return self.state == "done"
+        return self.state is RunState.DONE
+
+
+class RunFailedError(DdpkitError):
+    """A run did not succeed: `Run.wait(check=True)`. `outcome` is its end, `exit_code` that of the command line."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        failure = outcome.failure
+        lines = [f"run {outcome.run_id} {outcome.state}", *(failure.last_lines if failure else ())]
+        if outcome.verdict:
+            lines[0] += f": {outcome.verdict}"
+        super().__init__("\n".join(lines), f"ddpkit explain {outcome.run_id}")
+        self.outcome = outcome
+        self.exit_code = outcome.exit_code or DdpkitError.exit_code
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The state of a run. `state`: running, queued, done, failed, stopped, over, lost, elsewhere or unknown."""
+    """The state of a run, and of its ranks."""
 
-    state: str
+    state: RunState
     words: str  # the state for people
     hint: str  # the next command to type; empty: none
     ranks: tuple[rank_status.RankStatus, ...]  # empty where they are not known
@@ -118,7 +132,7 @@ class Status:
     @property
     def living(self) -> bool:
         """Whether the run is running, or waits in a queue."""
-        return self.state in ("running", "queued")
+        return self.state.living
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,12 +227,30 @@ class Run:
         if not forked and self.status().living:
             self.stop()
 
-    def wait(self, timeout: float | None = None) -> Outcome:
+    @property
+    def state(self) -> RunState:
+        """Its state now. For a job, this queries the scheduler."""
+        return status.get_status(self._record).state
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The end of the run; None while it lives, or where this host cannot see its end."""
+        now = status.get_status(self._record)
+        return _outcome(now.run, now.state) if now.state.ended or now.state is RunState.LOST else None
+
+    def wait(self, timeout: float | None = None, *, check: bool = False) -> Outcome:
         """Wait for the end of the run.
 
         `timeout`: seconds; None: no limit. Raises TimeoutError after it, and the run continues. The run also
-        continues after KeyboardInterrupt, for example from the stop button of a notebook.
+        continues after KeyboardInterrupt, for example from the stop button of a notebook. `check`: raise
+        RunFailedError unless all ranks ended with exit code 0.
         """
+        outcome = self._wait(timeout)
+        if check and not outcome.ok:
+            raise RunFailedError(outcome)
+        return outcome
+
+    def _wait(self, timeout: float | None) -> Outcome:
         if self._thread is not None:
             if not self._thread.wait(timeout):
                 raise TimeoutError(f"run {self.run_id} has not ended in {timeout:g} s")
@@ -235,7 +267,7 @@ class Run:
     def status(self) -> Status:
         """Check the run and its ranks once. For a job, this queries the scheduler."""
         now = status.get_status(self._record)
-        sample = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
+        sample = rank_status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
         return Status(
             state=now.state,
             words=now.words,
@@ -292,13 +324,13 @@ class Run:
         margin = control.JOB_MARGIN if self.job_id else control.MARGIN
         limit = margin + (0.0 if now else self._entry.grace)
         try:
-            return self.wait(limit)
+            return self._wait(limit)
         except TimeoutError:
             hint = status.command("stop --now", self._entry)
             raise DdpkitError(f"run {self.run_id} has not ended in {limit:g} s", hint) from None
 
 
-def _outcome(entry: record.Run, state: str) -> Outcome:
+def _outcome(entry: record.Run, state: RunState) -> Outcome:
     return Outcome(
         run_id=entry.run_id,
         state=state,
@@ -311,7 +343,78 @@ def _outcome(entry: record.Run, state: str) -> Outcome:
 
 # ---- functions
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_FLAG = re.compile(r"(?<![\w-])(-[nNbo]|--[a-z][a-z-]*)(?:[ =]([^\s,;-][^\s,;]*))?")
+_CALLS = ("detach", "full", "on", "profile", "quick", "ranks", "survey", "timeout")  # their own parameters
+_NAMES = {"-b": "backend", "-o": "options", **{each.flag: name for name, each in config.SETTINGS.items() if each.flag}}
 
+
+def _takes_keywords(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let errors name keywords instead of flags, and the signature, which a notebook shows, list the settings."""
+    signature = inspect.signature(function)
+    *own, _ = signature.parameters.values()
+    settings = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__)
+        for name, kind in config.LaunchKeywords.__annotations__.items()
+    ]
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return function(*args, **kwargs)
+        except DdpkitError as error:
+            error.rephrase(message_in_keywords(error.message), error.hint and hint_in_keywords(error.hint))
+            raise
+
+    vars(call)["__signature__"] = signature.replace(parameters=[*own, *settings])
+    return call
+
+
+def message_in_keywords(text: str) -> str:
+    """Name keywords in a message: `--retries has no effect` is `retries has no effect`."""
+    text = re.sub(r"(?<![\w-])-o (?=\w+=)", "options: ", text)
+    parts = re.split(r"""('[^']*'|"[^"]*")""", text)  # what is in quotes was typed by the user
+    parts[::2] = [re.sub(r"(?<![\w-])(-[nNb]|--[a-z][a-z-]*)(?![\w-])", _as_keyword, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _as_keyword(flag: re.Match[str]) -> str:
+    name = _name(flag[1])
+    return name if _is_known(name) else flag[0]
+
+
+def hint_in_keywords(hint: str) -> str:
+    """Write a hint in Python: `add --spares 1` is `add spares=1`. A command of the shell stays as it is."""
+    words = hint.removeprefix("add ")
+    if not words.startswith(("-", "HOST")):
+        return hint
+    hosts = re.search(r"(?:(?:^| )HOST)+$", words)
+    shown = [_FLAG.sub(_argument, words[: hosts.start()] if hosts else words)]
+    if hosts:
+        shown.append(f"hosts={json.dumps(hosts[0].split())}")
+    return ("add " if words != hint else "") + ", ".join(filter(None, shown))
+
+
+def _argument(match: re.Match[str]) -> str:
+    flag, text = match.groups()
+    name, no = _name(flag.replace("--no-", "--")), flag.startswith("--no-")
+    key, equals, inner = (text or "").partition("=")
+    if flag in ("-o", "--env") and equals:
+        return f"{name}={json.dumps({key: inner})}"
+    value = str(not no) if text is None else text if re.fullmatch(r"[\d.]+", text) else json.dumps(text)
+    return f"{name}={value}" if _is_known(name) else f'options={{"{name}": {value}}}'
+
+
+def _is_known(name: str) -> bool:
+    return name in config.LaunchKeywords.__annotations__ or name in _CALLS
+
+
+def _name(flag: str) -> str:
+    return _NAMES.get(flag) or flag.lstrip("-").replace("-", "_")
+
+
+@_takes_keywords
 def launch(
     script: str | os.PathLike[str] | None = None,
     args: Sequence[str] = (),
@@ -364,6 +467,7 @@ def launch(
         return Run(run.record, BackgroundRun(run, chosen, connections.pop_all(), echo=echo))
 
 
+@_takes_keywords
 def plan(
     script: str | os.PathLike[str] | None = None,
     args: Sequence[str] = (),
@@ -386,6 +490,7 @@ def plan(
         return ready.plan
 
 
+@_takes_keywords
 def test(
     *,
     quick: bool = False,
@@ -443,7 +548,7 @@ def _settings(
             raise UsageError(f"unknown setting {name!r}", nearest(name, config.LaunchKeywords.__annotations__) or known)
     keywords: config.Keywords = {**given, "script": _script_words(script, args)}
     keywords["hosts"] = given.get("hosts") or None
-    chosen = config.collect_settings(config.current_folder(), os.environ, profile, keywords)
+    chosen = config.collect_settings(config.current_folder(), os.environ, profile, keywords, source="keyword")
     return config.choose_python(chosen, os.environ)
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import errno
 import re
-import sys
 from collections.abc import Iterable
 
 NO_PROGRESS = 124  # as timeout(1)
@@ -52,10 +51,14 @@ class DdpkitError(Exception):
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
+        self.rephrase(message, hint)
+
+    def rephrase(self, message: str, hint: str | None) -> None:
+        """Replace the texts."""
+        self.args = (message,)
         self.message = message
         self.hint = hint
-        if hint and sys.version_info >= (3, 11):
-            self.add_note(f"hint: {hint}")  # the end of a traceback
+        self.__notes__ = [f"hint: {hint}"] if hint else []  # the end of a traceback, from Python 3.11 on
 
 
 class UsageError(DdpkitError):

@@ -401,7 +401,7 @@ def _class(name: str, kind: type[Any]) -> Iterator[str]:
 
 
 def _function(name: str, function: Any, mark: str) -> Iterator[str]:
-    signature = inspect.signature(function)
+    signature = inspect.signature(inspect.unwrap(function), follow_wrapped=False)  # with **settings
     words = [re.sub(r"'", "", str(each)) for each in signature.parameters.values() if each.name != "self"]
     stars = [p.kind for p in signature.parameters.values() if p.name != "self"]
     if inspect.Parameter.KEYWORD_ONLY in stars and inspect.Parameter.VAR_POSITIONAL not in stars:

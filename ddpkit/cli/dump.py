@@ -11,6 +11,7 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
+from ddpkit.run.state import RunState
 from ddpkit.text import format_ranks
 
 if TYPE_CHECKING:
@@ -54,16 +55,16 @@ def _check(now: RunStatus) -> None:
     from ddpkit.run import status
 
     run = now.run
-    if now.state == "elsewhere":
+    if now.state is RunState.ELSEWHERE:
         raise UsageError(
             f"cannot reach run {run.run_id}: it is {now.words}",
             status.remote_command("dump", run),
         )
-    if now.state == "queued":
+    if now.state is RunState.QUEUED:
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
-    if now.state == "unknown":
+    if now.state is RunState.UNKNOWN:
         raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or status.command("status", run))
-    if not now.living:
+    if not now.state.living:
         raise UsageError(
             f"run {run.run_id} has ended, and has no running ranks: {now.words}", status.command("logs", run)
         )

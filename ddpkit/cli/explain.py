@@ -23,6 +23,7 @@ from ddpkit.diagnosis import long_log
 from ddpkit.diagnosis.long_log import LogText
 from ddpkit.errors import UsageError
 from ddpkit.files import open_to_read
+from ddpkit.run.state import RunState
 from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
@@ -80,15 +81,14 @@ def explain(
     result = analyze.analyze_log(_texts(files, names))
     if result.unread:
         print(f"ddpkit: {result.unread} lines were not looked at: to read them all takes too long", file=sys.stderr)
-    from ddpkit.run.record import ENDED
 
     run, running = _record(files[0]) if len(files) == 1 else None, ""
-    if run is not None and run.state not in ENDED:
+    if run is not None and not run.state.ended:
         from ddpkit.run import status
 
         now = status.get_status(run)
-        run, running = now.run, now.words if now.living else ""
-    failure = run.failure if run is not None and run.state == "failed" else None
+        run, running = now.run, now.words if now.state.living else ""
+    failure = run.failure if run is not None and run.state is RunState.FAILED else None
     if failure is not None:
         result = analyze.put_first(result, failure)
     hang = _hang(run)
@@ -298,7 +298,7 @@ def _hang(run: Run | None) -> HangDump | None:
     """Return the hang in the newest dump of a run that was stopped, or runs."""
     from ddpkit.monitor.dump import newest_hang
 
-    return None if run is None or run.state in ("done", "failed") else newest_hang(Path(run.folder))
+    return None if run is None or run.state in (RunState.DONE, RunState.FAILED) else newest_hang(Path(run.folder))
 
 
 def _place(match: LogMatch, many: bool) -> str:
@@ -313,16 +313,21 @@ def _show(result: LogAnalysis, run: Run | None, hang: HangDump | None, many: boo
     first = result.first
     if run is not None and running:
         look.say(f"run {run.run_id}: {running}", "running")
-    if run is not None and run.state in ("done", "failed", "stopped"):
-        words = f"run {run.run_id} succeeded" if run.state == "done" else f"run {run.run_id} {run.state}"
+    if run is not None and run.state in (RunState.DONE, RunState.FAILED, RunState.STOPPED):
+        words = f"run {run.run_id} succeeded" if run.state is RunState.DONE else f"run {run.run_id} {run.state}"
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
-    if run is not None and run.state == "stopped" and first is not None and first.kind in ("consequence", "death"):
+    if (
+        run is not None
+        and run.state is RunState.STOPPED
+        and first is not None
+        and first.kind in ("consequence", "death")
+    ):
         # Its ranks report the signal of their launcher, and torchrun a failed rank.
         _show_hang(hang, run) if hang else _show_nothing(result, many, run)
         return
     if first is None and run is not None and hang is not None:
         _show_hang(hang, run)
-    elif first is None or (first.kind == "hint" and run is not None and run.state == "done"):
+    elif first is None or (first.kind == "hint" and run is not None and run.state is RunState.DONE):
         _show_nothing(result, many, run)
         if first is not None:
             result.hints.insert(0, first)

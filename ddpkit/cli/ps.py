@@ -16,6 +16,7 @@ import typer
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.errors import UsageError
+from ddpkit.run.state import RunState
 from ddpkit.text import one_line
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def ps(
 ) -> None:
     """List runs: those that are running, and the last that ended."""
     from ddpkit import config
-    from ddpkit.run import record, run_index, status
+    from ddpkit.run import run_index, status
     from ddpkit.run.documents import run_document
 
     known = run_index.list_runs()
@@ -49,7 +50,7 @@ def ps(
     if number is not None:
         shown = runs[: config.whole(number, "--last ", hint="ddpkit ps --last 5")]
     else:
-        ended = [run.run_id for run in runs if run.state in record.ENDED]
+        ended = [run.run_id for run in runs if run.state.ended]
         old = set() if everything else set(ended[SHOWN:])
         shown = [run for run in runs if run.run_id not in old]
     if quiet and not as_json:
@@ -153,19 +154,19 @@ def _hosts(run: Run) -> str:
 def result(now: RunStatus) -> str:
     """Return how a run ended, in short: `exit 7, rank 1 on node2: out of memory`; or what hinders one that runs."""
     failure = now.run.failure
-    if now.state == "failed" and failure is not None:
+    if now.state is RunState.FAILED and failure is not None:
         how = f"exit {now.run.exit_code}" if failure.signal is None else f"signal {failure.signal}"
         who = f"rank {failure.rank}" if failure.rank is not None else failure.what
         why = failure.reason or (failure.diagnosis.cause if failure.diagnosis else "")
         where = f" on {failure.host}" if len(now.run.hosts) > 1 or now.run.job_id else ""
         return f"{how}, {who}{where}" + (f": {why}" if why else "")
-    if now.state == "failed":
+    if now.state is RunState.FAILED:
         return f"exit {now.run.exit_code}" + (f": {now.run.verdict}" if now.run.verdict else "")
-    if now.state in ("done", "stopped"):
+    if now.state in (RunState.DONE, RunState.STOPPED):
         from ddpkit.run.status import age
 
         return f"after {age(now.run.ended - now.run.started)}" if now.run.ended else ""
-    return "" if now.state == "running" and not now.hint else now.words
+    return "" if now.state is RunState.RUNNING and not now.hint else now.words
 
 
 # ---- rm
@@ -225,12 +226,12 @@ def _ended(chosen: Sequence[Run], *, named: bool) -> list[RunStatus]:
     if kept and named:
         first = kept[0]
         words = f"run {first.run.run_id} has not ended ({first.state}); nothing was removed"
-        raise UsageError(words, status.command("stop" if first.living else "status", first.run))
+        raise UsageError(words, status.command("stop" if first.state.living else "status", first.run))
     return [now for now in seen if _is_over(now)]
 
 
 def _is_over(now: RunStatus) -> bool:
-    return now.state in ("done", "failed", "stopped", "over", "lost")
+    return now.state.ended or now.state is RunState.LOST
 
 
 def _ask_for_others(runs: Sequence[Run], *, yes: bool, dry_run: bool) -> None:

@@ -24,6 +24,7 @@ from ddpkit.cli.look import table
 from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.run.state import RunState
 from ddpkit.text import coloured, format_ranges, format_size
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def show_status(
     from ddpkit.run.control import reload
 
     now = status.get_status(choose(run, "ddpkit status {}"))
-    while watch and (now.living or now.state == "elsewhere"):
+    while watch and (now.state.may_live):
         if sys.stdout.isatty() and not as_json:
             unguarded(sys.stdout).write("\x1b[H\x1b[2J")
         _show_status(now, as_json=as_json, line=True)
@@ -83,7 +84,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     from ddpkit.run import rank_status, status
     from ddpkit.run.documents import run_document
 
-    seen = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
+    seen = rank_status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
     odd = rank_status.describe_oddities(now, seen) if seen else []
     if as_json:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
@@ -99,7 +100,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         *([("note", now.run.log_problem)] if now.run.log_problem else []),
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
-    if seen is None and now.state == "running" and Path(now.run.folder).exists():
+    if seen is None and now.state is RunState.RUNNING and Path(now.run.folder).exists():
         facts += [("note", "no rank has reported yet")]
         facts += [("hint", status.command("dump", now.run))]
     look.show(Panel(now.state if look.rich_out() else "", f"run {now.run.run_id}: {now.words}", facts))
@@ -304,12 +305,12 @@ def stop(
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {shlex.quote(run)}")
     chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     seen = status.get_statuses(chosen)
-    if run is None and not any(now.living or now.state in ("unknown", "elsewhere") for now in seen):
+    if run is None and not any(now.state.living or now.state in (RunState.UNKNOWN, RunState.ELSEWHERE) for now in seen):
         print("ddpkit: no run of this project is running; to list the runs: ddpkit ps", file=sys.stderr)
     if dry_run:
-        plans = [_stop_plan(now, at_once=at_once) for now in seen if now.living or now.state == "unknown"]
+        plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living or now.state is RunState.UNKNOWN]
         # Nothing is done to a run that has ended; one that is not visible from here is an error.
-        ended = [control.stop(now.run) for now in seen if not now.living and now.state != "unknown"]
+        ended = [control.stop(now.run) for now in seen if not now.state.living and now.state is not RunState.UNKNOWN]
         if as_json:
             skipped = [run_document(now.run, now) for now in ended]
             print_json("stop_plan", {"commands": plans, "ended": skipped})
@@ -326,7 +327,7 @@ def stop(
         print_json("stop", {"runs": [{"was": was.state, **run_document(now.run, now)} for was, now in pairs]})
         return
     for was, now in zip(seen, after, strict=True):
-        already = "" if was.living or was.state == "unknown" else " has ended already"
+        already = "" if was.state.living or was.state is RunState.UNKNOWN else " has ended already"
         print(f"run {now.run.run_id}{already}: {now.words}")
 
 
@@ -346,14 +347,14 @@ def attach(run: RunName = None) -> None:
 
     now = status.get_status(choose(run, "ddpkit attach {}"))
     chosen = now.run
-    if now.state == "elsewhere" and chosen.session:
+    if now.state is RunState.ELSEWHERE and chosen.session:
         hint = status.remote_command("attach", chosen, terminal=True)
         raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
-    if now.living or now.state == "elsewhere":
+    if now.state.may_live:
         if chosen.session and os.isatty(0) and os.isatty(1) and tmux.is_attachable(chosen):
             tmux.attach(chosen)
             now = status.get_status(reload(chosen))
-            if now.living:
+            if now.state.living:
                 left = f"left the view, and the run continues; to stop it: {status.command('stop', chosen)}"
                 print(f"ddpkit: run {chosen.run_id}: {left}", file=sys.stderr)
                 return
@@ -377,5 +378,5 @@ def _end_words(now: RunStatus, shown: Sequence[bytes]) -> str:
 
 def _exit_code(now: RunStatus) -> int:
     """Return the exit code that the launch of an ended run had; 125 where it is not known."""
-    code = 0 if now.living or now.state == "elsewhere" else now.run.exit_code
+    code = 0 if now.state.may_live else now.run.exit_code
     return DdpkitError.exit_code if code is None else code

@@ -16,6 +16,7 @@ from ddpkit.cli.app import LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
+from ddpkit.run.state import RunState
 from ddpkit.text import format_size
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def top(
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
     now = status.get_status(runs.choose(run, "ddpkit top {}"))
-    if not now.living and now.state not in ("unknown", "elsewhere"):
+    if not now.state.living and now.state not in (RunState.UNKNOWN, RunState.ELSEWHERE):
         _say_end(now, as_json=as_json)
         return
     _check(now)
@@ -77,14 +78,14 @@ def _check(now: RunStatus) -> None:
     from ddpkit.run import status
 
     run = now.run
-    if now.state == "elsewhere":
+    if now.state is RunState.ELSEWHERE:
         raise UsageError(
             f"cannot reach run {run.run_id}: it is {now.words}",
             status.remote_command("top", run, terminal=True),
         )
-    if now.state == "unknown":
+    if now.state is RunState.UNKNOWN:
         raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or status.command("status", run))
-    if now.state == "queued":
+    if now.state is RunState.QUEUED:
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
     if run.job is not None and run.job.many:
         raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
@@ -182,7 +183,7 @@ def _live(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: b
             for head, rows in _tables(summary):
                 table(head, rows)
     now = _now(run)
-    if now.living:
+    if now.state.living:
         print(f"run {run.run_id} continues: {now.words}")
     else:
         _say_end(now, as_json=False)

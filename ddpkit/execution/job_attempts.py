@@ -35,6 +35,7 @@ from ddpkit.launchers.shell import assign, quote
 from ddpkit.node.owned import open_for_append
 from ddpkit.run import bad_nodes, postmortem, timeline
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_step_failure
+from ddpkit.run.state import RunState
 from ddpkit.transports.scheduler import SlurmTransport
 
 PATIENCE = 10.0  # seconds for the record, which the launcher writes after it has submitted the job
@@ -120,7 +121,9 @@ class JobAttempts:
         """Run the command of `on_attempt`, which comes in the environment of the job."""
         on_attempt = _passed(os.environ).get("on_attempt")
         if on_attempt:
-            run = replace(self._run, state="running", attempts=self._attempts.records, spares=self._attempts.spares)
+            run = replace(
+                self._run, state=RunState.RUNNING, attempts=self._attempts.records, spares=self._attempts.spares
+            )
             command, inbox = OnEnd(**on_attempt), Inbox()
             on_end.run_hook(command, run, sys.stderr.buffer.write, print_note, inbox, on_end.ATTEMPT_LOG)
 

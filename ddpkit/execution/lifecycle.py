@@ -31,6 +31,7 @@ from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count, hide_values
 from ddpkit.node import owned
 from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
+from ddpkit.run.state import EndState, RunState
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -217,7 +218,7 @@ class RecordedRun(LiveRun):
             session=session,
             in_program=in_program,
             settings_file=ready.settings.file,
-            state="running" if self.followed else "left",
+            state=RunState.RUNNING if self.followed else RunState.LEFT,
             attempts=self._attempts.records if self._attempts else (),
             spares=self._attempts.spares if self._attempts else (),
         )
@@ -424,15 +425,15 @@ class RecordedRun(LiveRun):
         if self._attempts is not None and self._attempts.records[-1].ended is None:
             self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
-        words = words or (_survivors(outcome) if state == "stopped" else None)
+        words = words or (_survivors(outcome) if state is RunState.STOPPED else None)
         if failure is not None:
             self._note_failure(relay, failure)
             last = self._attempts and self._attempts.records[-1].decision
             if last:
                 relay.note(f"ddpkit: no other attempt follows: {last.reason}")
-        if state == "done":
+        if state is RunState.DONE:
             relay.routine_note(f"ddpkit: done in {outcome.seconds:.1f} s")
-        elif state == "stopped":
+        elif state is RunState.STOPPED:
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
             self._git.join(GIT_PATIENCE)
@@ -452,7 +453,7 @@ class RecordedRun(LiveRun):
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
-            if state != "left":
+            if state is not RunState.LEFT:
                 end = run_index.KnownEnd(state=state, exit_code=outcome.exit_code, verdict=words, failure=failure)
                 run_index.keep_end(self.record, end)
         if relay.problem:
@@ -500,10 +501,11 @@ class RecordedRun(LiveRun):
         on_end.run_hook(command, run, relay.err.write, relay.note, self.inbox, log_name)
         relay.flush()
 
-    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> Literal["left", "stopped", "failed", "done"]:
+    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> EndState | Literal[RunState.LEFT]:
         if outcome.stopped_by is not None:
-            return "left" if self.plan.batch and outcome.failure is None and not cancelled else "stopped"
-        return "failed" if outcome.failure else "done"
+            follows_on = self.plan.batch and outcome.failure is None and not cancelled
+            return RunState.LEFT if follows_on else RunState.STOPPED
+        return RunState.FAILED if outcome.failure else RunState.DONE
 
     def abandon(self, error: BaseException) -> None:
         """Write an error of ddpkit into the record. The ranks have ended with their connections."""
@@ -511,7 +513,7 @@ class RecordedRun(LiveRun):
         if isinstance(error, DdpkitError):
             code, verdict = error.exit_code, error.message
         with suppress(OSError):
-            self._amend(ended=time.time(), state="failed", exit_code=code, verdict=verdict)
+            self._amend(ended=time.time(), state=RunState.FAILED, exit_code=code, verdict=verdict)
         self._close_marker()
 
     def keep_metrics(self, setting: str) -> None:

@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
@@ -242,12 +243,16 @@ def _checked(inner: _Reader, checks: tuple[Any, ...]) -> _Reader:
 
 
 def _one_of(words: tuple[Any, ...]) -> _Reader:
-    kinds = {(type(each), each) for each in words}
+    """Members of an enum are written as their values."""
+    values = [(each.value if isinstance(each, Enum) else each, each) for each in words]
+    known = {(type(plain), plain): each for plain, each in values}
 
     def reader(value: Any, where: str) -> Any:
-        if not isinstance(value, (str, int)) or (type(value), value) not in kinds:
-            raise _wrong(where, value, f"one of {', '.join(map(str, words))}")
-        return value
+        if isinstance(value, Enum):
+            value = value.value
+        if not isinstance(value, (str, int)) or (type(value), value) not in known:
+            raise _wrong(where, value, f"one of {', '.join(str(plain) for plain, _ in values)}")
+        return known[type(value), value]
 
     return reader
 

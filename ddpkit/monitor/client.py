@@ -159,7 +159,7 @@ class JobSamples:
         began, limit = time.time(), SAMPLE_LIMIT + span
         values, reason = self._step.call(SAMPLE, {"span": span, "pss": pss, "limit": limit}, limit)
         answers = [read_sample(value) for value in values]
-        if not answers and not status.get_status(self._run).living:
+        if not answers and not status.get_status(self._run).state.living:
             return None
         if not answers and not self._answered:
             raise DdpkitError(

@@ -15,6 +15,7 @@ from ddpkit.launchers.registry import scheduler_of
 from ddpkit.run import job_status, launcher_process, record, run_index, status
 from ddpkit.run.record import RecordError, Run
 from ddpkit.run.site import machine_of
+from ddpkit.run.state import RunState
 from ddpkit.run.status import RunStatus
 
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
@@ -46,13 +47,13 @@ class Liveness:
         if time.monotonic() < self._next_look:
             return self._living
         now = status.get_status(reload(self._run))
-        if self._run.job is not None and now.living and now.words != self._words:
+        if self._run.job is not None and now.state.living and now.words != self._words:
             self._words = now.words
             self._on_change(now.words)
         # A launcher's end is seen in its own record, a job's in its output: see `job_status.get_job_status`.
         self._next_look = time.monotonic() + (0.5 if self._run.job else 0.1)
-        cut = now.state == "unknown" and self._run.job is not None and self._run.job.via is not None
-        self._living = now.living or now.state == "elsewhere" or (cut and self._living)
+        cut = now.state is RunState.UNKNOWN and self._run.job is not None and self._run.job.via is not None
+        self._living = now.state.may_live or (cut and self._living)
         return self._living
 
 
@@ -75,12 +76,12 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     scheduler that refuses, DdpkitError for a run that does not end in time.
     """
     now = status.get_status(run)
-    if now.state == "elsewhere":
+    if now.state is RunState.ELSEWHERE:
         raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.remote_command("stop", run))
-    if now.state == "unknown":
+    if now.state is RunState.UNKNOWN:
         # Without the scheduler's word that it is the run's, a job with its number may be any other one.
         raise LaunchError(f"cannot stop run {run.run_id}: {now.words}", now.hint or status.command("status", run))
-    if not now.living:
+    if not now.state.living:
         return now
     if run.job:
         argv = scheduler_of(run.backend).stop_of(run.job_id or "")
@@ -125,7 +126,7 @@ def _end_at_once(run: Run, limit: float) -> bool:
 def _wait_for_job(run: Run, limit: float) -> RunStatus:
     """Wait for a job's end, and for the launcher that follows it on this host."""
     until = time.monotonic() + limit
-    while (now := status.get_status(reload(run))).living:
+    while (now := status.get_status(reload(run))).state.living:
         if time.monotonic() > until:
             raise DdpkitError(
                 f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
@@ -134,9 +135,9 @@ def _wait_for_job(run: Run, limit: float) -> RunStatus:
     if (
         launcher_process.is_local(run)
         and launcher_process.wait_for_end(run, JOB_MARGIN)
-        and (last := reload(run)).state == "failed"
+        and (last := reload(run)).state is RunState.FAILED
     ):
         # To the launcher that followed it, somebody cancelled a job.
         with suppress(OSError):
-            replace(last, state="stopped", verdict=None, failure=None).save()
+            replace(last, state=RunState.STOPPED, verdict=None, failure=None).save()
     return status.get_status(reload(run))

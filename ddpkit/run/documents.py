@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.run.ledger import Ledger, ledger
-from ddpkit.run.record import ENDED, Attempt, Run
+from ddpkit.run.record import Attempt, Run
 from ddpkit.run.status import RunStatus, get_status
 from ddpkit.run.timeline import first_step, read
 
@@ -18,7 +18,7 @@ Document = dict[str, object]
 def run_document(run: Run, now: RunStatus | None = None) -> Document:
     """Return a run as JSON types: its record, with its state as `now` has it."""
     if now is None:
-        now = get_status(run) if run.state in ENDED else RunStatus(state=run.state, words=run.state, run=run)
+        now = get_status(run) if run.state.ended else RunStatus(state=run.state, words=run.state, run=run)
     head = {"run_id": run.run_id, "state": now.state, "summary": now.words, "hint": now.hint}
     values: Document = run.as_data()
     rest = {name: value for name, value in values.items() if name not in (*head, "format")}

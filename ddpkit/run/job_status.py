@@ -19,6 +19,7 @@ from ddpkit.launchers.slurm_output import says_end
 from ddpkit.machine import Machine, Phase, Poller, Reply
 from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.site import job_log, machine_of
+from ddpkit.run.state import RunState
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
 TAIL = 4096  # bytes at the end of a job's output, in which its end shows
@@ -30,17 +31,13 @@ EARLY, LATE = 300.0, 7200.0
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """`state`: queued, running, unknown, elsewhere, or how it ended: done, failed, stopped, over."""
+    """The state of a job, and what a person needs to know of it."""
 
-    state: str
+    state: RunState
     words: str = ""  # empty for one that is done
     hint: str = ""
     exit_code: int | None = None
     failure: Failure | None = None  # the first rank that failed, where the job's output shows it
-
-    @property
-    def ended(self) -> bool:
-        return self.state not in ("queued", "running", "unknown", "elsewhere")
 
 
 class _Known:
@@ -62,7 +59,7 @@ class _Known:
             tail = b""
         if tail == self.tail or self.status is None:
             return
-        began, ends = not self.tail and self.status.state == "queued", self.ends
+        began, ends = not self.tail and self.status.state is RunState.QUEUED, self.ends
         self.tail, self.ends = tail, not tail or says_end(tail.decode("utf-8", "replace"))
         if began or (self.ends and not ends):
             self.poller.enter(Phase.ENDING)
@@ -94,9 +91,9 @@ def get_job_status(run: Run, job: RecordedJob) -> JobStatus:
     elif not known.poller.take_turn():
         return known.status
     known.status = ask_scheduler(run, job)
-    if known.status.ended:
+    if known.status.state.ended:
         known.poller.close()
-    elif known.status.state == "running" and not known.ends:
+    elif known.status.state is RunState.RUNNING and not known.ends:
         known.poller.enter(Phase.LIVING)
     return known.status
 
@@ -107,14 +104,14 @@ def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
     try:
         scheduler, machine = scheduler_of(run.backend), machine_of(run)
     except UsageError as error:
-        return JobStatus(state="unknown", words=f"{name}: {error.message}", hint=error.hint or "")
+        return JobStatus(state=RunState.UNKNOWN, words=f"{name}: {error.message}", hint=error.hint or "")
     if run.job_id is None or not scheduler.is_id(run.job_id):
-        return JobStatus(state="unknown", words=f"{name}: no id of a job of backend {run.backend}")
+        return JobStatus(state=RunState.UNKNOWN, words=f"{name}: no id of a job of backend {run.backend}")
     reply = machine.run(scheduler.state_of(run.job_id), IN_UTC, timeout=TIMEOUT)
     jobs = [job_facts(match, scheduler.signals_from) for match in re.finditer(scheduler.state_pattern, reply.output)]
     if not jobs and not re.search(scheduler.forgotten_pattern, reply.error):
         words = f"{name}: no valid answer from the scheduler: {reply.error or 'unknown output'}"
-        return JobStatus(state="unknown", words=words, hint=shlex.join(scheduler.state_of(run.job_id)))
+        return JobStatus(state=RunState.UNKNOWN, words=words, hint=shlex.join(scheduler.state_of(run.job_id)))
     here = cluster_of(scheduler, machine)
     other = _other_cluster(run, job, here)
     if other is not None:
@@ -122,10 +119,10 @@ def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
     if jobs:
         now = _other_job(run, job, scheduler, reply, jobs[0]) or _status(run, job, scheduler, jobs)
     else:
-        now = JobStatus(state="over", words=f"{name} has ended, and the scheduler no longer knows its exit code")
-    if now.state == "over" and scheduler.cluster and not _is_known_cluster(run, job, here):
+        now = JobStatus(state=RunState.OVER, words=f"{name} has ended, and the scheduler no longer knows its exit code")
+    if now.state is RunState.OVER and scheduler.cluster and not _is_known_cluster(run, job, here):
         words = f"{name}: not known to the scheduler here, which may be another cluster's"
-        return JobStatus(state="unknown", words=words, hint=_there(run, job))
+        return JobStatus(state=RunState.UNKNOWN, words=words, hint=_there(run, job))
     return now
 
 
@@ -137,14 +134,14 @@ def _status(run: Run, job: RecordedJob, scheduler: Scheduler, jobs: Sequence[Map
     if len(jobs) > 1 and (waiting or running):
         ended = len(jobs) - len(waiting) - len(running)
         words = f"{name}, an array: {len(running)} run, {len(waiting)} wait, {ended} have ended"
-        return JobStatus(state="running" if running else "queued", words=words)
+        return JobStatus(state=RunState.RUNNING if running else RunState.QUEUED, words=words)
     if running:
-        return JobStatus(state="running", words=f"{name} runs on {running[0]['nodes']}")
+        return JobStatus(state=RunState.RUNNING, words=f"{name} runs on {running[0]['nodes']}")
     if waiting:
-        return JobStatus(state="queued", words=f"{name} waits in the queue: {waiting[0]['reason']}")
+        return JobStatus(state=RunState.QUEUED, words=f"{name} waits in the queue: {waiting[0]['reason']}")
     good = scheduler.success_states
     bad = [each for each in jobs if each["state"] not in good or (each["code"] + each["signal"]).strip("0")]
-    return _failed(run, job, scheduler, bad, name) if bad else JobStatus(state="done", exit_code=0)
+    return _failed(run, job, scheduler, bad, name) if bad else JobStatus(state=RunState.DONE, exit_code=0)
 
 
 # ---- identity
@@ -201,7 +198,7 @@ def _other_cluster(run: Run, job: RecordedJob, here: Cluster) -> JobStatus | Non
         where = f"not visible from here: this is another cluster with the name {here.name}"
     else:
         return None
-    return JobStatus(state="elsewhere", words=where, hint=_there(run, job))
+    return JobStatus(state=RunState.ELSEWHERE, words=where, hint=_there(run, job))
 
 
 def _is_known_cluster(run: Run, job: RecordedJob, here: Cluster) -> bool:
@@ -226,7 +223,7 @@ def _other_job(
     user = job.user or _user() or now.user
     if now.user != user or _is_later(run, job, now.submitted, restarted=restarted):
         words = f"job {run.job_id} has ended, and its number is that of another job now"
-        return JobStatus(state="over", words=words)
+        return JobStatus(state=RunState.OVER, words=words)
     same_time = now.submitted == job.submitted if job.submitted and not restarted else True
     if not same_time or _is_early(run, job, now.submitted):
         return _doubtful(run, scheduler, f"was submitted at {now.submitted}")
@@ -237,7 +234,7 @@ def _other_job(
 
 def _doubtful(run: Run, scheduler: Scheduler, why: str) -> JobStatus:
     words = f"the scheduler's job {run.job_id} may be another one: it {why}"
-    return JobStatus(state="unknown", words=words, hint=shlex.join(scheduler.state_of(run.job_id or "")))
+    return JobStatus(state=RunState.UNKNOWN, words=words, hint=shlex.join(scheduler.state_of(run.job_id or "")))
 
 
 def _is_later(run: Run, job: RecordedJob, submitted: str, *, restarted: bool) -> bool:
@@ -273,9 +270,11 @@ def _failed(run: Run, job: RecordedJob, scheduler: Scheduler, bad: Sequence[Mapp
         rank = first_failure(run)
         if rank is not None:  # the rank that failed says more
             failure, verdict = rank
-            return JobStatus(state="failed", exit_code=failure.exit_code, words=f"{name}: {verdict}", failure=failure)
+            return JobStatus(
+                state=RunState.FAILED, exit_code=failure.exit_code, words=f"{name}: {verdict}", failure=failure
+            )
     words = f"{name} ended as {first['state']}"
     if code and not cancelled:
         words += f", exit code {code}"
     exit_code = 128 + killer if killer else code or DdpkitError.exit_code
-    return JobStatus(state="stopped" if cancelled else "failed", exit_code=exit_code, words=words)
+    return JobStatus(state=RunState.STOPPED if cancelled else RunState.FAILED, exit_code=exit_code, words=words)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ddpkit.errors import UsageError
 from ddpkit.files import MARKER, append, read_bounded
-from ddpkit.run.record import ENDED, REQUESTS, RecordError, Run, load
+from ddpkit.run.record import REQUESTS, RecordError, Run, load
 from ddpkit.run.trust import Origin
 
 MOST_REQUESTS = 1 << 20  # bytes
@@ -101,7 +101,7 @@ def is_alive(run: Run) -> bool:
         now = load(Path(run.folder))  # the program may go on after the run
     except RecordError:
         return True
-    return now is None or now.state not in ENDED
+    return now is None or not now.state.ended
 
 
 def is_launcher(run: Run) -> bool:

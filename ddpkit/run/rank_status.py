@@ -18,6 +18,7 @@ from ddpkit.run import timeline
 from ddpkit.run.heartbeat import StatusFile
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import Run
+from ddpkit.run.state import RunState
 from ddpkit.run.status import RunStatus, age, command
 from ddpkit.text import format_ranks
 
@@ -184,7 +185,7 @@ def _signal(number: int) -> str:
 def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
     """Return a sentence for each oddity, the cause before its consequences."""
     lines = list(sample.late_start)
-    if sample.age > STALE and now.state == "running":
+    if sample.age > STALE and now.state is RunState.RUNNING:
         lines.append(f"the last check of the ranks is {age(sample.age)} old")
     for host, silent in sample.silent.items():
         lines.append(f"last message of {host} {age(silent)} before: ping {host}")

@@ -27,6 +27,7 @@ from ddpkit.launchers.plan import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.run import run_files
 from ddpkit.run.code_state import Code, Versions
+from ddpkit.run.state import EndState, RunState
 from ddpkit.run.trust import Origin, read_private
 
 _T = TypeVar("_T")
@@ -36,7 +37,7 @@ ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 # Of a submitted job: the launcher that follows it writes it, and its script removes it.
 STEP_FAILURE = "step_failure.json"
 REQUESTS = "requests"  # numbers of signals, one a line
-ENDED = ("done", "failed", "stopped", "over")
+
 MOST_BYTES = 1 << 24  # of one file
 
 RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,64}", "the id of a run")]
@@ -157,7 +158,7 @@ class Run:
     ranks: RanksByHost = field(default_factory=dict)  # on each host, where that is known from the start
     grace: Seconds = 15.0
     ended: Seconds | None = None
-    state: Literal["running", "done", "failed", "stopped", "left", "over"] = "running"
+    state: EndState | Literal[RunState.RUNNING, RunState.LEFT] = RunState.RUNNING
     exit_code: ExitCode | None = None
     verdict: str | None = None
     job_id: JobId | None = None  # the scheduler's

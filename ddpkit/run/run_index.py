@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import UsageError
@@ -25,7 +24,8 @@ from ddpkit.launchers import typed_json
 from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
-from ddpkit.run.record import ENDED, FILE, ExitCode, RecordError, Run, load, read_record
+from ddpkit.run.record import FILE, ExitCode, RecordError, Run, load, read_record
+from ddpkit.run.state import EndState
 from ddpkit.run.trust import Origin, is_own, is_planted, is_private, is_replaceable, owner_of, read_private
 from ddpkit.text import one_line
 
@@ -49,7 +49,7 @@ def index_folder() -> Path:
 class KnownEnd:
     """An end that the record lacks: of a job that nobody followed, or of a run whose disk was full."""
 
-    state: Literal["done", "failed", "stopped", "over"]
+    state: EndState
     exit_code: ExitCode | None
     verdict: str | None
     failure: Failure | None
@@ -200,7 +200,7 @@ def _with_identity(run: Run, kept: Run | None, end: KnownEnd | None = None) -> R
         run = replace(kept, folder=run.folder)  # others put it in the place of ours: it says nothing of our run
     known = {name: getattr(kept, name) for name in _IDENTITY}
     run = replace(run, **known, job=kept.job, origin=Origin.INDEX)
-    if end is None or run.state in ENDED:
+    if end is None or run.state.ended:
         return run
     return replace(run, state=end.state, exit_code=end.exit_code, verdict=end.verdict, failure=end.failure, ended=None)
 

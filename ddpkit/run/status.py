@@ -11,29 +11,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpkit.errors import UsageError
-from ddpkit.run import job_status, launcher_process, record, run_index
+from ddpkit.run import job_status, launcher_process, run_index
 from ddpkit.run.job_status import JobStatus
 from ddpkit.run.record import RecordedJob, RecordError, Run
 from ddpkit.run.run_index import IndexEntry, KnownEnd
+from ddpkit.run.state import RunState
 from ddpkit.run.trust import Origin
 from ddpkit.text import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunStatus:
-    """`state`: running, queued, done, failed, stopped, over, lost, elsewhere or unknown; `words` are for people."""
+    """`words` are the state for people."""
 
-    state: str
+    state: RunState
     words: str
     hint: str = ""
     run: Run  # the record as it is now
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", one_line(self.words))  # they can quote the record
-
-    @property
-    def living(self) -> bool:
-        return self.state in ("running", "queued")
 
 
 def command(verb: str, run: Run) -> str:
@@ -53,7 +50,7 @@ def remote_command(verb: str, run: Run, *, terminal: bool = False) -> str:
 
 def get_status(run: Run) -> RunStatus:
     """Return the status of a run. Asks the scheduler for a job that is not known to have ended."""
-    if run.state in record.ENDED:
+    if run.state.ended:
         return _ended(run)
     if run.job is not None:
         return _job_status(run, run.job)
@@ -65,14 +62,14 @@ def get_status(run: Run) -> RunStatus:
         fresh = run_index.read_run(Path(run.folder))  # it may have ended in between
     except RecordError:
         fresh = None
-    if fresh is not None and fresh.state in record.ENDED:
+    if fresh is not None and fresh.state.ended:
         return _ended(fresh)
     if not os.path.lexists(run.folder):
         return RunStatus(
-            state="over", words="has ended; its exit code is unknown, because its directory was deleted", run=run
+            state=RunState.OVER, words="has ended; its exit code is unknown, because its directory was deleted", run=run
         )
     return RunStatus(
-        state="lost",
+        state=RunState.LOST,
         words=f"lost: its launcher (process {run.launcher_pid} on {run.launcher_host}) ended without a record, "
         "was probably killed, and its ranks ended with it",
         hint=command("logs", run),
@@ -83,12 +80,12 @@ def get_status(run: Run) -> RunStatus:
 def _elsewhere(run: Run) -> RunStatus:
     if run.launcher_host != os.uname().nodename:
         words = f"on {run.launcher_host}, and not visible from here"
-        return RunStatus(state="elsewhere", words=words, hint=remote_command("status", run), run=run)
+        return RunStatus(state=RunState.ELSEWHERE, words=words, hint=remote_command("status", run), run=run)
     where = "in another process namespace (a container)"
     if run.launcher_boot.partition(" ")[0] != launcher_process.boot_id().partition(" ")[0]:
         where = "on another machine with this name, or this one has just been restarted"
     return RunStatus(
-        state="elsewhere",
+        state=RunState.ELSEWHERE,
         words=f"not visible from here: its launcher runs {where}",
         hint=f"there: {command('status', run)}",
         run=run,
@@ -102,16 +99,16 @@ def _alive(run: Run) -> RunStatus:
         hint = "" if run.origin is Origin.OTHERS else f"kill -CONT {run.launcher_pid}"
     if not os.path.lexists(run.folder):
         words += "; its directory was deleted, with its logs"
-    return RunStatus(state="running", words=words, hint=hint, run=run)
+    return RunStatus(state=RunState.RUNNING, words=words, hint=hint, run=run)
 
 
 def _ended(run: Run) -> RunStatus:
     took = age(run.ended - run.started) if run.ended else ""
-    if run.state == "failed":
+    if run.state is RunState.FAILED:
         words = f"failed: {run.verdict or f'exit code {run.exit_code}'}"
-    elif run.state == "stopped":
+    elif run.state is RunState.STOPPED:
         words = f"stopped{took and f' (it ran for {took})'}" + (f": {run.verdict}" if run.verdict else "")
-    elif run.state == "over":
+    elif run.state is RunState.OVER:
         words = run.verdict or "has ended"
     else:
         words = f"done{took and f' after {took}'}"
@@ -121,21 +118,21 @@ def _ended(run: Run) -> RunStatus:
 def _job_status(run: Run, job: RecordedJob) -> RunStatus:
     if run.origin is Origin.OTHERS:
         words = f"job {run.job_id}: its record {run_index.whose(run)}; ddpkit asks no scheduler for it"
-        return RunStatus(state="unknown", words=words, run=run)
+        return RunStatus(state=RunState.UNKNOWN, words=words, run=run)
     now = job_status.get_job_status(run, job)
-    if now.ended:
+    if now.state.ended:
         return _ended(_keep_end(run, now))
     return RunStatus(state=now.state, words=now.words, hint=now.hint, run=run)
 
 
 def _keep_end(run: Run, job: JobStatus) -> Run:
     """Keep how a job ended: the scheduler soon forgets. A launcher that follows it writes the record itself."""
-    following = run.state == "running" and (not launcher_process.is_local(run) or launcher_process.is_alive(run))
+    following = run.state is RunState.RUNNING and (not launcher_process.is_local(run) or launcher_process.is_alive(run))
     try:
         fresh = run_index.read_run(Path(run.folder)) or run
     except RecordError:
         fresh = run
-    if fresh.state in record.ENDED:
+    if fresh.state.ended:
         return fresh
     end = {"state": job.state, "exit_code": job.exit_code, "verdict": job.words or None, "failure": job.failure}
     if not following and run.origin is Origin.INDEX:
@@ -165,7 +162,7 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
             return run_index.find_target(word, known, project, command, by_name=True)
         return run_index.find_run(word, known, command)
     mine = runs_of_project(known, acts=acts)
-    going = [entry for entry in mine if entry.run and entry.run.state not in record.ENDED]
+    going = [entry for entry in mine if entry.run and not entry.run.state.ended]
     living = _living(going, every=acts)
     if acts and len(living) > 1:
         raise run_index.several(f"{len(living)} runs of this project are running", living, known, command)
@@ -175,7 +172,7 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
     others = [entry for entry in known if entry.run is not None]
     if not others:
         raise run_index.explain_missing("no run found", known, "ddpkit launch -- train.py")
-    running = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED])
+    running = _living([entry for entry in others if entry.run and not entry.run.state.ended])
     if acts and not running:
         raise UsageError("no run is running, in this project or in another", "ddpkit ps")
     others = running or others
@@ -200,7 +197,7 @@ def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[
 def living_of_project() -> list[Run]:
     """Return the runs of this project that are running or queued."""
     mine = runs_of_project(run_index.list_runs(), acts=True)
-    going = [entry for entry in mine if entry.run and entry.run.state not in record.ENDED]
+    going = [entry for entry in mine if entry.run and not entry.run.state.ended]
     return [entry.run for entry in _living(going) if entry.run is not None]
 
 
@@ -215,10 +212,10 @@ def here() -> Path | None:
 def _living(entries: Sequence[IndexEntry], *, every: bool = True) -> list[IndexEntry]:
     """Return the entries whose runs are running or queued; without `every` only the first."""
     if not every:
-        first = next((entry for entry in entries if entry.run and get_status(entry.run).living), None)
+        first = next((entry for entry in entries if entry.run and get_status(entry.run).state.living), None)
         return [first] if first else []
     states = get_statuses([entry.run for entry in entries if entry.run])
-    return [entry for entry, now in zip(entries, states, strict=True) if now.living]
+    return [entry for entry, now in zip(entries, states, strict=True) if now.state.living]
 
 
 def problems(known: Sequence[IndexEntry], *, everything: bool = False) -> list[str]:

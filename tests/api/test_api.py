@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -22,6 +23,7 @@ import pytest
 from program import MARK, PATIENCE, marked
 
 import ddpkit
+from ddpkit import api, config
 
 pytestmark = pytest.mark.live
 
@@ -113,6 +115,24 @@ def test_a_failing_rank() -> None:
     assert outcome.verdict is not None
     assert "rank 1" in outcome.verdict
     assert ddpkit.open_run(outcome.run_id).wait() == outcome  # all of it is in the record
+
+
+def test_a_checked_wait_raises_the_first_failure() -> None:
+    run = ddpkit.launch("fails.py", nproc_per_node=3)
+    with pytest.raises(ddpkit.RunFailedError, match=r"rank 1 .*\n(.*\n)*cannot go on") as raised:
+        run.wait(PATIENCE, check=True)
+    assert (raised.value.exit_code, raised.value.outcome) == (7, run.outcome)
+    assert raised.value.hint == f"ddpkit explain {run.run_id}"
+    assert ddpkit.launch("well.py").wait(PATIENCE, check=True).ok
+
+
+def test_the_state_and_the_outcome_of_a_run() -> None:
+    run = ddpkit.launch("sleeps.py")
+    wait_for_line(run, "ready")
+    assert (run.state, run.outcome) == (ddpkit.RunState.RUNNING, None)
+    assert run.stop() == run.outcome
+    assert run.state is ddpkit.RunState.STOPPED
+    assert f"{run.state}" == "stopped"
 
 
 def test_a_known_cause_is_diagnosed() -> None:
@@ -280,17 +300,17 @@ def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keywords", "words"),
     [
-        ({"nproc_per_node": 0}, "-n 0: must be at least 1"),
-        ({"nnodes": "4:2"}, "-N 4:2: the smaller number must come first"),
-        ({"grace": -1}, "--grace -1: must be from 0 to 86400 seconds (a day)"),
-        ({"hang_action": "shout"}, "--hang-action shout: must be warn or end"),
+        ({"nproc_per_node": 0}, "nproc_per_node = 0: must be at least 1"),
+        ({"nnodes": "4:2"}, "nnodes = 4:2: the smaller number must come first"),
+        ({"grace": -1}, "grace = -1: must be from 0 to 86400 seconds (a day)"),
+        ({"hang_action": "shout"}, "hang_action = shout: must be warn or end"),
         ({"backend": "nope"}, "backend 'nope' not found"),
         ({"profile": "nope"}, "profile 'nope' not found: this project has no ddpkit.toml"),
-        ({"env": {"DDPKIT_NOT_SET": None}}, "--env DDPKIT_NOT_SET: DDPKIT_NOT_SET is not set in this environment"),
+        ({"env": {"DDPKIT_NOT_SET": None}}, "env DDPKIT_NOT_SET: DDPKIT_NOT_SET is not set in this environment"),
         ({"options": {"startr": "ranks"}}, "startr"),
-        ({"hosts": "node1"}, "--hosts 'node1' is not valid"),
+        ({"hosts": "node1"}, "hosts = 'node1' is not valid"),
         ({"nproc": 2}, "unknown setting 'nproc'"),
-        ({"on": "node1"}, "--on node1 requires --detach"),
+        ({"on": "node1"}, "on node1 requires detach"),
         ({"hosts": ["node1"]}, "backend local runs on this machine only"),
     ],
 )
@@ -299,6 +319,32 @@ def test_a_wrong_setting_is_refused(keywords: dict[str, object], words: str) -> 
         ddpkit.launch("well.py", **keywords)  # type: ignore[arg-type]
     assert words in raised.value.message
     assert not Path("logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        ("add --spares 1", "add spares=1"),
+        ("add --detach", "add detach=True"),
+        ("add -n 3", "add nproc_per_node=3"),
+        ("add -b ssh HOST HOST", 'add backend="ssh", hosts=["HOST", "HOST"]'),
+        ("add HOST HOST", 'add hosts=["HOST", "HOST"]'),
+        ("--log-dir DIR", 'log_dir="DIR"'),
+        ("add --heartbeat-timeout 30", 'add options={"heartbeat_timeout": 30}'),
+        ("add -o starter=ranks", 'add options={"starter": "ranks"}'),
+        ("--env NAME=VALUE", 'env={"NAME": "VALUE"}'),
+        ("add --no-preflight", "add preflight=False"),
+        ("ddpkit test -n 2 --quick", "ddpkit test -n 2 --quick"),
+        ("ls -ld /nope", "ls -ld /nope"),
+    ],
+)
+def test_a_hint_is_written_in_python(hint: str, shown: str) -> None:
+    assert api.hint_in_keywords(hint) == shown
+
+
+def test_the_signature_lists_the_settings() -> None:
+    for function in (ddpkit.launch, ddpkit.plan, ddpkit.test):
+        assert set(config.LaunchKeywords.__annotations__) < set(inspect.signature(function).parameters)
 
 
 def test_a_wrong_script_is_refused() -> None:
@@ -343,7 +389,7 @@ def test_a_traceback_ends_with_the_hint() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-2:] == [
         "ddpkit.errors.UsageError: backend 'slrum' not found",
-        "hint: add -b slurm",
+        'hint: add backend="slurm"',
     ]
 
 

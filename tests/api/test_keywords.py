@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -159,7 +160,16 @@ def plain(chosen: LaunchSettings | None) -> LaunchSettings | None:
     if chosen is None:
         return None
     options = {name: str(value).lower() for name, value in chosen.options.items()}
-    return replace(chosen, options=options, inherited=frozenset())
+    sources = {name: "keyword" if source == "flag" else source for name, source in chosen.sources.items()}
+    return replace(chosen, options=options, sources=sources, inherited=frozenset())
+
+
+def in_keywords(error: tuple[str, str | None] | None) -> tuple[str | None, str | None]:
+    """An error of the command line as the interface words it: a value has its setting's name, and `=`."""
+    if error is None:
+        return None, None
+    message = re.sub(r"^(-[nN]|--[a-z-]+) (?=\S.*(?:must be|is not valid))", r"\1 = ", error[0])
+    return api.message_in_keywords(message), error[1] and api.hint_in_keywords(error[1])
 
 
 def with_values(plan: Plan | None) -> Plan | None:
@@ -181,7 +191,11 @@ def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: C
             patches[0].error = (error.message, error.hint)
         seen.append(patches[0])
     words, keywords = seen
-    assert words.error == keywords.error
+    if keywords.error and re.match(r"\w+ = ", keywords.error[0]):  # of one value: each way has its own hint
+        assert words.error
+        assert in_keywords(words.error)[0] == keywords.error[0]
+    else:
+        assert in_keywords(words.error) == in_keywords(keywords.error)
     assert plain(words.settings) == plain(keywords.settings)
     assert with_values(words.plan) == with_values(keywords.plan)
     assert words.depth == keywords.depth

@@ -16,6 +16,7 @@ from ddpkit.errors import LaunchError, UsageError
 from ddpkit.run import control, job_status, status
 from ddpkit.run.job_status import JobStatus
 from ddpkit.run.record import RecordedJob, Run
+from ddpkit.run.state import RunState
 from ddpkit.run.trust import Origin
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -72,7 +73,7 @@ def run_of(job: RecordedJob, folder: Path, origin: Origin = Origin.INDEX) -> Run
     return Run(
         run_id="20260131-100000-train-0a1b", folder=str(folder), backend="slurm-srun", command=("train.py",),
         workdir="/", hosts=("slurm",), world_size=2, launcher_pid=1, launcher_started="", launcher_boot="x",
-        launcher_host=os.uname().nodename, started=started, job_id="7", job=job, state="left", origin=origin,
+        launcher_host=os.uname().nodename, started=started, job_id="7", job=job, state=RunState.LEFT, origin=origin,
     )  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def test_the_status_of_a_job(
     controller(output, error=error)
     now = asked(OURS, tmp_path)
     assert (now.state, now.words, now.exit_code) == (state, words, code)
-    assert now.ended == (state not in ("queued", "running", "unknown", "elsewhere"))
+    assert now.state.ended == (state not in ("queued", "running", "unknown", "elsewhere"))
 
 
 OTHER_CLUSTER = "on cluster alpha, and not visible from here: this is cluster beta"

@@ -18,6 +18,7 @@ from ddpkit.cli import ps
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
 from ddpkit.run.record import Run
 from ddpkit.run.run_index import find_project, short_ids
+from ddpkit.run.state import RunState
 from ddpkit.run.status import RunStatus
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -201,9 +202,11 @@ RUN = Run(
     started=0.0,
 )
 SEEN = [
-    RunStatus(state="running", words="runs for 2 min", run=RUN),
-    RunStatus(state="failed", words="failed", run=replace(RUN, state="failed", exit_code=7, failure=FAILED)),
-    RunStatus(state="stopped", words="stopped", run=replace(RUN, state="stopped", ended=60.0)),
+    RunStatus(state=RunState.RUNNING, words="runs for 2 min", run=RUN),
+    RunStatus(
+        state=RunState.FAILED, words="failed", run=replace(RUN, state=RunState.FAILED, exit_code=7, failure=FAILED)
+    ),
+    RunStatus(state=RunState.STOPPED, words="stopped", run=replace(RUN, state=RunState.STOPPED, ended=60.0)),
 ]
 
 

@@ -22,6 +22,7 @@ from ddpkit.run.record import RecordedJob
 from ddpkit.run.report import load, page, steps, summary, svg
 from ddpkit.run.report import startup as start
 from ddpkit.run.report.escape import lines, number, seconds, text
+from ddpkit.run.state import RunState
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, read_copies, write_launch
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -46,10 +47,9 @@ def ended(folder: Path, **more: Any) -> record.Run:
         "started": 1_000_000.0,
         "ended": 1_000_060.0,
         "ranks": {"vm": [0, 1]},
-        "state": "done",
         "exit_code": 0,
     }
-    run = record.Run(**{**values, **more})
+    run = record.Run(**{**values, **more, "state": RunState(more.get("state", "done"))})
     run.save()
     return run
 

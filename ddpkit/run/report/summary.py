@@ -16,6 +16,7 @@ from ddpkit.run.record import Attempt
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
+from ddpkit.run.state import RunState
 from ddpkit.run.status import RunStatus
 from ddpkit.run.timeline import first_step
 from ddpkit.run.trust import Origin
@@ -74,7 +75,7 @@ class Report:
     """Times are seconds since the epoch, or, in `start`, since the launcher began."""
 
     run_id: str
-    state: str
+    state: RunState
     summary: str  # the state in words
     hint: str
     exit_code: int | None
@@ -148,7 +149,7 @@ def _why_not(now: RunStatus, files: Files) -> str:
         return "Not recorded: the scheduler starts these ranks without ddpkit."
     if files.timeline is None and files.launch is None:
         return "Not recorded: an older ddpkit started this run."
-    if now.living:
+    if now.state.living:
         return "Nothing yet: with --observe steps ranks report those of torch.optim every few seconds."
     return f"Not recorded: no rank reported steps. Those of torch.optim do with {start.OBSERVE}."
 
