@@ -164,12 +164,11 @@ def plain(chosen: LaunchSettings | None) -> LaunchSettings | None:
     return replace(chosen, options=options, sources=sources, inherited=frozenset())
 
 
-def in_keywords(error: tuple[str, str | None] | None) -> tuple[str | None, str | None]:
-    """An error of the command line as the interface words it: a value has its setting's name, and `=`."""
-    if error is None:
-        return None, None
-    message = re.sub(r"^(-[nN]|--[a-z-]+) (?=\S.*(?:must be|is not valid))", r"\1 = ", error[0])
-    return api.message_in_keywords(message), error[1] and api.hint_in_keywords(error[1])
+def in_keywords(error: tuple[str, str | None]) -> tuple[str, str | None]:
+    """An error of the command line, or of a call, as a call words it. Of a value, each way has its own hint."""
+    message = re.sub(r"^(\w+) = ", r"\1 ", api.message_in_keywords(error[0]))
+    of_value = message.split()[0] in config.SETTINGS
+    return message, None if of_value else error[1] and api.hint_in_keywords(error[1])
 
 
 def with_values(plan: Plan | None) -> Plan | None:
@@ -191,10 +190,8 @@ def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: C
             patches[0].error = (error.message, error.hint)
         seen.append(patches[0])
     words, keywords = seen
-    if keywords.error and re.match(r"\w+ = ", keywords.error[0]):  # of one value: each way has its own hint
-        assert words.error
-        assert in_keywords(words.error)[0] == keywords.error[0]
-    else:
+    assert bool(words.error) == bool(keywords.error)
+    if words.error and keywords.error:
         assert in_keywords(words.error) == in_keywords(keywords.error)
     assert plain(words.settings) == plain(keywords.settings)
     assert with_values(words.plan) == with_values(keywords.plan)
