@@ -213,7 +213,7 @@ class NodeInventory(TypedDict):
     host: HostName
     linux: bool
     limits: Limits
-    space: dict[str, Space | None]  # by use: tmp, shm, workdir
+    space: dict[str, Space | None]  # by use: tmp, shm, workdir; full disks by their paths
     memory: Memory
     cpus: Processors
     environ: dict[str, str]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAMES_LIMIT = 2.0  # seconds for what names mean; a dead name server takes 5 a question
+MOST_DISKS = 8  # full ones that a node reports
+_LOCAL_DISKS = frozenset("btrfs ext2 ext3 ext4 f2fs overlay tmpfs xfs zfs".split())
 _is_reported = env_matcher("reported")
 
 
@@ -42,7 +44,7 @@ def gather(
         "host": socket.gethostname(),
         "linux": sys.platform == "linux",  # or a laptop that examines itself
         "limits": limits(),
-        "space": {use: space(folder) for use, folder in places.items()},
+        "space": {**{use: space(folder) for use, folder in places.items()}, **full_disks(places)},
         "memory": memory(),
         "cpus": processors(),
         "environ": library_variables(),
@@ -140,6 +142,41 @@ def space(folder: str) -> dict[str, Any] | None:
         "inodes_free": stat.f_favail,
         "read_only": bool(stat.f_flag & os.ST_RDONLY),
     }
+
+
+def full_disks(places: dict[str, str], mounts: str = "/proc/self/mounts") -> dict[str, Any]:
+    """Space of other local disks without a free block or inode on which a rank may write, by their mount points.
+
+    Those are below the working directory, or open to everybody. A server of a network file system may not answer.
+    """
+    known = {_device(folder) for folder in places.values()}
+    below = os.path.join(places.get("workdir", os.devnull), "")
+    found = {}
+    for line in (_read(mounts) or "").splitlines():
+        _, escaped, kind, options = line.split(" ")[:4]
+        path = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), escaped)
+        if kind not in _LOCAL_DISKS or "ro" in options.split(","):
+            continue
+        if not (path.startswith(below) or _is_open_to_all(path)) or _device(path) in known:
+            continue
+        room = space(path)
+        if room and room["total"] and (not room["free"] or (room["inodes"] and not room["inodes_free"])):
+            found[path] = room
+    return dict(sorted(found.items())[:MOST_DISKS])
+
+
+def _device(path: str) -> int | None:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return None
+
+
+def _is_open_to_all(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & 0o002)
+    except OSError:
+        return False
 
 
 def _cgroups(controller: str, root: str) -> list[str]:

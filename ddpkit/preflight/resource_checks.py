@@ -102,7 +102,8 @@ def _shm_fix(node: Node, space: Space) -> str:
 
 def check_disk(nodes: Sequence[Node]) -> Checks:
     for node in nodes:
-        checks = [check for use in ("tmp", "workdir") for check in _one_disk(node, use)]
+        full = [use for use in node.inventory["space"] if use.startswith("/")]
+        checks = [check for use in ("tmp", "workdir", *full) for check in _one_disk(node, use)]
         spaces = [space for use in ("tmp", "workdir") if (space := node.inventory["space"].get(use))]
         text = "; ".join(dict.fromkeys(f"{space['folder']}: {size(space['free'])} free" for space in spaces))
         yield from checks or [node.check("disk", "pass", text)]

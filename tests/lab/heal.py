@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[int, str]] = {
     "two nodes": (0, "replace"),
     "spare killed": (0, "replace"),
     "spare faulty": (0, "replace"),  # it fails the preflight
-    "disk full": (0, "replace"),
+    "disk full": (0, "check"),  # a rank's text alone puts no node aside
     "stuck": (0, "check"),
     "launcher killed": (-signal.SIGKILL, "replace"),
     "exception": (1, "stop"),

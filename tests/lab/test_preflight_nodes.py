@@ -171,6 +171,11 @@ def few_inodes(bare: Bare) -> None:
     bare.sshd("node3", {f"SetEnv TMPDIR={bare.lab.tmp}": f"SetEnv TMPDIR={bare.folder}/tmp"})
 
 
+def full_scratch(bare: Bare) -> None:
+    bare.small("node3", bare.folder / "scratch", "size=4k")
+    bare.lab.run("node3", "sh", "-c", f"head -c 4096 /dev/zero > '{bare.folder}/scratch/full'")
+
+
 def nearly_full_tmp(bare: Bare) -> None:
     bare.small("node3", bare.folder / "tmp", "size=2m")
     bare.sshd("node3", {f"SetEnv TMPDIR={bare.lab.tmp}": f"SetEnv TMPDIR={bare.folder}/tmp"})
@@ -281,6 +286,8 @@ ALONE = (
         fix="ssh node3 df /.*/tmp", doc="disk-full"),
     Row(id="tmp", make=nearly_full_tmp, check="disk", evidence="/tmp has 2 MiB free", cause="need space",
         fix="ssh node3 df -h /.*/tmp", doc="disk-full"),
+    Row(id="disk", make=full_scratch, check="disk", evidence="the file system of .*/scratch has 0 B free",
+        cause="need space", fix="ssh node3 df -h /.*/scratch", doc="disk-full"),
     Row(id="tmp", make=no_inodes, check="tmp", evidence="no inodes left", cause="inodes", fix="ssh node3 df -i /.*/tmp",
         doc="disk-full"),
     Row(id="tmp", make=few_inodes, check="disk", evidence="has [0-9]+ inodes left", cause="need space",

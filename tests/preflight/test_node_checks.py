@@ -289,6 +289,34 @@ def test_a_file_system_without_room(changes: dict[str, Any], status: str, words:
     assert check.fix == f"ssh n2 df {'-i' if 'inodes' in words else '-h'} /tmp"
 
 
+def test_a_full_disk_that_ranks_may_use() -> None:
+    check = only(three(space={**gathered()["space"], "/scratch": {**space(0, 4096), "folder": "/scratch"}}))
+    assert (check.id, check.status, check.doc) == ("disk", "fail", "disk-full")
+    assert check.evidence == "the file system of /scratch has 0 B free"
+
+
+def test_full_disks_are_local_writable_and_of_use(tmp_path: Path) -> None:
+    """Each line of a table of mounts, over a directory whose file system says that it is full."""
+    rows = {
+        "below": f"tmpfs {tmp_path}/work/below tmpfs rw 0 0",
+        "open": f"/dev/sdb1 {tmp_path}/open xfs rw,noatime 0 0",
+        "closed": f"/dev/sda1 {tmp_path}/closed ext4 rw 0 0",
+        "read-only": f"/dev/loop1 {tmp_path}/work/read-only ext4 ro 0 0",
+        "server": f"server:/x {tmp_path}/work/server nfs4 rw 0 0",
+        "a b": f"tmpfs {tmp_path}/work/a\\040b tmpfs rw 0 0",
+    }
+    for row in rows.values():
+        Path(row.split()[1].replace("\\040", " ")).mkdir(parents=True)
+    (tmp_path / "open").chmod(0o1777)
+    (tmp_path / "mounts").write_text("\n".join(rows.values()))
+    full = {"total": 4096, "free": 0, "inodes": 0, "inodes_free": 0}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inventory, "space", lambda path: {**full, "folder": path})
+        patch.setattr(inventory, "_device", {str(tmp_path / "work"): 1}.get)
+        found = inventory.full_disks({"workdir": str(tmp_path / "work")}, str(tmp_path / "mounts"))
+    assert [str(Path(path).relative_to(tmp_path)) for path in found] == ["open", "work/a b", "work/below"]
+
+
 def test_a_folder_that_cannot_be_written_to_is_not_named_twice() -> None:
     full = {**gathered()["space"], "tmp": space(0)}
     assert odd(node_checks.check_nodes(three(space=full, no_tmp="No space left on device"))) == []
