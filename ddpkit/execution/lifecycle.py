@@ -28,7 +28,7 @@ from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.execution.job import is_public
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
-from ddpkit.launchers.shell import count, hide_values
+from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
 from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.run.state import EndState, RunState
@@ -78,7 +78,7 @@ def _rules(ready: Ready) -> record.Rules:
         metrics=settings.metrics,
         bad_nodes=ready.bad_nodes,
         workdir=ready.job.workdir,
-        command=ready.job.command,
+        command=hide_secrets(ready.job.command),
     )
 
 
@@ -200,7 +200,7 @@ class RecordedRun(LiveRun):
             run_id=plan.run_id,
             folder=str(self.folder.absolute()),
             backend=plan.backend,
-            command=ready.job.command,
+            command=hide_secrets(ready.job.command),  # others may read the record
             workdir=ready.job.workdir,
             project=str(run_index.find_project(Path.cwd())),
             hosts=plan.hosts,

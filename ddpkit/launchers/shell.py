@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -59,12 +59,28 @@ _SECRET_VALUE = re.compile(
     r"(?<![A-Za-z0-9])(AKIA|ASIA)[A-Z0-9]{8,}|(?<![\w-])eyJ[\w-]{6,}\.[\w-]{4,}|-----BEGIN [A-Z ]*PRIVATE KEY|"
     r"hooks\.slack\.com/|://[^\s/:@]*:[^\s@]+@|://[^\s/:@]{16,}@"
 )
+# A value that can be a secret where its option says so: `--max-tokens 4096` and `--special-token "<eos>"` are none.
+_OPAQUE = re.compile(r"(?!\d+$)[\w.+=~-]{12,}")
 _SECRET_PAIR = re.compile(r"\b(password|passwd|pwd|secret|token|api_?key|accountkey)\s*[=:]\s*\S", re.IGNORECASE)
 
 
 def is_secret(name: str, value: str = "") -> bool:
     """Tell whether a variable is a secret by its name, or by the form of its value."""
     return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value) or _SECRET_PAIR.search(value))
+
+
+def hide_secrets(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command as a record shows it: arguments that look like secrets are `***`."""
+    return tuple(_hidden(word, before) for before, word in zip(("", *words), words, strict=False))
+
+
+def _hidden(word: str, before: str) -> str:
+    option, equals, value = word.partition("=") if word.startswith("-") else (before, "", word)
+    name = option[2:].replace("-", "_") if option.startswith("--") else ""
+    named = _SECRET_NAME.search(name) and _OPAQUE.fullmatch(value)
+    if not named and not is_secret("", value):
+        return word
+    return f"{option}=***" if equals else "***"
 
 
 def guard(name: str, value: str, *, inherited: bool = False) -> str | Secret:

@@ -12,7 +12,7 @@ import pytest
 
 from ddpkit import config
 from ddpkit.execution import job
-from ddpkit.launchers.shell import is_secret
+from ddpkit.launchers.shell import hide_secrets, is_secret
 
 SECRET = [
     ("DATABASE_URL", "postgres"),
@@ -137,3 +137,29 @@ def test_the_line_of_what_stays_here_is_bounded(tmp_path: Path) -> None:
 def test_sbatch_does_not_get_what_was_not_named(tmp_path: Path) -> None:
     held = job.held_back(_settings(tmp_path, GITHUB_TOKEN="y"), ENVIRON)
     assert held == ("HF_HOME", "HF_TOKEN", "PROXY", "WANDB_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["train.py", "--token", "abcdef0123456789"], ["train.py", "--token", "***"]),
+        (["train.py", "--wandb-api-key=abcdef0123456789"], ["train.py", "--wandb-api-key=***"]),
+        (["train.py", "--note", "hf_abcdefghijklmnop"], ["train.py", "--note", "***"]),
+        (["train.py", "https://me:pw@data/x"], ["train.py", "***"]),
+        (["train.py", "--max-tokens", "409600000000"], None),
+        (["train.py", "--special-token", "<eos>", "--token-file", "/home/me/token.txt"], None),
+        (["train.py", "--tokenizer", "bert-base-uncased", "--key", "x"], None),
+    ],
+)
+def test_a_record_shows_no_secret_argument(words: list[str], shown: list[str] | None) -> None:
+    assert list(hide_secrets(words)) == (words if shown is None else shown)
+
+
+def test_a_secret_argument_reaches_the_script_alone(tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    (tmp_path / "train.py").write_text("import sys\nsys.exit(sys.argv[2] != 'hf_abcdefghijklmnop')\n")
+    argv = [sys.executable, "-m", "ddpkit", "launch", "--", "train.py", "--token", "hf_abcdefghijklmnop"]
+    done = subprocess.run(argv, cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    files = [path for path in (tmp_path / "logs").rglob("*") if path.is_file() and path.stat().st_mode & 0o077]
+    assert "run.json" in [path.name for path in files]
+    assert [path.name for path in files if "hf_abcd" in path.read_text(errors="replace")] == []
