@@ -38,7 +38,7 @@ test-user: $(VENV)/.dev
 test-again: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
-# The same things again in many more ways: every command of the guide, every picture, emitted scripts under torchrun.
+# The same things again in many more ways: every command of the guide, emitted scripts under torchrun.
 test-thorough: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m thorough
