@@ -107,9 +107,9 @@ def _streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
         assert isinstance(old, io.TextIOWrapper)
         direct = mode == "w" and old.write_through  # PYTHONUNBUFFERED
         raw = io.FileIO(fd, mode, closefd=False)
-        raw.name = old.name  # type: ignore[misc]
+        raw.name = old.name
         new = io.TextIOWrapper(
-            raw if direct else io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw),  # type: ignore[arg-type]
+            raw if direct else io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw),
             encoding=old.encoding,
             errors=old.errors,
             newline=None if mode == "r" else "\n",
