@@ -38,7 +38,7 @@ test-user: $(VENV)/.dev
 test-again: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
-# The same things again in many more ways: every command of the guide, every picture, emitted scripts under torchrun.
+# The same things again in many more ways: every command of the guide, emitted scripts under torchrun.
 test-thorough: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m thorough
@@ -87,13 +87,13 @@ lab: $(VENV)/.dev $(VENV)/.torch
 # an hour; SEED=2 draws others.
 rounds: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/python tests/lab/rounds.py --seed $(or $(SEED),1)
+	$(BIN)/python bench/rounds.py --seed $(or $(SEED),1)
 
 # Two hundred trainings on the lab's nodes, each with a fault: the result must not change, bit for bit. Hours; ROUNDS=10
 # is shorter, SEED=2 draws others.
 heal: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/python tests/lab/heal.py --rounds $(or $(ROUNDS),200) --seed $(or $(SEED),1)
+	$(BIN)/python bench/heal.py --rounds $(or $(ROUNDS),200) --seed $(or $(SEED),1)
 
 # The score of `ddpkit explain` on labelled logs of real failures and healthy runs. tests/diagnosis/record_cases.py
 # provokes and records them again.
@@ -104,8 +104,8 @@ diagnosis: $(VENV)/.dev
 # ROUNDS=5 is shorter.
 healthy: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/python tests/lab/healthy.py --rounds $(or $(ROUNDS),50)
-	$(BIN)/python tests/lab/healthy.py --launches --rounds $(or $(ROUNDS),250)
+	$(BIN)/python bench/healthy.py --rounds $(or $(ROUNDS),50)
+	$(BIN)/python bench/healthy.py --launches --rounds $(or $(ROUNDS),250)
 
 # What must be clean before a change lands: style, types (the package's for macOS as well), shell scripts, readability.
 check: $(VENV)/.dev $(VENV)/.torch

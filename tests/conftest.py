@@ -25,6 +25,7 @@ from program import MARK as MARK
 from program import PATIENCE as PATIENCE
 from program import Program, undo_ignored_signals
 from program import marked as marked
+from warm_python import run_ddpkit
 
 # How long an example takes says more of the machine than of us.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -126,14 +127,22 @@ def start(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Callable[..
 
 
 @pytest.fixture
-def ddpkit(tmp_path: Path, clean_environ: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run `ddpkit ARGS` to its end, standard output and standard error apart."""
+def ddpkit(
+    tmp_path: Path, clean_environ: dict[str, str], request: pytest.FixtureRequest
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run `ddpkit ARGS` to its end, standard output and standard error apart.
+
+    The process is forked from one that has imported ddpkit. A test with the mark `new_python` starts Python.
+    """
 
     def run(*args: str, cwd: Path = tmp_path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        environ = {**clean_environ, **(env or {})}
+        if request.node.get_closest_marker("new_python") is None:
+            return run_ddpkit(args, env=environ, cwd=cwd, timeout=PATIENCE)
         return subprocess.run(
             [sys.executable, "-m", "ddpkit", *args],
             cwd=cwd,
-            env={**clean_environ, **(env or {})},
+            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

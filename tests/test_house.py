@@ -1,9 +1,8 @@
-"""The house rules that a reader relies on: short functions, plain names, a first line that says what a module is."""
+"""The house rules that a reader relies on: short functions, and a docstring in every module."""
 
 from __future__ import annotations
 
 import ast
-import re
 from functools import cache
 from itertools import groupby
 
@@ -17,51 +16,11 @@ ROOMS = {
 LONGEST = 60  # lines of a function
 # Functions that may be longer: a command's signature is its list of options.
 DECLARED = {"cli.launch.launch"}
-# Words that this project alone used for things that have a name in PyTorch, SLURM, OpenSSH, POSIX or Python. See the
-# glossary in CONTRIBUTING.md.
-PRIVATE = frozenset(
-    """
-    aftermath aside away door doors fleet found hear heard heart hopeless learn lesson lessons listener mended met near
-    news nobody said teach told voice voices well whoever wish wishes
-    """.split()
-)
-# A first line that has one of these for its subject does not say what the module is.
-CLAUSES = ("what ", "who ", "whom ", "whose ", "whether ", "where ", "when ", "how ", "that ", "those ", "it ", "if ")
 
 
 @cache
 def parsed(name: str) -> ast.Module:
     return ast.parse(FILES[name].read_text(encoding="utf-8"))
-
-
-def parts(identifier: str) -> set[str]:
-    """The words of an identifier: `_on_late_news` and `LateNews` have `late` and `news`."""
-    return {word.lower() for word in re.split(r"_|(?<=[a-z0-9])(?=[A-Z])", identifier) if word}
-
-
-def defined(tree: ast.Module) -> dict[str, int]:
-    """Identifiers that a module defines, each with its first line."""
-    names: dict[str, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-            names.setdefault(node.id if isinstance(node, ast.Name) else node.attr, node.lineno)
-        elif isinstance(node, ast.arg):
-            names.setdefault(node.arg, node.lineno)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.setdefault(node.name, node.lineno)
-    return names
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_names_are_the_fields_own(room: str) -> None:
-    """Identifiers use the glossary's words; the modules' own names as well."""
-    private = {
-        (name, each): line
-        for name in ROOMS[room]
-        for each, line in {**defined(parsed(name)), name.rpartition(".")[2]: 1}.items()
-        if parts(each) & PRIVATE
-    }
-    assert not private, f"see the glossary in CONTRIBUTING.md: {private}"
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -86,10 +45,5 @@ def test_declared_long_functions_are_long() -> None:
         assert (node.end_lineno or 0) - node.lineno + 1 > LONGEST, name
 
 
-def test_modules_say_what_they_are() -> None:
-    for name in FILES:
-        text = ast.get_docstring(parsed(name))
-        assert text, f"{name}: no docstring"
-        first = text.partition("\n")[0].lower()
-        assert not first.startswith(CLAUSES), f"{name}: {first}"
-        assert not set(re.findall(r"[a-z]+", first)) & PRIVATE, f"{name}: {first}"
+def test_modules_have_a_docstring() -> None:
+    assert [name for name in FILES if not ast.get_docstring(parsed(name))] == []

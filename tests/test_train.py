@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warm_ranks import WarmPython
+from warm_python import WarmPython
 
 MISSING = [name for name in ("torch", "sklearn") if find_spec(name) is None]
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")]

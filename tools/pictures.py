@@ -4,8 +4,6 @@ Each scene is typed at a terminal of its own, on a host that is called node1 for
 Two names are changed in the output, and nothing else: that directory, a temporary one, is shown as ~/project, and the
 directory of the Python that runs this as ~/project/.venv.
 
-Every scene is drawn twice: NAME.svg from a terminal of 80 columns, and wide/NAME.svg from one of 200.
-
 Usage: python tools/pictures.py [--out docs/img] [SCENE...]
 """
 
@@ -31,7 +29,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
-WIDTHS = {"": 80, "wide": 200}  # columns, by the directory of the pictures
+WIDTH = 80  # columns
 # The colours of xterm's own kind, where red is red and magenta is none.
 THEME = TerminalTheme(
     (18, 20, 24),
@@ -129,9 +127,8 @@ train()
 class Desk:
     """A terminal in a project's directory, on a host of the name node1."""
 
-    def __init__(self, folder: Path, width: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.width = width
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.env = {
             **kept,
@@ -153,7 +150,7 @@ class Desk:
     def type(self, line: str) -> str:
         """Run a command at a terminal to its end. Returns what stands on it."""
         inside, outside = pty.openpty()
-        fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 60, self.width, 0, 0))
+        fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 60, WIDTH, 0, 0))
         process = subprocess.Popen(
             self.argv(line), cwd=self.folder, env=self.env, stdin=outside, stdout=outside, stderr=outside
         )
@@ -251,9 +248,9 @@ SCENES: dict[str, Callable[[Desk], Iterator[tuple[str, Typed]]]] = {
 }
 
 
-def draw(name: str, typed: Typed, width: int) -> str:
+def draw(name: str, typed: Typed) -> str:
     """Return the SVG of some commands with their output."""
-    console = Console(record=True, width=width, file=open(os.devnull, "w"), force_terminal=True)
+    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)
     for number, (line, printed) in enumerate(typed):
         console.print(Text("\n" * bool(number)) + Text.assemble(("$ ", "green"), (line, "bold")))
         # What a terminal was told to erase is not shown.
@@ -272,17 +269,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs/img", help="the directory to write to")
     options = parser.parse_args()
     wanted = options.scenes or list(SCENES)
-    for below, width in WIDTHS.items():
-        out = options.out / below
-        out.mkdir(parents=True, exist_ok=True)
-        for scene in dict.fromkeys(SCENES[name] for name in wanted):
-            with tempfile.TemporaryDirectory() as temporary:
-                folder = Path(temporary, "project")
-                folder.mkdir()
-                for name, typed in scene(Desk(folder, width)):
-                    if name in wanted:
-                        (out / f"{name}.svg").write_text(draw(name, typed, width))
-                        print(out / f"{name}.svg", flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for scene in dict.fromkeys(SCENES[name] for name in wanted):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary, "project")
+            folder.mkdir()
+            for name, typed in scene(Desk(folder)):
+                if name in wanted:
+                    path = options.out / f"{name}.svg"
+                    path.write_text(draw(name, typed))
+                    print(path, flush=True)
 
 
 if __name__ == "__main__":

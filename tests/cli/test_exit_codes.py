@@ -51,6 +51,7 @@ def test_a_signal(ddpkit: DDPKIT) -> None:
     assert ddpkit("launch", "-n", "1", "--", "sh", "-c", "kill -9 $$").returncode == 137
 
 
+@pytest.mark.new_python
 def test_a_defect_of_ddpkit_is_no_code_of_a_script(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import ddpkit.run.run_index\nddpkit.run.run_index.list_runs = lambda: 1 / 0\n"

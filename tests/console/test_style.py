@@ -192,6 +192,7 @@ def test_a_plain_verdict_in_a_pipe(ddpkit: DDPKIT, script: SCRIPT) -> None:
     assert re.search(lines, done.stderr, re.M)
 
 
+@pytest.mark.new_python
 def test_colour_can_be_forced(ddpkit: DDPKIT, script: SCRIPT) -> None:
     script(FAILS)
     done = ddpkit("launch", "-n", "2", "--", "job.py", env={"NO_COLOR": "", "FORCE_COLOR": "1"})

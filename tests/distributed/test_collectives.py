@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from rank_processes import environment, free_port
-from warm_ranks import WarmPython
+from warm_python import WarmPython
 
 from ddpkit.distributed.bench import cases, results
 from ddpkit.distributed.bench.cases import DTYPES, OPS, Case, Group, Scope

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from rank_processes import free_port
-from warm_ranks import WarmPython
+from warm_python import WarmPython
 
 from ddpkit.distributed.torch import resolve, save_atomic
 

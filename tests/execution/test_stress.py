@@ -136,6 +136,7 @@ sys.meta_path.insert(0, Finder)
 """
 
 
+@pytest.mark.new_python
 def test_an_import_that_fails_beside_another_is_repeated(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     """As Python before 3.12 fails now and then, where two threads import the same modules."""
     script("raise RuntimeError('CUDA error: an illegal memory access was encountered')\n")
@@ -156,6 +157,7 @@ def test_no_more_threads_is_said(tmp_path: Path, clean_environ: dict[str, str]) 
     assert second.startswith("hint: ulimit -u")
 
 
+@pytest.mark.new_python
 def test_no_room_for_the_record_is_said_before_anything_starts(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     """As on a full disk, where an empty file can still be made."""
     script("open('ran', 'w').close()\n")
@@ -231,6 +233,7 @@ def test_the_first_death_is_the_first(ddpkit: DDPKIT, script: SCRIPT, tmp_path: 
         assert ddpkit("launch", "-n", "2", "--", "job.py").returncode == 7
 
 
+@pytest.mark.new_python
 def test_a_broken_sitecustomize_does_not_matter(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
@@ -242,6 +245,7 @@ def test_a_broken_sitecustomize_does_not_matter(ddpkit: DDPKIT, script: SCRIPT, 
     assert "RuntimeError: of the site" in done.stderr
 
 
+@pytest.mark.new_python
 def test_a_preload_that_cannot_be_never_runs_the_script(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script("open('ran.' + os.environ.get('RANK', 'none') if (os := __import__('os')) else '', 'w')\n")
     colon = tmp_path / "a:b"

@@ -192,3 +192,21 @@ def ask_run(lab: Lab, folder: Path, command: str, *args: str) -> subprocess.Comp
     (run,) = (folder / "logs").iterdir()
     env = {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     return lab.run("login", *DDPKIT, command, str(run), *args, cwd=folder, env=env, check=False)
+
+
+def foreign(lab: Lab, host: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Somebody else's process with the command line of a rank."""
+    script = folder / "foreign/job.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("import time; print(flush=True); time.sleep(3600)")
+    process = subprocess.Popen(
+        lab.argv(host, [sys.executable, "job.py"], script.parent),
+        env=lab.environ(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process

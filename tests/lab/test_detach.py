@@ -210,6 +210,7 @@ def test_early_errors_are_shown_and_leave_nothing(
     gone(clean_environ, sockets)
 
 
+@pytest.mark.new_python
 def test_no_room_for_the_record_is_shown(
     script: SCRIPT, ddpkit: DDPKIT, clean_environ: dict[str, str], sockets: Callable[[], list[Path]], tmp_path: Path
 ) -> None:
@@ -224,6 +225,7 @@ def test_no_room_for_the_record_is_shown(
     gone(clean_environ, sockets)
 
 
+@pytest.mark.new_python
 def test_no_room_for_anything_is_said(script: SCRIPT, ddpkit: DDPKIT, tmp_path: Path) -> None:
     script("")
     script("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "sitecustomize.py")
@@ -234,6 +236,7 @@ def test_no_room_for_anything_is_said(script: SCRIPT, ddpkit: DDPKIT, tmp_path: 
     assert second.startswith("hint: df ")
 
 
+@pytest.mark.new_python
 def test_a_crash_before_the_run_is_shown(
     script: SCRIPT, ddpkit: DDPKIT, clean_environ: dict[str, str], sockets: Callable[[], list[Path]], tmp_path: Path
 ) -> None:

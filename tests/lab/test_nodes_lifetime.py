@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import rounds
 from cluster import Lab
-from launches import Launch, processes, restart_sshd, supervisor_on
+from launches import ROOT, Launch, foreign, processes, restart_sshd, supervisor_on
 from launching import wait_until
 
 torch = pytest.mark.torch
@@ -256,7 +255,7 @@ def test_what_forks_without_end_is_ended(run: Callable[..., Launch]) -> None:
 @BOTH
 def test_only_this_run_is_touched(backend: str, lab: Lab, run: Callable[..., Launch], tmp_path: Path) -> None:
     """On each node somebody runs the very command line of a rank, and goes on running it."""
-    foreign = [rounds.foreign(lab, host, tmp_path) for host in HOSTS]
+    others = [foreign(lab, host, tmp_path) for host in HOSTS]
     try:
         for number in (signal.SIGINT, signal.SIGKILL):
             launch = run(SLEEP, backend, "ranks", "--grace", "1")
@@ -266,9 +265,9 @@ def test_only_this_run_is_touched(backend: str, lab: Lab, run: Callable[..., Lau
             launch.signal(number)
             launch.process.wait(PATIENCE)
             launch.wait_for_nothing_left()
-            assert [each.poll() for each in foreign] == [None, None]
+            assert [each.poll() for each in others] == [None, None]
     finally:
-        for each in foreign:
+        for each in others:
             os.killpg(each.pid, signal.SIGKILL)
             each.wait()
 
@@ -550,7 +549,7 @@ def test_a_launcher_whose_output_nobody_reads(backend: str, run: Callable[..., L
 def test_some_rounds(tmp_path: Path) -> None:
     """A few of `make rounds`."""
     done = subprocess.run(
-        [sys.executable, rounds.__file__, "--rounds", "3", "--seed", "7"],
+        [sys.executable, str(ROOT / "bench/rounds.py"), "--rounds", "3", "--seed", "7"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

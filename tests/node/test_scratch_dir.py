@@ -123,6 +123,7 @@ def test_a_locked_folder_stays(tmp: Path) -> None:
     assert folders(tmp) == set()
 
 
+@pytest.mark.new_python
 @pytest.mark.torch
 @pytest.mark.parametrize("starter", ["torchrun", "legacy"])
 def test_torchrun_leaves_no_folder(

@@ -73,6 +73,7 @@ def test_a_wrong_request(args: tuple[str, ...], said: str, ddpkit: DDPKIT, tmp_p
     assert not (tmp_path / "logs").exists()
 
 
+@pytest.mark.new_python
 def test_without_matplotlib_the_command_that_brings_it_is_named(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not for this test')")
     done = ddpkit("bench", "2", "--plot", "x.png", env={"PYTHONPATH": str(tmp_path)})

@@ -27,10 +27,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/lab"))
 import via_rounds
 from cluster import NODES, Lab
-from launches import Launch, processes, restart_sshd
+from launches import Launch, foreign, processes, restart_sshd
 from program import undo_ignored_signals
 
 GRACE = 1.0
@@ -226,24 +227,6 @@ def misplaced(lab: Lab, host: str, *, ended: bool) -> list[str]:
     wrong = [line for line in lines if "/" not in line and line not in known]
     begun = r"project-\w{32}(\.lock|\.(new|tar)-\w{16})?"
     return wrong if ended else [name for name in wrong if not re.fullmatch(begun, name)]
-
-
-def foreign(lab: Lab, host: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Somebody else's process with the command line of a rank."""
-    script = folder / "foreign/job.py"
-    script.parent.mkdir(exist_ok=True)
-    script.write_text("import time; print(flush=True); time.sleep(3600)")
-    process = subprocess.Popen(
-        lab.argv(host, [sys.executable, "job.py"], script.parent),
-        env=lab.environ(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    return process
 
 
 def _play(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> Result:

@@ -3,7 +3,7 @@
 Each launcher has three nodes for two, and may start the ranks three more times. torchrun and ft_launcher run on each
 node, with a c10d rendezvous on node1; the third agent waits. The fault comes after 10 steps, on node2.
 
-    python tests/lab/heal_side_by_side.py [--limit 150] [--only FAULT] [--ft PATH_OF_ft_launcher]
+    python bench/heal_side_by_side.py [--limit 150] [--only FAULT] [--ft PATH_OF_ft_launcher]
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/lab"))
 from cluster import LOGIN, NODES, Lab
 from launches import DDPKIT, ROOT
 from program import undo_ignored_signals

@@ -1,6 +1,6 @@
 """Closes a laptop's lid while it follows a job with `--via`: no line may be lost or come twice.
 
-    python tests/lab/closed_lid.py [--seconds 600] [--transport paramiko|openssh] [--awake]
+    python bench/closed_lid.py [--seconds 600] [--transport paramiko|openssh] [--awake]
 
 The laptop loses its network, and all of its processes stop. With `--awake` they go on, without a network. Exit code 1:
 a line or the exit code was wrong.
@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/lab"))
 from cluster import LAPTOP, Lab
 from laptop import Laptop, lines
 from program import undo_ignored_signals

@@ -1,6 +1,6 @@
 """Tests or launches on healthy nodes, many times: nothing may be found wrong, tried again or put aside.
 
-    python tests/lab/healthy.py [--launches] [--rounds 50] [--ways local,ssh,pdsh,slurm]
+    python bench/healthy.py [--launches] [--rounds 50] [--ways local,ssh,pdsh,slurm]
 
 It makes a lab of its own, or takes that of `--lab FOLDER`. Prints a line for each round that was not well, and a table.
 A test must neither fail nor warn. A launch has `--retries` and a spare node; it must be one attempt that ends with 0.
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/lab")]
 from cluster import LOGIN, Lab  # noqa: E402
 from program import undo_ignored_signals  # noqa: E402

@@ -6,8 +6,8 @@ down what came on the screen, when, with which exit code, or that nothing came. 
 each on two nodes of its own; they mostly sleep. Results go to a JSON file as they come, and rows that are in it are not
 played again.
 
-    python tests/lab/one_bad_node.py [--limit 1200] [--only L01,N05] [--part alone,test] [--to alone.json]
-    python tests/lab/one_bad_node.py --show [--to alone.json]
+    python bench/one_bad_node.py [--limit 1200] [--only L01,N05] [--part alone,test] [--to alone.json]
+    python bench/one_bad_node.py --show [--to alone.json]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/lab")]
 from bare_nodes import Bare  # noqa: E402
 from cluster import LOGIN, Lab  # noqa: E402
