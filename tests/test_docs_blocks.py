@@ -108,8 +108,8 @@ def test_shell_scripts_that_are_named_are_there() -> None:
             if not (words := shlex.split(line, comments=True)):
                 continue
             (script,) = [word for word in words[:2] if word.startswith("scripts/")] or [""]
-            # What these print is run by tests/lab/test_emit_lab.py and tests/cli/test_completion.py.
-            known = words[0] == "tail" or "ddpkit emit" in line or "ddpkit completion" in line
+            # What ddpkit completion prints is run by tests/cli/test_completion.py.
+            known = words[0] == "tail" or "ddpkit completion" in line
             if words[:2] == ["python", "-c"]:
                 known = bool(compile(words[2], line, "exec"))  # its library is that of tests/interop
             assert (ROOT / script).is_file() if script else known, f"{path.name}: {line}"

@@ -111,7 +111,6 @@ COMMANDS = {
         "test": "Check nodes, network, GPUs and ranks before a launch.",
         "bench": "Measure the speed of collectives between the ranks.",
         "bench start": "Compare the ways to start the ranks.",
-        "emit": "Print a launch as a script that runs without ddpkit.",
     },
     "Watch": {
         "ps": "List runs.",
@@ -314,7 +313,7 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
 
 
 # Commands that also take the flags of other launchers.
-_LAUNCHES = ("launch", "emit", "test", "test-distributed", "bench", "bench start")
+_LAUNCHES = ("launch", "test", "test-distributed", "bench", "bench start")
 
 
 def _program(command: str = "") -> Any:
@@ -391,14 +390,11 @@ def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = s
     if as_json:
         print_json("plan", plan_as_dict(plan))
         return
-    print_exact(name_programs(str(plan)))
-
-
-def print_exact(text: str) -> None:
-    """Print a script or a plan: exact where a program reads it, as its words are bytes that need not be text."""
+    text = name_programs(str(plan))
     if sys.stdout.isatty():
         print(text, end="")
     else:
+        # A program reads it: exact, as its words are bytes that need not be text.
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ddpkit.launchers.registry import Option
 
 VARIABLE = "_DDPKIT_COMPLETE"
-_HOSTED = ("launch", "emit", "test", "test-distributed", "bench", "bench start")
+_HOSTED = ("launch", "test", "test-distributed", "bench", "bench start")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def whole_hint(hint: str, words: Sequence[str], script: Sequence[str] | None) ->
     """
     words = list(words)
     other = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
-    if other and words[0] in ("launch", "emit"):
+    if other and words[0] == "launch":
         own = other[1].split(" ")[0]
         return f"{command_line([word for word in words if word != own])} -- {other[1]}"
     change = _CHANGE.fullmatch(hint)

@@ -62,7 +62,7 @@ OFFERED = {
     "launch -b ssh @": ["@gpus"],
     "launch -b ssh ": ["@gpus", "admin@big:2222", "big", "node1", "node2"],
     "launch --profile big node1 nod": ["node1", "node2"],
-    "emit -b pdsh node": ["node1", "node2"],
+    "test -b pdsh node": ["node1", "node2"],
     "bench -b ssh @g": ["@gpus"],
     "launch ": [],
     "launch -b slurm no": [],
@@ -87,7 +87,7 @@ def test_every_command_and_every_option(project: Path, monkeypatch: pytest.Monke
     known = main.completion.commands()
     first = {*known, "help", "--help", "--version"} - {"bench start"}
     assert set(candidates.list_candidates([""], main.completion.commands)) == first
-    assert {"launch", "init", "emit", "stop", "test"} <= known.keys()
+    assert {"launch", "init", "stop", "test"} <= known.keys()
     assert {"-n", "--nnodes", "--dry-run"} <= set(candidates.list_candidates(["launch", "-"], main.completion.commands))
     for backend in registry.names():
         wanted = {f"{each.name}=" for each in registry.options(registry.load(backend))}
