@@ -3,7 +3,6 @@
 from ddpkit.cli import (
     backends,
     bench,
-    bench_start,
     completion,
     dump,
     explain,
@@ -21,7 +20,6 @@ from ddpkit.cli.app import run
 __all__ = [
     "backends",
     "bench",
-    "bench_start",
     "completion",
     "dump",
     "explain",

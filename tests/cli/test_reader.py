@@ -175,7 +175,7 @@ CORRECTED = {
     "launch slurm -N 2 -n 2 train.py": ("slurm is a backend, not a host", "ddpkit launch -b slurm -N 2 -n 2 train.py"),
     "launch -n 2 pdsh node1 node2 -- train.py": ("pdsh is a backend", "ddpkit launch -n 2 -b pdsh node1 node2 --"),
     "test slurm-torchrun -N 4": ("is a backend, not a host", "ddpkit test -b slurm-torchrun -N 4"),
-    "bench start local": ("local is a backend, not a host", "ddpkit bench start -b local"),
+    "bench local": ("local is a backend, not a host", "ddpkit bench -b local"),
     "launch -N 2-4 -b ssh node1 -- train.py": ("-N 2-4 is not", "ddpkit launch -N 2:4 -b ssh node1 -- train.py"),
     "launch -b slurm -N 2-4 -- train.py": ("requires one number of nodes", "ddpkit launch -b slurm -N 4 -- train.py"),
     "launch --nodes=2-4 -b slurm train.py": ("requires one number", "ddpkit launch -N 4 -b slurm train.py"),

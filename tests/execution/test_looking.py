@@ -107,7 +107,6 @@ COMMANDS = {
     "launch": ["launch", "--dry-run"],
     "test": ["test", "--dry-run"],
     "bench": ["bench", "--dry-run"],
-    "bench start": ["bench", "start", "--dry-run"],
 }
 
 
@@ -134,7 +133,7 @@ def test_a_dry_run_connects_to_no_host_of_a_file(
     assert not (project.parent / "ran").exists(), (project.parent / "ran").read_text()
     assert _tree(project.parent) == before
     assert "assumed: 2 ranks on 127.0.0.1" in done.stderr
-    assert done.stderr.count("--survey") == (4 if command == "bench start" else 1)  # four ways to start
+    assert done.stderr.count("--survey") == 1
     assert "hf_value" not in done.stdout + done.stderr
 
 
