@@ -202,10 +202,7 @@ def texts() -> Iterator[Text]:
     for block in re.findall(r"(?m)(?:^# .*\n)+", template.read_text(encoding="utf-8")):
         yield Text(str(template.relative_to(ROOT)), re.sub(r"(?m)^# ", "", block))
     for path in sorted(each for top in ("*.md", "docs/**/*.md", "examples/**/*.md") for each in ROOT.glob(top)):
-        if (
-            path.parent != ROOT / "docs/reference"
-        ):  # help, docstrings and settings, which are read where they are written
-            yield from document_texts(path)
+        yield from document_texts(path)
 
 
 def long_sentences(found: Iterable[Text]) -> Iterator[str]:

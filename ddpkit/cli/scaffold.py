@@ -6,7 +6,6 @@ A wheel has them in `ddpkit/templates/`. A clone has them where they are used: a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +15,7 @@ from ddpkit.config import FILE
 from ddpkit.errors import UsageError
 from ddpkit.files import create_whole, remove_empty, remove_if_same
 
-_PARTS = {
-    "toml": (FILE,),
-    "train": ("train.py", "train_parts.py", "distributed_env.py", "config/default.yaml"),
-    "scripts": ("test_distributed.py", "scripts/slurm", "scripts/ssh"),
-}
+_TRAIN = ("train.py", "train_parts.py", "distributed_env.py", "config/default.yaml")
 
 _DISTRIBUTED_ENV = """ddpkit.distributed as one file, for nodes without ddpkit: import distributed_env as ddp
 
@@ -43,27 +38,16 @@ class NewFile:
         return 0o755 if self.text.startswith(b"#!") else 0o644
 
 
-def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewFile]:
+def files(project: Path, *, toml: bool, train: bool) -> list[NewFile]:
     """The files that would be written into a directory, each with its state."""
-    wanted = [name for name, want in (("toml", toml), ("train", train), ("scripts", scripts)) if want]
-    return [
-        NewFile(path, text, _state(project, path, text))
-        for name in wanted
-        for part in _PARTS[name]
-        for path, text in _read(part)
-    ]
+    names = [*([FILE] if toml else ()), *(_TRAIN if train else ())]
+    return [NewFile(path, text, _state(project, path, text)) for path in names for text in [_read(path)]]
 
 
-def _read(part: str) -> Iterator[tuple[str, bytes]]:
-    if part == "distributed_env.py":
-        yield part, join_modules("distributed.torch", _DISTRIBUTED_ENV).encode()
-        return
-    source = templates.find(part)
-    if source.is_dir():
-        for each in sorted(source.iterdir()):
-            yield f"{part}/{each.name}", each.read_bytes()
-    else:
-        yield part, source.read_bytes()
+def _read(path: str) -> bytes:
+    if path == "distributed_env.py":
+        return join_modules("distributed.torch", _DISTRIBUTED_ENV).encode()
+    return templates.find(path).read_bytes()
 
 
 def _state(project: Path, path: str, text: bytes) -> str:

@@ -23,9 +23,7 @@ ROWS = [row for name, rows in vars(test_resolver).items() if name.endswith("_ROW
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     (text,) = [
-        file.text
-        for file in scaffold.files(folder, toml=False, train=True, scripts=False)
-        if file.path == "distributed_env.py"
+        file.text for file in scaffold.files(folder, toml=False, train=True) if file.path == "distributed_env.py"
     ]
     (folder / "distributed_env.py").write_bytes(text)
     return folder / "distributed_env.py"
