@@ -11,22 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpkit import templates
-from ddpkit.cli.join import join_modules
 from ddpkit.config import FILE
 from ddpkit.errors import UsageError
 from ddpkit.files import create_whole, remove_empty, remove_if_same
 
 _PARTS = {
     "toml": (FILE,),
-    "train": ("train.py", "train_parts.py", "distributed_env.py", "config/default.yaml"),
+    "train": ("train.py", "config/default.yaml"),
     "scripts": ("test_distributed.py", "scripts/slurm", "scripts/ssh"),
 }
-
-_DISTRIBUTED_ENV = """ddpkit.distributed as one file, for nodes without ddpkit: import distributed_env as ddp
-
-`ddpkit init --train` writes it; do not edit it. It needs Python 3.10 and its standard library. torch is imported
-when a function needs it.
-"""
 
 
 @dataclass(frozen=True)
@@ -55,9 +48,6 @@ def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewF
 
 
 def _read(part: str) -> Iterator[tuple[str, bytes]]:
-    if part == "distributed_env.py":
-        yield part, join_modules("distributed.torch", _DISTRIBUTED_ENV).encode()
-        return
     source = templates.find(part)
     if source.is_dir():
         for each in sorted(source.iterdir()):
