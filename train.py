@@ -276,7 +276,7 @@ class Training:
         """Open the metrics. Files of an earlier run that are ahead of this position are moved, not overwritten."""
         path = self.folder / self.options.metrics
         kept, has_more = read_metrics(path, self.total_steps)
-        ahead = [each for each in self.folder.glob(CHECKPOINTS) if each.name > self.checkpoint_name()]
+        ahead = [each for each in sorted(self.folder.glob(CHECKPOINTS)) if each.name > self.checkpoint_name()]
         ahead += [path] if has_more else []
         if ahead:
             target = next(each for n in itertools.count(1) if not (each := self.folder / f"earlier_{n}").exists())
