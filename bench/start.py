@@ -3,7 +3,10 @@
 Each way starts the same ranks on this machine. The ways are interleaved, so that noise hits all alike, and the ratio is
 that of the medians. `bare` is what a person would type by hand: one `python script.py &` per rank, then `wait`.
 
-Usage: python bench/start.py [--rounds N] [--json]
+With `--way "-b ssh node1 node2 -n 2 --preload"`, and so on, launches with these options are compared instead, and the
+first is the base. They run in a new directory below the current one, which the nodes must share.
+
+Usage: python bench/start.py [--rounds N] [--way OPTIONS]... [--json]
 """
 
 from __future__ import annotations
@@ -64,6 +67,10 @@ BOUND = {
 }
 
 
+def given(options: str) -> Callable[[int], str]:
+    return lambda _: f"{PYTHON} -m ddpkit launch {options} -- job.py"
+
+
 def measure(script: str, folder: Path) -> float:
     begin = time.perf_counter()
     done = subprocess.run(
@@ -84,21 +91,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=7, help="how often each way is started (default 7)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--way", action="append", help="compare launches with these options; repeat it")
     options = parser.parse_args()
+    ways = {way: given(way) for way in options.way} if options.way else WAYS
     rows = []
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir="." if options.way else None) as name:
         folder = Path(name)
         (folder / "job.py").write_text(ALL_REDUCE)
-        for ranks in (2, 4):
-            seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+        for ranks in (0,) if options.way else (2, 4):  # 0: the options have it
+            seconds: dict[str, list[float]] = {way: [] for way in ways}
             for number in range(options.rounds + 1):
-                for way, make in WAYS.items():
+                for way, make in ways.items():
                     taken = measure(make(ranks), folder)
                     if number > 0:  # the first round fills caches
                         seconds[way].append(taken)
             medians = {way: statistics.median(taken) for way, taken in seconds.items()}
             for way, median in medians.items():
-                base = BASE.get(way, "bare ranks")
+                base = BASE.get(way, next(iter(ways)))
                 bound = BOUND.get((way, ranks))
                 rows.append(
                     {
@@ -113,10 +122,12 @@ def main() -> None:
     if options.json:
         print(json.dumps(rows, indent=2))
         return
-    print(f"{'ranks':>5}  {'way':<28} {'median s':>8}  {'ratio':>6}  to")
+    wide = max(map(len, ways))
+    print(f"{'ranks':>5}  {'way':<{wide}} {'median s':>8}  {'ratio':>6}  to")
     for row in rows:
-        figures = f"{row['ranks']:>5}  {row['way']:<28} {row['seconds']:>8.2f}  {row['ratio']:>6.2f}  {row['to']}"
-        print(figures, f"(at most {row['bound']:.2f})" if row["bound"] else "")
+        limit = f"(at most {row['bound']:.2f})" if row["bound"] else ""
+        figures = f"{row['way']:<{wide}} {row['seconds']:>8.2f}  {row['ratio']:>6.2f}  {row['to']}"
+        print(f"{row['ranks'] or '':>5}  {figures} {limit}")
 
 
 if __name__ == "__main__":

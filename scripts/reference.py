@@ -122,7 +122,7 @@ def _option(command: str, option: Any) -> tuple[str, ...]:
     names = ", ".join(_code(name) for name in [*option.opts, *option.secondary_opts])
     text, _, default = (option.help or "").partition("[default: ")
     metavar = f" {_code(option.metavar)}" if option.metavar else ""
-    launches = command in ("launch", "test", "bench", "bench start", "emit")
+    launches = command in ("launch", "test", "bench")
     name = {"no_preflight": "preflight", "no_header": "header", "no_status": "header"}.get(option.name, option.name)
     known = launches and name in config.SETTINGS and name not in ("options", "env")
     variable = _code(f"DDPKIT_{name.upper()}") if known else _code("DDPKIT_PROFILE") if name == "profile" else ""

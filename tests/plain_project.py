@@ -10,8 +10,8 @@ from pathlib import Path
 from ddpkit.cli import scaffold
 
 
-def write_project(folder: Path, *, scripts: bool = False) -> None:
-    files = scaffold.files(folder, toml=False, train=True, scripts=scripts)
+def write_project(folder: Path) -> None:
+    files = scaffold.files(folder, toml=False, train=True)
     scaffold.check(files)
     scaffold.write(folder, files)
 

@@ -20,7 +20,6 @@ from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.progress import Progress, Standing, lines
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.preflight.start_ways import Situation, WayTimes, choose_way, table
 from ddpkit.run.report import steps
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -35,7 +34,6 @@ OUTPUTS = {
     "who is waited for": "tests/test_docs_blocks.py",
     "who did not come": "tests/test_docs_blocks.py",
     "bench": "tests/test_docs_blocks.py",
-    "start": "tests/test_docs_blocks.py",
     "watching": "tests/test_docs_blocks.py",
     "top": "tests/monitor/test_top.py",
     "lost to waiting": "tests/test_docs_blocks.py",
@@ -107,9 +105,9 @@ def test_shell_scripts_that_are_named_are_there() -> None:
         for line in text.splitlines():
             if not (words := shlex.split(line, comments=True)):
                 continue
-            (script,) = [word for word in words[:2] if word.startswith("scripts/")] or [""]
-            # What these print is run by tests/lab/test_emit_lab.py and tests/cli/test_completion.py.
-            known = words[0] == "tail" or "ddpkit emit" in line or "ddpkit completion" in line
+            (script,) = [word for word in words[:2] if word.startswith(("scripts/", "bench/"))] or [""]
+            # What ddpkit completion prints is run by tests/cli/test_completion.py.
+            known = words[0] == "tail" or "ddpkit completion" in line
             if words[:2] == ["python", "-c"]:
                 known = bool(compile(words[2], line, "exec"))  # its library is that of tests/interop
             assert (ROOT / script).is_file() if script else known, f"{path.name}: {line}"
@@ -287,19 +285,6 @@ def test_a_flag_that_is_not_needed(ddpkit: DDPKIT, tmp_path: Path) -> None:
     done = ddpkit("launch", "--standalone", "--nproc_per_node=2", "train.py", "--epochs", "3")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(output("not needed"))
-
-
-def test_the_table_of_the_ways_to_start_is_what_its_numbers_give() -> None:
-    _, _, _, *lines = output("start").splitlines()
-    here = Situation(backend="ssh", options=("starter", "preload", "stage"), given={})
-    times = []
-    for line in lines[:4]:
-        row = re.fullmatch(r"(\w+) .* ([\d.]+) s +[\d.]+ +([\d.]+)-([\d.]+) s +([\d.]+) s", line)
-        assert row is not None, line
-        middle, low, high, first = map(float, row.groups()[1:])
-        way = choose_way(row[1], here)
-        times.append(WayTimes(way=way, state="measured", first=first, seconds=[low, middle, high]))
-    assert table(times)[1:] == lines
 
 
 @pytest.mark.torch

@@ -1,6 +1,6 @@
 """Files and processes of others: `node/owned.py` alone deletes and overwrites, `node/process_tree.py` alone signals.
 
-The package is read as a syntax tree, the shell that it emits and its scripts as text. What is declared here needs a
+The package is read as a syntax tree, the shell text in it and its scripts as text. What is declared here needs a
 reason why it cannot touch what ddpkit did not make.
 """
 
@@ -221,7 +221,7 @@ def shell_commands(text: str) -> Iterator[str]:
                 yield rest
 
 
-def emitted(name: str) -> Iterator[str]:
+def texts_of(name: str) -> Iterator[str]:
     """Texts in a module that are no docstrings."""
     tree = ast.parse(FILES[name].read_text())
     prose = {
@@ -236,7 +236,7 @@ def emitted(name: str) -> Iterator[str]:
 
 SCRIPTS = sorted(
     path
-    for folder in ("scripts", "scripts/ssh", "scripts/slurm", "ddpkit/launchers")
+    for folder in ("scripts", "scripts/ssh", "scripts/slurm")
     for path in (ROOT / folder).iterdir()
     if path.suffix in (".sh", ".sbatch", ".slurm")
 )
@@ -248,12 +248,12 @@ def test_scripts_delete_and_signal_only_their_own(path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", ["launchers", "transports", "execution", "node"])
-def test_emitted_shell_deletes_and_signals_only_its_own(room: str) -> None:
+def test_written_shell_deletes_and_signals_only_its_own(room: str) -> None:
     seen = [
         (name, command)
         for name in FILES
         if name.startswith(f"{room}.")
-        for text in emitted(name)
+        for text in texts_of(name)
         for command in shell_commands(text)
     ]
     assert seen == []
@@ -261,7 +261,7 @@ def test_emitted_shell_deletes_and_signals_only_its_own(room: str) -> None:
 
 def test_no_program_that_deletes_is_started() -> None:
     programs = {"rm", "rmdir", "mv", "pkill", "killall", "shred", "truncate", "unlink"}
-    seen = {(name, text) for name in FILES if not name.startswith(("diagnosis.", "cli.")) for text in emitted(name)}
+    seen = {(name, text) for name in FILES if not name.startswith(("diagnosis.", "cli.")) for text in texts_of(name)}
     assert [(name, text) for name, text in seen if text.rpartition("/")[2] in programs] == []
 
 

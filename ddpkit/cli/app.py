@@ -38,11 +38,7 @@ class CommandLine:
 
     @property
     def argv(self) -> list[str]:
-        return [
-            *" ".join(self.words[:1]).split(),
-            *self.words[1:],
-            *([] if self.script is None else ["--", *self.script]),
-        ]
+        return [*self.words, *([] if self.script is None else ["--", *self.script])]
 
 
 def _skip_type_conversion(parameters: list[Any]) -> list[Any]:
@@ -110,8 +106,6 @@ COMMANDS = {
         "launch": "Run a script on every rank; the first failure ends the run.",
         "test": "Check nodes, network, GPUs and ranks before a launch.",
         "bench": "Measure the speed of collectives between the ranks.",
-        "bench start": "Compare the ways to start the ranks.",
-        "emit": "Print a launch as a script that runs without ddpkit.",
     },
     "Watch": {
         "ps": "List runs.",
@@ -265,10 +259,7 @@ def _run(argv: list[str]) -> int:
     line, read = CommandLine(argv[:end], argv[end + 1 :] if scripted else None), False
     try:
         if line.words[:1] == ["help"]:
-            named = line.words[1:3] if line.words[1:3] == ["bench", "start"] else line.words[1:2]
-            line = CommandLine([*named, "--help"], None)
-        if line.words[:2] == ["bench", "start"]:  # one command; a host of this name can come after a flag
-            line = CommandLine(["bench start", *line.words[2:]], line.script)
+            line = CommandLine([*line.words[1:2], "--help"], None)
         program = _program(line.words[0] if line.words else "")
         if line.words and line.words[0] in _LAUNCHES:
             line, read = _translate(line, program), True
@@ -314,7 +305,7 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
 
 
 # Commands that also take the flags of other launchers.
-_LAUNCHES = ("launch", "emit", "test", "test-distributed", "bench", "bench start")
+_LAUNCHES = ("launch", "test", "test-distributed", "bench")
 
 
 def _program(command: str = "") -> Any:
@@ -391,14 +382,11 @@ def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = s
     if as_json:
         print_json("plan", plan_as_dict(plan))
         return
-    print_exact(name_programs(str(plan)))
-
-
-def print_exact(text: str) -> None:
-    """Print a script or a plan: exact where a program reads it, as its words are bytes that need not be text."""
+    text = name_programs(str(plan))
     if sys.stdout.isatty():
         print(text, end="")
     else:
+        # A program reads it: exact, as its words are bytes that need not be text.
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ddpkit.launchers.registry import Option
 
 VARIABLE = "_DDPKIT_COMPLETE"
-_HOSTED = ("launch", "emit", "test", "test-distributed", "bench", "bench start")
+_HOSTED = ("launch", "test", "test-distributed", "bench")
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,7 @@ def list_candidates(words: Sequence[str], commands: Commands) -> list[str]:
 def _candidates(words: list[str], commands: Commands) -> Iterable[str]:
     current = words[-1]
     if len(words) == 1:
-        return [*(name for name in commands() if " " not in name), "help", "--help", "--version"]
-    if words[:2] == ["bench", "start"] and len(words) > 2:
-        words = ["bench start", *words[2:]]
+        return [*commands(), "help", "--help", "--version"]
     if words[0] == "help":
         return commands()
     if "--" in words[1:-1]:
@@ -89,8 +87,7 @@ def _argument(words: list[str], parameters: Sequence[Parameter]) -> Iterable[str
         from ddpkit.diagnosis.catalogue import BY_ID
 
         return BY_ID
-    actions = ["start"] if words[0] == "bench" and len(words) == 2 else []
-    return [*actions, *(hosts(words) if words[0] in _HOSTED else ())]
+    return hosts(words) if words[0] in _HOSTED else ()
 
 
 def _value(option: str, current: str, words: Sequence[str]) -> Iterable[str] | None:

@@ -17,7 +17,7 @@ def whole_hint(hint: str, words: Sequence[str], script: Sequence[str] | None) ->
     """
     words = list(words)
     other = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
-    if other and words[0] in ("launch", "emit"):
+    if other and words[0] == "launch":
         own = other[1].split(" ")[0]
         return f"{command_line([word for word in words if word != own])} -- {other[1]}"
     change = _CHANGE.fullmatch(hint)
@@ -39,13 +39,13 @@ def split_script(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Write the words of one command for a shell; the first one may be two, as `bench start`. It has no secrets."""
+    """Write the words of one command for a shell, without secrets."""
     from ddpkit.launchers.shell import join
 
     first, *rest = words
     end = rest.index("--") if "--" in rest else len(rest)
     shown = [_public(word, before) for before, word in zip(words, rest[:end], strict=False)]
-    return f"ddpkit {join([*first.split(), *shown, *rest[end:]])}"
+    return f"ddpkit {join([first, *shown, *rest[end:]])}"
 
 
 def _public(word: str, before: str) -> str:

@@ -25,12 +25,6 @@ def init(
             help="Also write train.py, the reference script, and config/default.yaml.",
         ),
     ] = False,
-    scripts: Annotated[
-        bool,
-        typer.Option(
-            "--scripts", help="Also write scripts/slurm, scripts/ssh and test_distributed.py, which need no ddpkit."
-        ),
-    ] = False,
     no_toml: Annotated[bool, typer.Option("--no-toml", help="Write no ddpkit.toml.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
     as_json: JsonFlag = False,
@@ -38,12 +32,12 @@ def init(
     """Write a commented ddpkit.toml into a project. Existing files are not overwritten."""
     from ddpkit.cli import scaffold
 
-    if no_toml and not (train or scripts):
-        raise UsageError("--no-toml leaves nothing to write", "--train, --scripts")
+    if no_toml and not train:
+        raise UsageError("--no-toml leaves nothing to write", "--train")
     project = Path(folder or ".")
     if not project.is_dir():
         raise UsageError(f"directory {project} not found", f"mkdir -p {shlex.quote(str(project))}")
-    files = scaffold.files(project, toml=not no_toml, train=train, scripts=scripts)
+    files = scaffold.files(project, toml=not no_toml, train=train)
     if not dry_run:
         scaffold.check(files)
         scaffold.write(project, files)

@@ -3,10 +3,8 @@
 from ddpkit.cli import (
     backends,
     bench,
-    bench_start,
     completion,
     dump,
-    emit,
     explain,
     init,
     launch,
@@ -22,10 +20,8 @@ from ddpkit.cli.app import run
 __all__ = [
     "backends",
     "bench",
-    "bench_start",
     "completion",
     "dump",
-    "emit",
     "explain",
     "init",
     "launch",

@@ -88,13 +88,6 @@ def _value_of(words: Sequence[str], names: Collection[str]) -> str:
     return last
 
 
-def _start(line: TypedLine, word: str) -> UsageError | None:
-    if (line.request.command, word) != ("bench", "start") or line.request.takes_hosts:
-        return None
-    words = ["bench start", *line.all[1 : line.at], *line.all[line.at + 1 :]]
-    return UsageError("start comes directly after bench", command_line(words))
-
-
 def _backend(line: TypedLine, word: str) -> UsageError | None:
     from ddpkit.launchers import registry
 
@@ -170,10 +163,7 @@ def _program(line: TypedLine, word: str) -> UsageError | None:
 
 _Check = Callable[[TypedLine, str], UsageError | None]
 # In this order. After each check: what was typed.
-_OF_ALL: tuple[_Check, ...] = (
-    _start,  # bench -b local start
-    _backend,  # launch slurm -N 2 train.py
-)
+_OF_ALL: tuple[_Check, ...] = (_backend,)  # launch slurm -N 2 train.py
 _OF_A_SCRIPT: tuple[_Check, ...] = (
     _batch_script,  # launch job.sbatch
     _without_ending,  # launch train

@@ -1,4 +1,4 @@
-"""Options that `launch`, `test`, `bench` and `emit` share, and the settings of their command lines."""
+"""Options that `launch`, `test` and `bench` share, and the settings of their command lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import LeanCommand
-from ddpkit.cli.request import SCRIPTED
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -126,7 +125,7 @@ class LaunchCommand(LeanCommand):
             formatter.write_dl(_OF_BACKENDS)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return super().collect_usage_pieces(ctx) + ["[--] SCRIPT [ARG]..."] * (self.name in SCRIPTED)
+        return super().collect_usage_pieces(ctx) + ["[--] SCRIPT [ARG]..."] * (self.name == "launch")
 
 
 def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpack[Keywords]) -> LaunchSettings:
@@ -140,7 +139,7 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     profile, options = shared.pop("profile"), parse_options(shared.pop("option"))
     flags: Keywords = {**shared, **own, "options": options, "env": parse_variables(shared["env"])}
     hosts, command = list(words or ()), context.command.name
-    if command not in SCRIPTED and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
+    if command != "launch" and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
         if flags["nproc_per_node"] is not None:
             what = f"ranks per node were passed twice: {hosts[0]} and -n {flags['nproc_per_node']}"
             raise UsageError(what, f"ddpkit {command} -n {shlex.quote(hosts[0])}")

@@ -1,4 +1,4 @@
-"""Arguments of `launch`, `emit`, `test` and `bench`, in ddpkit's own form.
+"""Arguments of `launch`, `test` and `bench`, in ddpkit's own form.
 
 Options of the backend are flags as well, under SLURM also with sbatch's letters. The order does not matter, because
 the backend is found first. torchrun's flags are translated. Without `--`, the script begins at the first argument that
@@ -136,14 +136,11 @@ class _Reader(TypedLine):
             self._check_nodes(value)
         if name in ("-n", "--nproc-per-node") and value in ("gpu", "cpu", "xpu"):
             words = ["--nproc-per-node", self._ranks(value)]
-        if name == "-o" and "=" not in value:
-            if "--output" in self.options:
-                words = ["--output", value]
-            elif self.request.transport.slurm:
-                stem, dot, ending = value.rpartition(".") if "." in value else (value, "", "")
-                path = value if "%" in value else f"{stem}-%j{dot}{ending}"
-                what = f"-o {value}: ddpkit's -o is KEY=VALUE, and sbatch's is --output"
-                raise UsageError(what, self.corrected(self.at, 2, ["--output", path]))
+        if name == "-o" and "=" not in value and self.request.transport.slurm:
+            stem, dot, ending = value.rpartition(".") if "." in value else (value, "", "")
+            path = value if "%" in value else f"{stem}-%j{dot}{ending}"
+            what = f"-o {value}: ddpkit's -o is KEY=VALUE, and sbatch's is --output"
+            raise UsageError(what, self.corrected(self.at, 2, ["--output", path]))
         self.request.words += words
 
     def _ranks(self, value: str) -> str:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.launchers.registry import Option
 
-SCRIPTED = ("launch", "emit")  # commands that take a script
-
 
 @dataclass
 class Request:
@@ -30,7 +28,8 @@ class Request:
 
     @property
     def scripted(self) -> bool:
-        return self.command in SCRIPTED
+        """Tell whether the command takes a script."""
+        return self.command == "launch"
 
     @cached_property
     def settings(self) -> LaunchSettings:

@@ -6,7 +6,6 @@ A wheel has them in `ddpkit/templates/`. A clone has them where they are used: a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +14,7 @@ from ddpkit.config import FILE
 from ddpkit.errors import UsageError
 from ddpkit.files import create_whole, remove_empty, remove_if_same
 
-_PARTS = {
-    "toml": (FILE,),
-    "train": ("train.py", "config/default.yaml"),
-    "scripts": ("test_distributed.py", "scripts/slurm", "scripts/ssh"),
-}
+_TRAIN = ("train.py", "config/default.yaml")
 
 
 @dataclass(frozen=True)
@@ -36,24 +31,11 @@ class NewFile:
         return 0o755 if self.text.startswith(b"#!") else 0o644
 
 
-def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewFile]:
+def files(project: Path, *, toml: bool, train: bool) -> list[NewFile]:
     """The files that would be written into a directory, each with its state."""
-    wanted = [name for name, want in (("toml", toml), ("train", train), ("scripts", scripts)) if want]
-    return [
-        NewFile(path, text, _state(project, path, text))
-        for name in wanted
-        for part in _PARTS[name]
-        for path, text in _read(part)
-    ]
-
-
-def _read(part: str) -> Iterator[tuple[str, bytes]]:
-    source = templates.find(part)
-    if source.is_dir():
-        for each in sorted(source.iterdir()):
-            yield f"{part}/{each.name}", each.read_bytes()
-    else:
-        yield part, source.read_bytes()
+    names = [*([FILE] if toml else ()), *(_TRAIN if train else ())]
+    texts = {path: templates.find(path).read_bytes() for path in names}
+    return [NewFile(path, text, _state(project, path, text)) for path, text in texts.items()]
 
 
 def _state(project: Path, path: str, text: bytes) -> str:

@@ -113,8 +113,6 @@ def _command(line: TypedLine, name: str, value: str) -> UsageError | str:
         return ""
     command, takes_value = min(commands, key=lambda each: each[0] != "launch")
     hint = line.corrected(line.at, 1 if value or not takes_value else 2, [])
-    if (line.request.command, name) == ("emit", "--json"):
-        hint = line.corrected(0, 1, ["launch", "--dry-run"])
     return UsageError(f"ddpkit {line.request.command} has no option {name}; `ddpkit {command}` has it", hint)
 
 

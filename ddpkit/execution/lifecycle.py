@@ -118,12 +118,6 @@ class LiveRun:
         """Hold the run's directory no longer: this process writes nothing more there."""
         owned.release_directory(str(self.folder))
 
-    @property
-    def job_began(self) -> float | None:
-        """Return the time at which the job's script began, by the clock of its node; None: not known."""
-        starts = timeline.job_starts(self.folder)
-        return starts[-1] if starts else None
-
     def cancel_job(self) -> None:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
         if self.plan.batch is not None and self.job_id is not None:

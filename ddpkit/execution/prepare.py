@@ -232,15 +232,6 @@ def _hosts_of_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -
     return hosts_of_allocation(environ, nodelist, exclude, width)
 
 
-def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:
-    """A plan for SLURM at any time, without the present allocation and the folder of a run. Raises UsageError."""
-    bare = {name: value for name, value in environ.items() if not name.startswith("SLURM_")}
-    backend, job = build_backend(settings), prepare_offline(settings, bare).job
-    width = number_of_nodes(settings, backend, bare), ranks_per_node(settings)
-    request = local_facts.slurm(*width, bare, *requested_nodes.scheduled_hosts(settings))
-    return backend.plan(replace(job, folder=""), request)
-
-
 def unused_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
     """Describe the SLURM allocation that backend local was chosen not to use. Empty: none."""
     unused = local_facts.unused_allocation(environ) if settings.backend == "local" else ""

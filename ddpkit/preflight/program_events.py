@@ -138,18 +138,7 @@ class EndEvent(_Event):
     seconds: float
 
 
-class ReducedEvent(_Event):
-    """A rank of `first_reduce.py` ended its all_reduce."""
-
-    e: Literal["reduced"]
-    rank: int
-    host: str
-    t: float
-    torch: str
-    comm: str
-
-
 Event = (
     StartEvent | ReportEvent | BeginEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent
-    | BenchEvent | RowEvent | EndEvent | ReducedEvent
+    | BenchEvent | RowEvent | EndEvent
 )  # fmt: skip

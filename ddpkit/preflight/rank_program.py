@@ -130,9 +130,7 @@ class ProgramRun:
     outcome: Outcome
     events: list[Event] = field(default_factory=list)
     folder: str = ""
-    remove: Callable[[], None] = lambda: None  # deletes the folder
     agent_lines: tuple[str, ...] = ()  # the last ones of torchrun or srun, which start the ranks
-    job_began: float | None = None  # seconds since the epoch, of a job's script
     silent: float = 0.0  # it was ended after so many seconds without an event; 0: it was not
 
     @property
@@ -297,9 +295,7 @@ def _follow(
         outcome=outcome,
         events=events,
         folder=str(live.folder),
-        remove=live.remove,
         agent_lines=tuple(relay.agent_lines),
-        job_began=live.job_began,
     )
 
 

@@ -50,9 +50,6 @@ OFFERED = {
     "launch --part": [],
     "launch --starter ": ["legacy", "ranks", "torchrun"],
     "bench --starter t": ["torchrun"],
-    "bench st": ["start"],
-    "bench start --wa": ["--ways"],
-    "bench start --starter t": ["torchrun"],
     "launch -b slurm --time ": [],
     "launch -b ssh --accept-new-host-keys node": ["node1", "node2"],
     "launch -o nothing=": [],
@@ -62,7 +59,7 @@ OFFERED = {
     "launch -b ssh @": ["@gpus"],
     "launch -b ssh ": ["@gpus", "admin@big:2222", "big", "node1", "node2"],
     "launch --profile big node1 nod": ["node1", "node2"],
-    "emit -b pdsh node": ["node1", "node2"],
+    "test -b pdsh node": ["node1", "node2"],
     "bench -b ssh @g": ["@gpus"],
     "launch ": [],
     "launch -b slurm no": [],
@@ -85,9 +82,9 @@ def test_offered(line: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_command_and_every_option(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     known = main.completion.commands()
-    first = {*known, "help", "--help", "--version"} - {"bench start"}
+    first = {*known, "help", "--help", "--version"}
     assert set(candidates.list_candidates([""], main.completion.commands)) == first
-    assert {"launch", "init", "emit", "stop", "test"} <= known.keys()
+    assert {"launch", "init", "stop", "test"} <= known.keys()
     assert {"-n", "--nnodes", "--dry-run"} <= set(candidates.list_candidates(["launch", "-"], main.completion.commands))
     for backend in registry.names():
         wanted = {f"{each.name}=" for each in registry.options(registry.load(backend))}

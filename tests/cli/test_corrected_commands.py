@@ -255,9 +255,9 @@ def test_a_launch_for_each_task_of_srun(words: list[str], hint: str, ddpkit: DDP
     assert alone.returncode == 0, alone.stderr
 
 
-@pytest.mark.parametrize("command", ["test", "bench", "bench start"])
+@pytest.mark.parametrize("command", ["test", "bench"])
 def test_a_check_for_each_task_of_srun(command: str, ddpkit: DDPKIT) -> None:
-    done = ddpkit(*command.split(), env=ALLOCATION | STEP | {"SLURM_STEP_NUM_TASKS": "4", "SLURM_GTIDS": "0,1,2,3"})
+    done = ddpkit(command, env=ALLOCATION | STEP | {"SLURM_STEP_NUM_TASKS": "4", "SLURM_GTIDS": "0,1,2,3"})
     assert done.returncode == 121
     assert "error: srun starts this command 4 times; run it once, without srun" in done.stderr
     assert f"\nhint: ddpkit {command} -b slurm -N 1 -n 4\n" in done.stderr

@@ -175,7 +175,7 @@ CORRECTED = {
     "launch slurm -N 2 -n 2 train.py": ("slurm is a backend, not a host", "ddpkit launch -b slurm -N 2 -n 2 train.py"),
     "launch -n 2 pdsh node1 node2 -- train.py": ("pdsh is a backend", "ddpkit launch -n 2 -b pdsh node1 node2 --"),
     "test slurm-torchrun -N 4": ("is a backend, not a host", "ddpkit test -b slurm-torchrun -N 4"),
-    "bench start local": ("local is a backend, not a host", "ddpkit bench start -b local"),
+    "bench local": ("local is a backend, not a host", "ddpkit bench -b local"),
     "launch -N 2-4 -b ssh node1 -- train.py": ("-N 2-4 is not", "ddpkit launch -N 2:4 -b ssh node1 -- train.py"),
     "launch -b slurm -N 2-4 -- train.py": ("requires one number of nodes", "ddpkit launch -b slurm -N 4 -- train.py"),
     "launch --nodes=2-4 -b slurm train.py": ("requires one number", "ddpkit launch -N 4 -b slurm train.py"),
@@ -238,7 +238,6 @@ CORRECTED = {
         "the form is --preload=MODULES",
         "ddpkit launch --preload=torch -n 1 -- train.py",
     ),
-    "emit --json -- train.py": ("ddpkit emit has no option --json", "ddpkit launch --dry-run --json -- train.py"),
     "test --grace 3": ("ddpkit test has no option --grace; `ddpkit launch` has it", "ddpkit test"),
     "launch -b torchrun -- train.py": (
         "backend 'torchrun' not found",
@@ -475,15 +474,6 @@ def test_starter_and_preload_are_flags(typed: TYPED) -> None:
     for flag in ("--preload", "--preload=torch", "-o preload=yes"):
         assert "torch" in typed(f"launch {flag} --dry-run --json -- train.py").out
     assert '"preload": []' in typed("launch --no-preload --dry-run --json -- train.py").out
-
-
-def test_emit_writes_to_the_file_after_o(typed: TYPED, tmp_path: Path) -> None:
-    done = typed("emit -o run.sh -o starter=torchrun -- train.py")
-    assert done.code == 0, done.err
-    assert "torch.distributed.run" in (tmp_path / "run.sh").read_text()
-    again = typed("emit -o run.sh -- train.py")
-    assert again.code == UsageError.exit_code
-    assert again.err == "ddpkit: error: run.sh exists already\nhint: --output FILE, a new file\n"
 
 
 def test_python_before_the_script_is_the_ranks_python(

@@ -81,7 +81,7 @@ def test_a_directory_that_does_not_exist_is_not_made(tmp_path: Path, ddpkit: DDP
 
 def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
     (tmp_path / "new/project").mkdir(parents=True)
-    done = ddpkit("init", "new/project", "--train", "--scripts", "--json")
+    done = ddpkit("init", "new/project", "--train", "--json")
     assert done.returncode == 0, done.stderr
     written = {entry["path"]: entry["state"] for entry in json.loads(done.stdout)["files"]}
     found = tree(tmp_path)
@@ -92,12 +92,8 @@ def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
         assert text == source.read_bytes()
         assert os.access(tmp_path / path, os.X_OK) == text.startswith(b"#!")
     names = {path.removeprefix("new/project/") for path in found}
-    of_the_repository = [*ROOT.glob("scripts/s*/*"), *ROOT.glob("config/*")]
-    assert {str(path.relative_to(ROOT)) for path in of_the_repository} < names, (
-        "a file is missing in pyproject.toml, force-include"
-    )
-    assert names >= {"ddpkit.toml", "train.py", "test_distributed.py"}
-    again = ddpkit("init", "new/project", "--train", "--scripts")
+    assert names == {"ddpkit.toml", "train.py", "config/default.yaml"}
+    again = ddpkit("init", "new/project", "--train")
     assert again.returncode == 0
     # What the reference script needs is said: the words are those of the extra `train`.
     (said,) = re.findall("pip install (.*)", again.stderr)
@@ -109,13 +105,13 @@ def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
     assert again.stdout.count("exists already, the same") == len(found)
 
 
-@pytest.mark.parametrize("taken", ["train.py", "scripts", "config/default.yaml", "scripts/ssh/nodes.sh"])
+@pytest.mark.parametrize("taken", ["train.py", "config", "config/default.yaml"])
 def test_nothing_is_overwritten_and_nothing_half_written(taken: str, tmp_path: Path, ddpkit: DDPKIT) -> None:
     (tmp_path / taken).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / taken).write_text("mine")
     before = tree(tmp_path)
-    shown = ddpkit("init", "--train", "--scripts", "--dry-run")
-    done = ddpkit("init", "--train", "--scripts")
+    shown = ddpkit("init", "--train", "--dry-run")
+    done = ddpkit("init", "--train")
     for each in (shown, done):
         assert each.returncode == 121
         assert f"{taken}: exists already" in each.stderr or f"{taken} is not a directory" in each.stderr
@@ -143,12 +139,12 @@ def test_a_table_in_pyproject_is_not_hidden(tmp_path: Path, ddpkit: DDPKIT) -> N
 
 
 def test_what_was_written_before_an_error_is_taken_away(tmp_path: Path) -> None:
-    found = scaffold.files(tmp_path, toml=True, train=True, scripts=True)
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts" / "ssh").write_text("came after the look")
+    found = scaffold.files(tmp_path, toml=True, train=True)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "default.yaml").write_text("came after the look")
     with pytest.raises(UsageError, match="nothing was written"):
         scaffold.write(tmp_path, found)
-    assert sorted(tree(tmp_path)) == ["scripts/ssh"]
+    assert sorted(tree(tmp_path)) == ["config/default.yaml"]
 
 
 def test_a_wheel_has_them_all(tmp_path: Path) -> None:
@@ -179,23 +175,16 @@ def test_a_wheel_has_them_all(tmp_path: Path) -> None:
             check=False,
         )
 
-    done = ddpkit("init", "--train", "--scripts")
+    done = ddpkit("init", "--train")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(str(site))
-    here = {each.path: each.text for each in scaffold.files(tmp_path, toml=True, train=True, scripts=True)}
+    here = {each.path: each.text for each in scaffold.files(tmp_path, toml=True, train=True)}
     assert tree(project) == here
-    emitted = ddpkit("emit", "-n", "2", "--", "train.py")
-    assert emitted.returncode == 0, emitted.stderr
-    assert "PR_SET_CHILD_SUBREAPER" in emitted.stdout, "what a script needs of scripts/ssh/nodes.sh"
-    assert "first failure ends the run" in emitted.stdout, "what all scripts have in common"
 
 
 def test_nobody_else_can_write_to_what_is_written(tmp_path: Path) -> None:
     """Whatever the umask: ddpkit would not obey the settings file, and others could change what a user starts."""
-    (tmp_path / "job.py").touch()
-    words = ["init . --train --scripts", "emit -n 1 --output run.sh -- job.py"]
-    text = " && ".join(f"{sys.executable} -m ddpkit {each}" for each in words)
-    subprocess.run(["sh", "-c", f"umask 000; {text}"], cwd=tmp_path, check=True, capture_output=True)
-    made = [path for path in tmp_path.rglob("*") if path.name != "job.py"]
-    assert [path for path in made if path.stat().st_mode & 0o022] == []
+    text = f"umask 000; {sys.executable} -m ddpkit init . --train"
+    subprocess.run(["sh", "-c", text], cwd=tmp_path, check=True, capture_output=True)
+    assert [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o022] == []
     config.read_file(tmp_path)  # raises where it is not obeyed

@@ -105,10 +105,8 @@ SOURCES = {
 }
 COMMANDS = {
     "launch": ["launch", "--dry-run"],
-    "emit": ["emit"],
     "test": ["test", "--dry-run"],
     "bench": ["bench", "--dry-run"],
-    "bench start": ["bench", "start", "--dry-run"],
 }
 
 
@@ -127,7 +125,7 @@ def test_a_dry_run_connects_to_no_host_of_a_file(
     (project / "hosts.txt").write_text(f"127.0.0.1 port={port}\n")
     before = _tree(project.parent)
     words = [each.format(backend=backend) for each in words]
-    own = ["--", "ok.py"] if command in ("launch", "emit") else []
+    own = ["--", "ok.py"] if command == "launch" else []
     env = {name: text.format(backend=backend, port=port) for name, text in variables.items()}
     done = _ddpkit(project, *COMMANDS[command], "-n", "2", *words, *own, **env)
     assert done.returncode == 0, done.stderr
@@ -135,7 +133,7 @@ def test_a_dry_run_connects_to_no_host_of_a_file(
     assert not (project.parent / "ran").exists(), (project.parent / "ran").read_text()
     assert _tree(project.parent) == before
     assert "assumed: 2 ranks on 127.0.0.1" in done.stderr
-    assert done.stderr.count("--survey") == (4 if command == "bench start" else 1)  # four ways to start
+    assert done.stderr.count("--survey") == 1
     assert "hf_value" not in done.stdout + done.stderr
 
 

@@ -29,15 +29,6 @@ WAYS = {
 }
 
 
-START = ["start", "--rounds", "1", "--json"]
-STARTS = {
-    "ssh": ["-b", "ssh", "node1", "node2", "-n", "1"],
-    "pdsh": ["-b", "pdsh", "node1", "node2", "-n", "1"],
-    "job": ["-b", "slurm", "-N", "2", "-n", "1"],
-    "allocation": ["-b", "slurm", "-n", "1"],
-}
-
-
 @pytest.fixture
 def bench(idle_lab: Lab, tmp_path: Path) -> Bench:
     """Run `ddpkit bench ARGS` on the login host to its end, after the words in `before`."""
@@ -96,38 +87,3 @@ def test_a_slow_node_fails_with_122_and_is_named(way: str, bench: Bench) -> None
     said = [problem["problem"].partition(" (")[2].partition(":")[2].partition(",")[0] for problem in problems]
     assert sorted(said) == [" node1", " node2"]
     assert [problem["host"] for problem in problems] == ["node1", "node2"]
-
-
-@pytest.mark.parametrize("way", mostly(STARTS, "ssh"))
-def test_the_ways_to_start_on_two_nodes(
-    way: str, bench: Bench, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, idle_lab: Lab
-) -> None:
-    """The module is in the project: with `stage` it comes from the copy."""
-    (tmp_path / "mine.py").write_text("import os\nif 'WHERE' in os.environ:\n    raise ValueError(__file__)\n")
-    stage = tmp_path_factory.mktemp("local") / "stage"
-    names = ["torchrun" if way == "allocation" else "ranks", "preload", "stage"]
-    more = ["--ways", ",".join(names), "--import", "mine", "--stage-dir", str(stage)]
-    before = SALLOC if way == "allocation" else None
-    done = bench(*START, *STARTS[way], *more, before=before)
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert (shown["ok"], shown["world_size"], shown["hosts"]) == (True, 2, ["node1", "node2"])
-    assert shown["measured"] == ("job start to all_reduce" if way == "job" else "launch to exit")
-    assert {each["name"]: each["state"] for each in shown["ways"]} == dict.fromkeys(names, "measured"), done.stderr
-    assert all(0 < each["median"] < 60 for each in shown["ways"])
-    assert shown["best"] in names
-    assert not (tmp_path / "logs").exists()
-    assert len(list(stage.glob("ddpkit-stage-0/project-*/.ddpkit-complete"))) == 1
-    for host in ("node1", "node2"):
-        assert not [line for line in idle_lab.processes(host).values() if "first_reduce" in line]
-    done = bench("start", *STARTS[way], *more[2:], "--ways", "stage", "--env", "WHERE=1", before=before)
-    assert done.returncode == 1, done.stderr
-    assert f"ValueError: {stage}/ddpkit-stage-0/project-" in done.stdout
-
-
-def test_a_node_that_does_not_answer_is_one_error(bench: Bench, tmp_path: Path) -> None:
-    done = bench("start", "-b", "ssh", "node1", "nowhere", "-n", "1", "--ways", "ranks,preload")
-    assert (done.returncode, done.stdout) == (123, ""), done.stderr
-    assert done.stderr.count("ddpkit: error: ") == 1
-    assert "nowhere" in done.stderr
-    assert not (tmp_path / "logs").exists()

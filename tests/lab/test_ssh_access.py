@@ -257,10 +257,8 @@ def test_no_agent_is_forwarded(bare: Bare) -> None:
     assert bare.launch("-b", "ssh", "--sync", *job, env=env).code == 0
     assert bare.launch("-b", "pdsh", *job, env=env).code == 0
     assert bare.launch("-b", "ssh", "-o", "transport=openssh", *job, env=env).code == 0
-    (bare.folder / "run.sh").write_text(bare._run(bare.argv("-b", "ssh", *job, verb="emit"), env, slow=False).out)
-    assert bare._run(bare.lab.argv(LOGIN, ["bash", "run.sh"], bare.folder), env, slow=False).code == 0
     logins = seen.read_text().splitlines()
-    assert len(logins) >= 6  # rsync, three launches, emit's survey, and the script
+    assert len(logins) >= 4  # rsync and three launches
     assert set(logins) == {"agent= display="}
 
 

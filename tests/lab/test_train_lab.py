@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from launches import DDPKIT, PATIENCE
 from plain_project import make_python, write_project
 
 pytestmark = pytest.mark.torch
+ROOT = Path(__file__).parents[2]
 WORDS = ["train.py", "--dataset", "synthetic", "--synthetic-size", "512", "--epochs", "1", "--batch-size", "16"]
 WORDS += ["--log-every", "2", "--seed", "3"]
 
@@ -55,8 +57,9 @@ def ways(python: str, per_node: int) -> dict[str, list[str]]:
 def test_it_trains_the_same_everywhere(
     per_node: int, names: list[str], idle_lab: Lab, python: str, tmp_path: Path
 ) -> None:
-    """By ddpkit over ssh and SLURM, by an emitted script with its config, and by srun alone, as on one machine."""
-    write_project(tmp_path, scripts=True)
+    """By ddpkit over ssh and SLURM, by scripts/ssh with its config, and by srun alone, as on one machine."""
+    write_project(tmp_path)
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     for path in (tmp_path / "scripts/ssh").glob("launch_*.sh"):
         # Sums of more threads have another order.
         line = f"export PATH={Path(python).parent}:$PATH OMP_NUM_THREADS=1"

@@ -25,7 +25,6 @@ def _run(folder: Path, *words: str) -> str:
         ("ddpkit-check", ["test", "2", "-b", "slurm-torchrun", "-N", "2", "--no-ranks"]),
         ("ddpkit-collectives", ["bench", "2"]),
         ("ddpkit-collectives", ["bench", "2", "-b", "slurm", "-N", "2"]),
-        ("ddpkit-first_reduce", ["bench", "start", "2"]),
     ],
 )
 def test_programs_are_shown_by_name(tmp_path: Path, name: str, words: list[str]) -> None:

@@ -69,7 +69,6 @@ ALONE = {
     "catalogue": ["explain", "--list", "--json"],
     "catalogue_entry": ["explain", "port-in-use", "--json"],
     "test": ["test", "1", "--no-ranks", "--json"],
-    "bench_start": ["bench", "start", "2", "--dry-run", "--json"],
 }
 
 
