@@ -1,36 +1,33 @@
-"""Train a small image classifier on one process or on many: the script to copy and make your own.
+"""Train a small image classifier with DDP, on one process or on many. One file, to copy and make your own.
 
-    ddpkit launch -n 2 -- train.py --epochs 5                         two processes on this machine
-    torchrun --nproc-per-node 2 train.py                              the same with PyTorch's own launcher
-    python -m torch.distributed.launch --nproc-per-node 2 train.py    the same with the one before it
-    srun -N2 --ntasks-per-node=2 python train.py                      two nodes, two processes each, under SLURM
-    python train.py                                                   one process, for a debugger
+    ddpkit launch -n 2 -- train.py --epochs 5             two processes on this machine
+    torchrun --nproc-per-node 2 train.py                  the same with PyTorch's own launcher
+    srun -N2 --ntasks-per-node=2 python train.py          two nodes, two processes each, under SLURM
+    python train.py                                       one process, for a debugger
 
-A node needs torch and numpy, and no ddpkit: `ddpkit init --train` writes this file, train_parts.py and
-distributed_env.py, which is ddpkit.distributed as one file. Copy all three. distributed_env.py reads the variables of
-each launcher. torchrun and srun copy no files, so keep it beside train.py.
+It needs torch and numpy. The default data, 1,797 handwritten digits, come with scikit-learn: nothing is downloaded.
+Each option is a flag (--batch-size 64) or a line of the file that --config names (batch_size: 64). A flag wins.
 
-Every option is a flag (--batch-size 64) or a line of a YAML file (--config FILE, batch_size: 64). Flags override the
-file, and the file overrides the defaults. With scikit-learn's digits, the default data set, no download is needed.
-
-After SIGTERM or SIGUSR1 on any rank, the run saves a checkpoint and exits with code 75. With --resume auto it
-continues with the next batch. On CPUs the weights are then bit for bit those of an uninterrupted run.
-
-Exit codes: 0 trained. 75 saved after a signal: run again with --resume auto. 2 wrong request. 5 the environment of
-this rank is incomplete or contradicts itself. 1 any other error, with a traceback.
+After SIGTERM or SIGUSR1 on any rank, all ranks save at the same step and exit with code 75. With --resume auto the run
+continues with the next batch: on CPUs the weights are bit for bit those of an undisturbed run.
+Exit codes: 0 trained; 75 saved after a signal; 2 wrong option or file; 5 wrong environment; 1 other error, a traceback.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
+import argparse
 import gc
+import itertools
+import json
 import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -38,305 +35,296 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-import train_parts
-from train_parts import INTERRUPTED, Data, Log, Stop, UsageError, option
-
-try:
-    from ddpkit.distributed import torch as ddp
-except ModuleNotFoundError:  # a node without ddpkit: the same, from the file beside this one
-    import distributed_env as ddp  # type: ignore[import-not-found, no-redef]
-
-EXIT_SAVED = 75  # EX_TEMPFAIL of sysexits.h: "try again later"
-EXIT_BAD_REQUEST, EXIT_BAD_ENVIRONMENT = 2, 5
+BAD_REQUEST, BAD_ENVIRONMENT, SAVED = 2, 5, 75
+CHECKPOINTS = "checkpoint_epoch_*_step_*.pt"
+POSITION = ("epoch", "step", "total_steps")
 
 
-@dataclasses.dataclass(frozen=True)
-class Config:
-    dataset: str = option("digits", "data set", choices=("digits", "mnist", "synthetic"))
-    data_dir: str = option("data", "where the MNIST files lie, directly or in MNIST/raw")
-    synthetic_size: int = option(10_000, "training images of --dataset synthetic", least=1)
-    epochs: int = option(10, "passes over the training set, those before a resume included", least=1)
-    batch_size: int = option(32, "images per rank and forward pass", least=1)
-    global_batch_size: int | None = option(None, "per optimizer step over all ranks; for --batch-size", int, least=1)
-    accumulation: int = option(1, "forward passes per optimizer step", least=1)
-    lr: float = option(5e-3, "learning rate of AdamW")
-    dropout: float = option(0.1, "dropout probability, below 1")
-    amp: str = option("off", "mixed precision; fp16 needs CUDA", choices=("off", "bf16", "fp16"))
-    seed: int = option(0, "of the data order and, with the rank added, of the random generators")
-    num_workers: int = option(0, "data-loading processes per rank")
-    distributed_backend: str | None = option(None, "default: nccl on CUDA, else gloo", choices=("nccl", "gloo"))
-    checkpoint_dir: str = option("checkpoints", "where checkpoints and metrics go")
-    resume: str | None = option(None, "a checkpoint, or 'auto': the most advanced in --checkpoint-dir, if there is one")
-    metrics: str = option("metrics.jsonl", "one JSON object a line; a path relative to --checkpoint-dir")
-    log_every: int = option(10, "optimizer steps between two log lines", least=1)
-    wandb: str | None = option(None, "also log to this Weights & Biases project")
-    tensorboard: str | None = option(None, "also log to this TensorBoard directory")
+def refuse(code: int, text: str) -> NoReturn:
+    """End this process, with one line for each node. All ranks come here, so none waits for another."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        print(f"train.py: {text}", file=sys.stderr, flush=True)
+    os._exit(code)
 
 
-class SmallCNN(nn.Module):
-    """Two convolutions and two linear layers; takes [N, 1, size, size], gives [N, 10]."""
+class Parser(argparse.ArgumentParser):
+    source = ""
 
-    def __init__(self, size: int, dropout: float) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Flatten(), nn.Dropout(dropout), nn.Linear(32 * (size // 4) ** 2, 64), nn.ReLU()),
-            *(nn.Dropout(dropout), nn.Linear(64, 10)),
-        )
+    def error(self, message: str) -> NoReturn:
+        refuse(BAD_REQUEST, f"{self.source}{message}; hint: python train.py --help")
 
-    def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.layers(images)
-        return logits
+    def convert_arg_line_to_args(self, line: str) -> list[str]:
+        """Return the flag for a line `key: value` of --config; null stands for the default."""
+        key, _, value = (part.strip(" \t'\"") for part in re.sub(r"(^|\s)#.*", "", line).partition(":"))
+        return [f"--{key.replace('_', '-')}={value}"] if key and value != "null" else []
+
+
+def parse_options(argv: list[str]) -> argparse.Namespace:
+    style = argparse.RawDescriptionHelpFormatter
+    parser = Parser(description=__doc__, formatter_class=style, fromfile_prefix_chars="@", allow_abbrev=False)
+    add = parser.add_argument
+    add("--config", metavar="FILE", help="lines `key: value`, with the names of these flags")
+    add("--dataset", choices=("digits", "synthetic"), default="digits", help="real digits, or made-up images")
+    add("--synthetic-size", type=int, default=10_000, help="training images of --dataset synthetic")
+    add("--epochs", type=int, default=10, help="passes over the training set, with those before a resume")
+    add("--batch-size", type=int, default=32, help="images of a rank in one step")
+    add("--lr", type=float, default=5e-3, help="learning rate of AdamW")
+    add("--dropout", type=float, default=0.1, help="probability of dropout")
+    add("--amp", choices=("off", "bf16"), default="off", help="mixed precision")
+    add("--seed", type=int, default=0, help="of the data's order; plus the rank, of dropout")
+    add("--checkpoint-dir", "--save-dir", default="checkpoints", help="directory of checkpoints and metrics")
+    add("--resume", metavar="FILE", help="a checkpoint; or auto: the latest in --checkpoint-dir, if there is one")
+    add("--metrics", default="metrics.jsonl", help="file in --checkpoint-dir, a JSON object a line")
+    add("--log-every", type=int, default=10, help="steps between two log lines, where a signal is noticed as well")
+    add("--local-rank", "--local_rank", help=argparse.SUPPRESS)  # torch.distributed.launch adds it
+    options = parser.parse_args(argv)
+    if options.config:
+        parser.source = f"{options.config}: "
+        options = parser.parse_args([f"@{options.config}", *argv])
+    if min(options.synthetic_size, options.epochs, options.batch_size, options.log_every) < 1:
+        parser.error("synthetic_size, epochs, batch_size and log_every must be at least 1")
+    return options
+
+
+def read_launcher() -> None:
+    """Set the variables that torch reads, under srun and alone."""
+    env = os.environ
+    step = int(env.get("SLURM_STEP_ID", -1))  # of a job's shell one of the largest numbers
+    tasks = env.get("SLURM_STEP_NUM_TASKS", "1")
+    of_mpirun = env.get("OMPI_COMM_WORLD_SIZE", env.get("PMI_SIZE", tasks)) != tasks  # in a step of its daemons
+    if "RANK" not in env and 0 <= step < 2**32 - 16 and not of_mpirun:
+        env.update(RANK=env["SLURM_PROCID"], WORLD_SIZE=tasks, LOCAL_RANK=env["SLURM_LOCALID"])
+        if "MASTER_ADDR" not in env:
+            show = ["scontrol", "show", "hostnames", env["SLURM_STEP_NODELIST"]]
+            env["MASTER_ADDR"] = subprocess.run(show, check=True, capture_output=True, text=True).stdout.split()[0]
+        env.setdefault("MASTER_PORT", str(20000 + (16 * int(env["SLURM_JOB_ID"]) + step) % 12000))
+    elif not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"} & env.keys():
+        env.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    missing = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} - env.keys()
+    if missing:
+        refuse(BAD_ENVIRONMENT, f"{', '.join(sorted(missing))}: not set; hint: start it with torchrun, srun or ddpkit")
+
+
+def choose_device() -> torch.device:
+    """Return this rank's GPU, or else the CPU. Broken GPUs are counted as well, so that CUDA raises its own error."""
+    if torch.cuda.device_count() == 0:
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) if torch.cuda.device_count() > 1 else 0)
+    torch.cuda.set_device(device)
+    return device
+
+
+def load_data(options: argparse.Namespace) -> tuple[Tensor, Tensor, int]:
+    """Return images [N, 1, size, size], their labels, and how many of them are to train on: the first ones."""
+    fixed = torch.Generator().manual_seed(0)
+    if options.dataset == "synthetic":  # noisy copies of ten patterns
+        count = options.synthetic_size
+        labels = torch.arange(count + max(10, count // 6)) % 10
+        images = torch.randn(10, 1, 28, 28, generator=fixed)[labels]
+        return images + 2 * torch.randn(images.shape, generator=fixed), labels, count
+    from sklearn.datasets import load_digits  # of the package scikit-learn
+
+    pixels, digits = map(torch.from_numpy, load_digits(return_X_y=True))
+    order = torch.randperm(len(digits), generator=fixed)
+    return pixels[order].float().div(16).reshape(-1, 1, 8, 8), digits[order], 1437
+
+
+def make_model(size: int, dropout: float) -> nn.Module:
+    convolutions = [nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    convolutions += [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    hidden = [nn.Flatten(), nn.Dropout(dropout), nn.Linear(32 * (size // 4) ** 2, 64), nn.ReLU()]
+    return nn.Sequential(*convolutions, *hidden, nn.Dropout(dropout), nn.Linear(64, 10))
+
+
+def read_metrics(path: Path, last: int) -> tuple[list[str], bool]:
+    """Return an earlier run's lines up to step `last`, and whether there are more. Refuses a file of something else."""
+    text = path.read_bytes().decode(errors="replace") if path.is_file() else ""
+    lines = text.splitlines(keepends=True)
+    matches = [re.fullmatch(r'{"step": (\d+), "epoch": .*}\n', line) for line in lines]
+    torn = text.rpartition("\n")[2].startswith('{"step": ')  # by a run that was killed
+    if None in matches[: len(matches) - torn]:
+        refuse(BAD_REQUEST, f"--metrics: {path} is there, and has no metrics in it; hint: --metrics FILE, a new file")
+    kept = [match[0] for match in matches if match and int(match[1]) <= last]
+    return kept, len(kept) < len(lines)
 
 
 class Training:
     """Model, optimizer, data and position of one run, on one rank."""
 
-    def __init__(self, config: Config, env: ddp.DistEnv, batch: int, data: tuple[Data, Data]) -> None:
-        self.config, self.env, self.batch, self.device = config, env, batch, ddp.device(env)
-        self.epoch = 0  # epochs completed
-        self.step = 0  # optimizer steps done in the current epoch
-        self.total_steps = 0  # optimizer steps done since the run began
-        # Sums of the loss and of the batches behind them: of this epoch (0, 1), since the last log line (2, 3).
-        self.sums = torch.zeros(4, dtype=torch.float64, device=self.device)
-
-        ddp.seed_all(config.seed, env)
-        model = SmallCNN(data[0][0][0].shape[-1], config.dropout).to(self.device)
-        self.model = DistributedDataParallel(model, device_ids=[self.device] if self.device.type == "cuda" else None)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=config.lr)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.amp == "fp16")
-        dtype = torch.float16 if config.amp == "fp16" else torch.bfloat16
-        self.autocast = torch.autocast(self.device.type, dtype, enabled=config.amp != "off")
-        self.train_loader, self.sampler, self.test_loader = train_parts.make_loaders(
-            *(data, batch, env.rank, env.world_size),
-            seed=config.seed,
-            num_workers=config.num_workers,
-            pin_memory=self.device.type == "cuda",
-        )
-        self.steps_per_epoch = len(self.train_loader) // config.accumulation
+    def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
+        self.options, self.device, self.folder = options, device, Path(options.checkpoint_dir)
+        self.rank, self.world = dist.get_rank(), dist.get_world_size()
+        self.epoch, self.step, self.total_steps = 0, 0, 0  # epochs completed, steps after them, steps in all
+        images, labels, self.train_count = load_data(options)
+        self.images, self.labels = images.to(device), labels.to(device)
+        self.steps_per_epoch = self.train_count // (self.world * options.batch_size)
+        # What decides which images and random numbers the next step uses.
+        self.setup = f"{self.world} ranks ({device.type}), batches of {options.batch_size}, "
+        self.setup += f"{self.train_count} images ({options.dataset}), seed {options.seed}"
         if self.steps_per_epoch == 0:
-            need = batch * config.accumulation * env.world_size
-            raise UsageError(f"one step needs {need} images, and the training set has {len(data[0])}")
+            refuse(BAD_REQUEST, f"no step in an epoch: {self.setup}; hint: --batch-size 1")
+        torch.manual_seed(options.seed + self.rank)  # each rank has its own dropout
+        model = make_model(images.shape[-1], options.dropout).to(device)
+        self.model = DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=options.lr)
         # DDP reorders its gradient buckets after the first backward pass, and from three ranks on the bucket decides in
         # which order a gradient is summed. Without this pass a resumed run would round its first step otherwise.
-        self.model(data[0][0][0].to(self.device).unsqueeze(0)).sum().backward()
+        self.model(self.images[:1]).sum().backward()
         self.optimizer.zero_grad()
+        self.signals: list[int] = []  # a handler must not start a collective
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, lambda number, frame: self.signals.append(number))
 
-    def describe(self) -> str:
-        env, per_step = self.env, self.batch * self.config.accumulation * self.env.world_size
-        ranks = f"{env.world_size} process{'es' * (env.world_size > 1)}"
-        nodes = f"{env.num_nodes} node{'s' * (env.num_nodes > 1)}, master {env.master_addr}:{env.master_port}"
-        batch = f"batch {self.batch} per rank, {per_step} per optimizer step"
-        return f"{ranks} on {nodes}, device {self.device}, backend {dist.get_backend()}, {batch}"
+    def sum_over_ranks(self, *numbers: float) -> list[float]:
+        total = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return list(total.tolist())
 
-    def train_epoch(self, log: Log, stop: Stop) -> bool:
-        """Train to the end of the epoch, or until a stop is requested; True if it was."""
-        self.sampler.set_epoch(self.epoch)
-        self.sampler.skip = self.step * self.config.accumulation * self.batch
+    def train_epoch(self) -> bool:
+        """Train to the end of the epoch, or until all ranks know of a signal to one. Returns whether they do."""
+        options, losses = self.options, torch.zeros((), device=self.device)
+        since, first = time.perf_counter(), self.step
+        shuffled = torch.randperm(self.train_count, generator=torch.Generator().manual_seed(options.seed + self.epoch))
+        own = shuffled[self.rank :: self.world].to(self.device)
         self.model.module.train()
-        batches = iter(self.train_loader)
-        since, images, stopped = time.perf_counter(), 0, False
-        while self.step < self.steps_per_epoch and not stopped:
-            self.optimizer_step(batches)
-            stopped = stop.after_step()
+        while self.step < self.steps_per_epoch:
+            batch = own[self.step * options.batch_size :][: options.batch_size]
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=options.amp == "bf16"):
+                loss: Any = cross_entropy(self.model(self.images[batch]), self.labels[batch])
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            losses += loss.detach()
             self.step += 1
             self.total_steps += 1
-            images += self.batch * self.config.accumulation * self.env.world_size
-            log.advance()
-            if self.total_steps % self.config.log_every == 0:
-                now = time.perf_counter()
-                self.log_step(log, images / (now - since))
-                since, images = now, 0
-        return stopped
-
-    def optimizer_step(self, batches: Iterator[Any]) -> None:
-        """Run `accumulation` forward and backward passes, exchange the gradients in the last, update the weights."""
-        for remaining in reversed(range(self.config.accumulation)):
-            images, labels = (part.to(self.device, non_blocking=True) for part in next(batches))
-            with self.model.no_sync() if remaining else contextlib.nullcontext():
-                with self.autocast:
-                    loss: Any = cross_entropy(self.model(images), labels)
-                self.scaler.scale(loss / self.config.accumulation).backward()
-            self.sums += torch.stack([loss.detach(), torch.ones_like(loss)] * 2)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        self.optimizer.zero_grad()
-
-    def log_step(self, log: Log, samples_per_second: float) -> None:
-        loss = self.mean_loss(2)
-        self.sums[2:] = 0
-        lr = self.optimizer.param_groups[0]["lr"]
-        log.record(self.total_steps, self.epoch + 1, loss=loss, lr=lr, samples_per_second=samples_per_second)
-        position = f"epoch {self.epoch + 1}/{self.config.epochs}  step {self.step}/{self.steps_per_epoch}"
-        log.print(f"{position}  loss {loss:.4f}  {samples_per_second:,.0f} images/s")
-
-    def mean_loss(self, first: int) -> float:
-        total, count = self.sums[first : first + 2].tolist()
-        return ddp.mean_over_ranks(total, count, self.device)
+            if self.total_steps % options.log_every == 0:
+                total, steps, stop = self.sum_over_ranks(losses.item(), self.step - first, len(self.signals))
+                pace = steps * options.batch_size / (time.perf_counter() - since)
+                text = f"epoch {self.epoch + 1}/{options.epochs}  step {self.step}/{self.steps_per_epoch}"
+                text += f"  loss {total / steps:.4f}  {pace:,.0f} images/s"
+                self.log(text, loss=total / steps, lr=options.lr, samples_per_second=pace)
+                since, first = time.perf_counter(), self.step
+                losses.zero_()
+                if stop:
+                    return True
+        return self.sum_over_ranks(len(self.signals)) != [0]
 
     @torch.no_grad()
-    def evaluate(self) -> tuple[float, float]:
-        """Loss and accuracy on the test set, each image of all ranks' shards counted once."""
-        model = self.model.module  # not through DDP: the ranks may have different numbers of batches
-        model.eval()
-        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
-        for batch in self.test_loader:
-            images, labels = (part.to(self.device, non_blocking=True) for part in batch)
-            with self.autocast:
-                logits = model(images)
-            loss = cross_entropy(logits.float(), labels, reduction="sum")
-            sums += torch.stack([loss, (logits.argmax(1) == labels).sum()])
-        total, right = sums.tolist()
-        count = len(self.test_loader.dataset)  # type: ignore[arg-type]  # a Subset, which has a length
-        return ddp.mean_over_ranks(total, count, self.device), ddp.mean_over_ranks(right, count, self.device)
+    def evaluate(self) -> float:
+        """Return the accuracy on the test set. Each rank has its share, and each image counts once."""
+        self.model.module.eval()
+        own = slice(self.train_count + self.rank, None, self.world)
+        right = self.model.module(self.images[own]).argmax(1) == self.labels[own]
+        return self.sum_over_ranks(right.sum().item())[0] / len(self.labels[self.train_count :])
 
-    def finish_epoch(self, log: Log, started: float) -> tuple[Path, float]:
-        """Evaluate, record the epoch, and save. Returns the checkpoint and the accuracy."""
-        test_loss, accuracy = self.evaluate()
-        train_loss, seconds = self.mean_loss(0), time.perf_counter() - started
-        self.epoch, self.step = self.epoch + 1, 0
-        self.sums[:2] = 0
-        values = {"train_loss": train_loss, "test_loss": test_loss, "test_accuracy": accuracy, "seconds": seconds}
-        log.record(self.total_steps, self.epoch, **values)
-        log.print(
-            f"epoch {self.epoch}/{self.config.epochs}  loss {train_loss:.4f}  test loss {test_loss:.4f}  "
-            f"accuracy {100 * accuracy:.2f} %  {seconds:.1f} s"
-        )
-        return self.save(f"checkpoint_epoch_{self.epoch}.pt"), accuracy
+    def checkpoint_name(self) -> str:  # in the order of the alphabet, the latest is the last
+        return f"checkpoint_epoch_{self.epoch:05}_step_{self.step:06}.pt"
 
-    def batches(self) -> dict[str, Any]:
-        """The settings that decide which images the next step of this epoch reads."""
-        names = ("dataset", "synthetic_size", "accumulation", "seed")
-        options = {name: getattr(self.config, name) for name in names}
-        return {"ranks": self.env.world_size, "images per rank and forward pass": self.batch, **options}
-
-    def save(self, name: str) -> Path:
-        """Write a checkpoint with every rank's state. Every rank calls this, and returns when the file is complete."""
-        ranks: list[Any] = [None] * self.env.world_size
-        dist.all_gather_object(ranks, {"sums": self.sums.tolist(), **train_parts.random_states(self.device)})
-        path = Path(self.config.checkpoint_dir, name)
-        if ddp.is_main(self.env):
-            state = {
-                **{key: getattr(self, key) for key in ("epoch", "step", "total_steps")},
-                **{key: getattr(self, key).state_dict() for key in ("optimizer", "scaler")},
-                "model": self.model.module.state_dict(),
-                "config": dataclasses.asdict(self.config),
-                "batches": self.batches(),
-                "ranks": ranks,
-            }
+    def save(self) -> None:
+        """Write a checkpoint, with each rank's random numbers. Returns when it is complete: a whole file or none."""
+        path = self.folder / self.checkpoint_name()
+        get_random = torch.cuda.get_rng_state if self.device.type == "cuda" else torch.get_rng_state
+        random: list[Any] = [None] * self.world
+        dist.all_gather_object(random, get_random())
+        if self.rank == 0:
+            state = {name: getattr(self, name) for name in POSITION} | {"setup": self.setup, "random": random}
+            state |= {"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict()}
             path.parent.mkdir(parents=True, exist_ok=True)
-            ddp.save_atomic(state, path)
-        ddp.barrier()
-        return path
+            draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+            try:
+                with draft.open("xb") as file:
+                    torch.save(state, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                draft.replace(path)
+            finally:
+                draft.unlink(missing_ok=True)
+        dist.barrier()
 
-    def restore(self, state: dict[str, Any], log: Log) -> None:
-        """Continue where `state` was saved; within an epoch only if the coming batches are the same."""
-        before, now = state["batches"], self.batches()
-        changes = [f"{key} {before[key]} -> {now[key]}" for key in now if before[key] != now[key]]
-        if state["step"] and changes:
-            what = f"the checkpoint lies within epoch {state['epoch'] + 1}, where this may not change"
-            hint = "resume as before, or from the end of an epoch: --resume DIR/checkpoint_epoch_N.pt"
-            raise UsageError(f"{what}: {', '.join(changes)}", hint)
-        try:
-            self.model.module.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
-        except (RuntimeError, ValueError) as error:
-            raise UsageError(f"the checkpoint is of another model: {str(error).splitlines()[0]}") from None
-        self.optimizer.param_groups[0]["lr"] = self.config.lr
-        if state["scaler"] and self.scaler.is_enabled():
-            self.scaler.load_state_dict(state["scaler"])
-        self.epoch, self.step, self.total_steps = state["epoch"], state["step"], state["total_steps"]
-        if before["ranks"] == now["ranks"]:
-            mine = state["ranks"][self.env.rank]
-            self.sums = torch.tensor(mine["sums"], dtype=torch.float64, device=self.device)
-            train_parts.set_random_states(mine, self.device)
-        elif ddp.is_main(self.env):
-            change = f"saved by {before['ranks']} ranks, resumed by {now['ranks']}"
-            train_parts.warn(f"{change}: random generators restart from --seed")
-        log.print(f"resumed after epoch {self.epoch}" + f" and {self.step} steps" * bool(self.step))
+    def resume(self) -> None:
+        """Continue where a checkpoint was saved. Rank 0 reads it: the ranks need no shared file system."""
+        paths = [Path(self.options.resume or "")]
+        if self.options.resume == "auto":
+            paths = sorted(self.folder.glob(CHECKPOINTS), reverse=True)
+        box: list[Any] = [None]
+        for path in paths if self.options.resume and self.rank == 0 else []:
+            try:
+                state = torch.load(path, map_location="cpu", weights_only=True)
+                box = [{name: state[name] for name in ("setup", "model", "optimizer", "random", *POSITION)}]
+                break
+            except Exception as error:  # a torn file fails in many ways inside torch.load
+                print(f"train.py: cannot read {path}: {error!r:.200}", file=sys.stderr, flush=True)
+        dist.broadcast_object_list(box, device=self.device)
+        state = box[0]
+        if state is None and self.options.resume not in (None, "auto"):
+            refuse(BAD_REQUEST, f"--resume: {self.options.resume} is no checkpoint; hint: --resume auto")
+        if state is None:
+            return
+        if state["step"] and state["setup"] != self.setup:
+            change = f"{state['setup']}; now: {self.setup}"
+            refuse(BAD_REQUEST, f"--resume: within an epoch this must stay: {change}; hint: one with step_000000")
+        self.model.module.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.param_groups[0]["lr"] = self.options.lr
+        self.epoch, self.step, self.total_steps = (state[name] for name in POSITION)
+        if state["setup"] == self.setup:
+            set_random = torch.cuda.set_rng_state if self.device.type == "cuda" else torch.set_rng_state
+            set_random(state["random"][self.rank])
+        self.log(f"resumed after epoch {self.epoch}" + f" and {self.step} steps" * bool(self.step))
 
+    def open_metrics(self) -> None:
+        """Open the metrics. Files of an earlier run that are ahead of this position are moved, not overwritten."""
+        path = self.folder / self.options.metrics
+        kept, has_more = read_metrics(path, self.total_steps)
+        ahead = [each for each in sorted(self.folder.glob(CHECKPOINTS)) if each.name > self.checkpoint_name()]
+        ahead += [path] if has_more else []
+        if ahead:
+            target = next(each for n in itertools.count(1) if not (each := self.folder / f"earlier_{n}").exists())
+            target.mkdir(parents=True)
+            for each in ahead:
+                shutil.move(each, target)
+            self.log(f"moved what an earlier run left to {target}: {', '.join(each.name for each in ahead)}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.metrics = path.open("a", buffering=1)
+        self.metrics.writelines(kept if has_more else [])
 
-def train(training: Training, log: Log, stop: Stop) -> int:
-    """Resume, then train, evaluate and save epoch by epoch. Returns the exit code."""
-    config = training.config
-    log.print(training.describe())
-    checkpoint = train_parts.share_checkpoint(config.resume, Path(config.checkpoint_dir), log.main)
-    if checkpoint:
-        training.restore(checkpoint, log)
-    log.start(training.epoch, training.total_steps, config.epochs * training.steps_per_epoch)
-    path = Path(config.checkpoint_dir if config.resume in (None, "auto") else config.resume)
-    accuracy = None
-    while training.epoch < config.epochs:
-        started = time.perf_counter()
-        stopped = training.train_epoch(log, stop)
-        if stopped and training.step < training.steps_per_epoch:
-            path = training.save(INTERRUPTED)
-        else:
-            path, accuracy = training.finish_epoch(log, started)
-            stopped = stop.agree() or stopped  # the signal may have come during the evaluation
-        if stopped and training.epoch < config.epochs:
-            log.print(f"stopped by a signal: saved {path}; run again with --resume auto")
-            return EXIT_SAVED
-    if accuracy is None:  # resumed with nothing left to train
-        accuracy = training.evaluate()[1]
-    log.print(f"final accuracy {100 * accuracy:.2f} %, checkpoint {path}")
-    return 0
+    def log(self, text: str, **values: float) -> None:
+        if self.rank == 0:
+            print(text, flush=True)
+        if self.rank == 0 and values:
+            self.metrics.write(json.dumps({"step": self.total_steps, "epoch": self.epoch + 1, **values}) + "\n")
 
-
-def run(config: Config, env: ddp.DistEnv) -> int:
-    # What can be wrong on this machine comes before init(), where the ranks wait for each other.
-    if config.amp == "fp16" and ddp.device(env).type != "cuda":
-        raise UsageError("--amp fp16 needs a CUDA device, and this rank has none", "use --amp bf16")
-    batch = config.batch_size
-    if config.global_batch_size:
-        try:
-            batch = ddp.per_rank_batch_size(config.global_batch_size, env.world_size, config.accumulation)
-        except ValueError as error:
-            raise UsageError(f"--global-batch-size: {error}") from None
-    data = train_parts.load_data(config.dataset, config.data_dir, config.synthetic_size)
-    train_parts.check_metrics(Path(config.checkpoint_dir, config.metrics))
-    ddp.init(config.distributed_backend, env=env)
-    stop = Stop(ddp.device(env))  # before init() there is nothing to save: a signal simply ends the process
-    log = Log(config, ddp.is_main(env))
-    code, refused = 0, None
-    try:
-        code = train(Training(config, env, batch, data), log, stop)
-    except UsageError as error:  # found by every rank alike
-        refused = error.with_traceback(None)
-    finally:
-        log.close()
-    # Only here: after any other error the peers may be inside a collective, and would be waited for. The end of this
-    # process is what tells them. The model goes first, and no traceback holds it: a model that is freed after its group
-    # waits for threads of gloo, which may wait for it (https://github.com/pytorch/pytorch/issues/56297).
-    gc.collect()  # ends the data workers as well
-    ddp.shutdown()
-    if refused:
-        raise refused
-    return code
+    def run(self) -> int:
+        """Train, evaluate and save epoch by epoch. Returns the exit code."""
+        self.log(f"{self.setup}, backend {dist.get_backend()}, master {os.environ['MASTER_ADDR']}")
+        self.resume()
+        if self.rank == 0:
+            self.open_metrics()
+        while self.epoch < self.options.epochs:
+            began, stop = time.perf_counter(), self.train_epoch()
+            if self.step == self.steps_per_epoch:
+                accuracy, seconds = self.evaluate(), time.perf_counter() - began
+                text = f"epoch {self.epoch + 1}/{self.options.epochs}  accuracy {100 * accuracy:.2f} %  {seconds:.1f} s"
+                self.log(text, test_accuracy=accuracy, seconds=seconds)
+                self.epoch, self.step = self.epoch + 1, 0
+            self.save()
+            if stop and self.epoch < self.options.epochs:
+                self.log(f"stopped by a signal: saved {self.checkpoint_name()}; run again with --resume auto")
+                return SAVED
+        self.log(f"final accuracy {100 * self.evaluate():.2f} %, checkpoints in {self.folder}")
+        return 0
 
 
 def main(argv: list[str]) -> int:
-    local_rank = 0
-    try:
-        with contextlib.suppress(ddp.EnvError):  # a wrong option is reported first, a wrong environment after it
-            local_rank = ddp.resolve(os.environ, argv).local_rank
-        config = train_parts.Options(Config, __doc__).load(argv)
-        return run(config, ddp.resolve(os.environ, argv))
-    except (UsageError, ddp.EnvError) as error:
-        wrong_request = isinstance(error, UsageError)
-        if local_rank == 0 or not wrong_request:  # one line a node, not one a rank: a file may be missing on one node
-            hint = f"; hint: {error.hint}" if error.hint else ""
-            print(f"train.py: {error.message}{hint}", file=sys.stderr, flush=True)
-        return EXIT_BAD_REQUEST if wrong_request else EXIT_BAD_ENVIRONMENT
-    except KeyboardInterrupt:
-        return 130
+    read_launcher()
+    options, device = parse_options(argv), choose_device()
+    read_metrics(Path(options.checkpoint_dir, options.metrics), 0)  # refused before the ranks wait for each other
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    code = Training(options, device).run()
+    gc.collect()  # a model that is freed after its group can hang: https://github.com/pytorch/pytorch/issues/56297
+    dist.destroy_process_group()
+    return code
 
 
 if __name__ == "__main__":
-    exit_code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Not sys.exit(): DDP keeps the process group alive beyond its destruction (torch 2.13), and a thread of gloo that
-    # frees its last tensor while the interpreter is being torn down aborts a run that had succeeded.
-    os._exit(exit_code)
+    os._exit(main(sys.argv[1:]))  # not sys.exit(): a thread of gloo that frees its last tensor then can abort

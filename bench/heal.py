@@ -99,7 +99,7 @@ def result(folder: Path) -> tuple[list[dict[str, Any]], Any]:
     lines = [json.loads(line) for line in (folder / "checkpoints/metrics.jsonl").read_text().splitlines()]
     timed = ("seconds", "samples_per_second")
     rows = [{key: value for key, value in line.items() if key not in timed} for line in lines]
-    state = torch.load(folder / f"checkpoints/checkpoint_epoch_{EPOCHS}.pt", weights_only=False)
+    state = torch.load(folder / f"checkpoints/checkpoint_epoch_{EPOCHS:05}_step_000000.pt", weights_only=False)
     return rows, (state["model"], state["optimizer"], state["total_steps"])
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.live
 SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "ddpkit").rglob("*.py"))
 PACKAGE = [path for path in (ROOT / "ddpkit").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
 # What `ddpkit init` writes lies in the repository where it is used, and in a wheel among the templates.
-TEMPLATES = [ROOT / "train.py", ROOT / "train_parts.py", ROOT / "config/default.yaml"]
+TEMPLATES = [ROOT / "train.py", ROOT / "config/default.yaml"]
 FILES = {
     **{path.relative_to(ROOT).as_posix(): path for path in PACKAGE},
     **{f"ddpkit/templates/{path.relative_to(ROOT).as_posix()}": path for path in TEMPLATES},

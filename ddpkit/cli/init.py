@@ -22,7 +22,7 @@ def init(
         bool,
         typer.Option(
             "--train",
-            help="Also write train.py, the reference script, the two files it imports, and config/default.yaml.",
+            help="Also write train.py, the reference script, and config/default.yaml.",
         ),
     ] = False,
     no_toml: Annotated[bool, typer.Option("--no-toml", help="Write no ddpkit.toml.")] = False,
@@ -49,7 +49,7 @@ def init(
         for each in files:
             print(f"{project / each.path}: {words.get(each.state, each.state)}{_ABOUT.get(each.path, '')}")
         if train:
-            print("train.py needs, besides torch: pip install numpy pyyaml scikit-learn", file=sys.stderr)
+            print("train.py needs, besides torch: pip install numpy scikit-learn", file=sys.stderr)
         if not dry_run:
             print(_next(project, "train.py" if (project / "train.py").is_file() else "SCRIPT"), file=sys.stderr)
     if dry_run:
@@ -61,7 +61,6 @@ _ABOUT = {
     "ddpkit.toml": " (every setting as a comment, with its default or an example; nothing is set yet)",
     "train.py": " (the reference script)",
     "config/default.yaml": " (the settings of train.py)",
-    "distributed_env.py": " (ddpkit.distributed as one file, for nodes without ddpkit)",
 }
 
 

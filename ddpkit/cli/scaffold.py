@@ -10,18 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpkit import templates
-from ddpkit.cli.join import join_modules
 from ddpkit.config import FILE
 from ddpkit.errors import UsageError
 from ddpkit.files import create_whole, remove_empty, remove_if_same
 
-_TRAIN = ("train.py", "train_parts.py", "distributed_env.py", "config/default.yaml")
-
-_DISTRIBUTED_ENV = """ddpkit.distributed as one file, for nodes without ddpkit: import distributed_env as ddp
-
-`ddpkit init --train` writes it; do not edit it. It needs Python 3.10 and its standard library. torch is imported
-when a function needs it.
-"""
+_TRAIN = ("train.py", "config/default.yaml")
 
 
 @dataclass(frozen=True)
@@ -41,13 +34,8 @@ class NewFile:
 def files(project: Path, *, toml: bool, train: bool) -> list[NewFile]:
     """The files that would be written into a directory, each with its state."""
     names = [*([FILE] if toml else ()), *(_TRAIN if train else ())]
-    return [NewFile(path, text, _state(project, path, text)) for path in names for text in [_read(path)]]
-
-
-def _read(path: str) -> bytes:
-    if path == "distributed_env.py":
-        return join_modules("distributed.torch", _DISTRIBUTED_ENV).encode()
-    return templates.find(path).read_bytes()
+    texts = {path: templates.find(path).read_bytes() for path in names}
+    return [NewFile(path, text, _state(project, path, text)) for path, text in texts.items()]
 
 
 def _state(project: Path, path: str, text: bytes) -> str:

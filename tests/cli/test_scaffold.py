@@ -89,11 +89,10 @@ def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
     for path, text in found.items():
         own = path.removeprefix("new/project/")
         source = ROOT / ("ddpkit/templates/ddpkit.toml" if own == "ddpkit.toml" else own)
-        if own != "distributed_env.py":  # which is made: see test_join.py
-            assert text == source.read_bytes()
+        assert text == source.read_bytes()
         assert os.access(tmp_path / path, os.X_OK) == text.startswith(b"#!")
     names = {path.removeprefix("new/project/") for path in found}
-    assert names == {"ddpkit.toml", "train.py", "train_parts.py", "distributed_env.py", "config/default.yaml"}
+    assert names == {"ddpkit.toml", "train.py", "config/default.yaml"}
     again = ddpkit("init", "new/project", "--train")
     assert again.returncode == 0
     # What the reference script needs is said: the words are those of the extra `train`.
@@ -127,9 +126,7 @@ def test_a_file_of_ones_own_stays(tmp_path: Path, ddpkit: DDPKIT) -> None:
     assert "--no-toml" in refused.stderr
     done = ddpkit("init", "--train", "--no-toml")
     assert done.returncode == 0, done.stderr
-    assert sorted(tree(tmp_path)) == [
-        *("config/default.yaml", "ddpkit.toml", "distributed_env.py", "train.py", "train_parts.py")
-    ]
+    assert sorted(tree(tmp_path)) == ["config/default.yaml", "ddpkit.toml", "train.py"]
     assert (tmp_path / "ddpkit.toml").read_text() == 'backend = "ssh"\n'
 
 

@@ -377,7 +377,7 @@ def test_a_job_that_is_preempted_and_requeued_has_the_weights_of_an_undisturbed_
     assert command.text.count("was requeued and starts again") == 2
     compare = """
 import sys, torch
-paths = ("plain/checkpoint_epoch_2.pt", "disturbed/checkpoint_epoch_2.pt")
+paths = (f"{name}/checkpoint_epoch_00002_step_000000.pt" for name in ("plain", "disturbed"))
 a, b = (torch.load(path, weights_only=True)["model"] for path in paths)
 sys.exit(not (a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)))
 """
