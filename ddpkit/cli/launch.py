@@ -118,7 +118,6 @@ def launch(
         str | None, flag("--fold", OUTPUT, "Merge identical lines within SECONDS. [default: 0.2; 0 = off]", "SECONDS")
     ] = None,
     quiet: Annotated[bool, flag("-q --quiet", OUTPUT, "Print only the ranks' output, warnings and failures.")] = False,
-    verbose: Annotated[bool, flag("-v --verbose", OUTPUT, "First print each setting that is not a default.")] = False,
     no_header: Annotated[bool, flag("--no-header", OUTPUT, "Show no status lines at the bottom.")] = False,
     name: Annotated[
         str | None, flag("--name", LEAVE, "Name the run: its id and its job. [default: SCRIPT]", "NAME")
@@ -172,10 +171,6 @@ def launch(
 
         # --sync copies to HOST. A dry run prints the plan of the launcher there.
         settings = replace(settings, sync=transport_of(settings).names_nodes)
-    if verbose:
-        for setting, value, source in _rows(settings):
-            if source != "default":
-                _note(f"{setting} = {_setting_text(value)} ({source})")
     raise typer.Exit(_launch(settings, allowed, detach=detach, as_json=as_json, quiet=quiet))
 
 

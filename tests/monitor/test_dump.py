@@ -137,16 +137,6 @@ def test_a_launcher_that_takes_no_questions(start: START, ddpkit: DDPKIT, script
         assert other.poll() is None
 
 
-def test_dry_run_asks_nobody(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
-    script(SLEEPS)
-    command = start("launch", "-n", "1", "--", "job.py")
-    command.wait_for("ready")
-    done = ddpkit("dump", "--dry-run", str(run_of(tmp_path)))
-    assert done.stdout.startswith(f"would query its launcher (process {command.process.pid})"), done
-    assert json.loads(ddpkit("dump", "--dry-run", "--json", str(run_of(tmp_path))).stdout)["folder"]
-    assert not list(run_of(tmp_path).glob("dump-*"))
-
-
 def test_several_shells_ask_at_once(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script(SLEEPS)
     command = start("launch", "-n", "2", "--", "job.py")
