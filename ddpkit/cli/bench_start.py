@@ -13,11 +13,9 @@ from ddpkit.cli.app import JsonFlag, app, print_json
 from ddpkit.cli.bench import note
 from ddpkit.cli.options import (
     DryRun,
-    LaunchCommand,
-    LogDir,
-    NoPreflight,
     RanksAndHosts,
     Survey,
+    launch_command,
     launch_settings,
     queries,
 )
@@ -32,7 +30,7 @@ HELP = "ddpkit bench start --help"
 
 @app.command(
     "bench start",
-    cls=LaunchCommand,
+    cls=launch_command("log_dir", "preflight"),
     epilog="""Ways: ranks, torchrun, preload, stage (the project), env (and its Python); preload+env has both.
 ddpkit bench start 4
 ddpkit bench start -b ssh node1 node2 -n 4 --ways ranks,preload,env,preload+env --import mypkg.train
@@ -41,8 +39,6 @@ ddpkit bench start -b slurm -N 2 -n 4 --rounds 5""",
 def bench_start(
     context: typer.Context,
     words: RanksAndHosts = None,
-    log_dir: LogDir = None,
-    no_preflight: NoPreflight = False,
     ways: Annotated[
         str | None, typer.Option("--ways", metavar="WAY,...", help="[default: ranks,torchrun,preload,stage]")
     ] = None,
@@ -80,7 +76,7 @@ def bench_start(
         signals=forward_signals,
     )
     allowed = queries(dry_run=dry_run, survey=survey)
-    settings = launch_settings(context, words, log_dir=log_dir, preflight=False if no_preflight else None)
+    settings = launch_settings(context, words)
     check_alone(settings, os.environ)
     end_by_signals()
     logs, existed = Path(settings.log_dir), Path(settings.log_dir).exists()

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpkit.cli.app import app, print_exact
-from ddpkit.cli.options import (
-    Grace,
-    HostWords,
-    LaunchCommand,
-    NoPreflight,
-    Survey,
-    Sync,
-    flag,
-    launch_settings,
-    queries,
-)
+from ddpkit.cli.options import HostWords, Survey, flag, launch_command, launch_settings, queries
 from ddpkit.errors import UsageError
 from ddpkit.files import create
 
@@ -31,7 +21,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 
 
 @app.command(
-    cls=LaunchCommand,
+    cls=launch_command("grace", "preflight", "sync"),
     epilog="""The options are those of `ddpkit launch`. ddpkit checks named nodes, as for a dry run; it starts nothing.
 The script contains no secrets: it requires them in its environment.
 ddpkit emit -b ssh node1 node2 -n 2 -- train.py > run.sh
@@ -40,9 +30,6 @@ ddpkit emit -b slurm -N 2 --time 2:00:00 --output run.sbatch -- train.py""",
 def emit(
     context: typer.Context,
     hosts: HostWords = None,
-    grace: Grace = None,
-    no_preflight: NoPreflight = False,
-    sync: Sync = None,
     survey: Survey = False,
     output: Annotated[
         str | None,
@@ -50,7 +37,7 @@ def emit(
     ] = None,
 ) -> None:
     """Print a launch as one script that runs without ddpkit."""
-    settings = launch_settings(context, hosts, grace=grace, sync=sync, preflight=False if no_preflight else None)
+    settings = launch_settings(context, hosts)
     if output is not None and os.path.lexists(output):
         raise UsageError(f"{output} exists already", "--output FILE, a new file")
     script = _script(settings, queries(dry_run=True, survey=survey))

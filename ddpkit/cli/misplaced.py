@@ -106,9 +106,10 @@ def _backend(line: TypedLine, word: str) -> UsageError | None:
 
 
 def _batch_script(line: TypedLine, word: str) -> None:
-    from ddpkit.execution.job import check_batch_script
+    from ddpkit.execution.job import check_batch_script, is_batch_script
 
-    check_batch_script(Path(), [word, *line.rest], allowed="--allow-nested" in line.request.given)
+    if is_batch_script(Path(word)):
+        check_batch_script(Path(), [word, *line.rest], allowed=line.request.settings.allow_nested)
 
 
 def _without_ending(line: TypedLine, word: str) -> UsageError | None:

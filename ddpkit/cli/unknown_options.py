@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import PurePath
 
@@ -46,6 +48,25 @@ def unknown_option(line: TypedLine, name: str, value: str) -> UsageError:
     elif request.script is None and request.scripted and name[:2] == "--":
         hint += "; the script's options come after `--`"
     return UsageError(what, hint)
+
+
+def _setting(line: TypedLine, name: str, value: str) -> UsageError | str:
+    """Name the setting of ddpkit.toml that was once a flag of `launch`."""
+    from ddpkit.config import SETTINGS
+
+    setting = "header" if name == "--no-header" else name.removeprefix("--").replace("-", "_")
+    if line.request.command != "launch" or setting not in SETTINGS or SETTINGS[setting].flag:
+        return ""
+    alone = {"header": "false", "allow_nested": "true"}.get(setting, "")
+    following = [] if alone else line.following(value)
+    text = alone or value.removeprefix("=") or "".join(following) or "VALUE"
+    variable = f"DDPKIT_{setting.upper()}={shlex.quote(text)}"
+    shown = text if alone or re.fullmatch(r"[\d.]+", text) else json.dumps(text)
+    hint = f"in ddpkit.toml: {setting} = {shown}; for one launch: {variable} "
+    return UsageError(
+        f"ddpkit launch has no option {name}; it is a setting: {setting}",
+        hint + line.corrected(line.at, 1 + len(following), []),
+    )
 
 
 def _launcher(line: TypedLine, name: str, value: str) -> UsageError | str:
@@ -129,6 +150,7 @@ def _mistyped(line: TypedLine, name: str, value: str) -> str:
 
 # In this order. Each returns a whole error, the hint alone, or nothing. After each: what was typed.
 _MEANT: tuple[Callable[[TypedLine, str, str], UsageError | str], ...] = (
+    _setting,  # --fold 0
     _launcher,  # --num-processes 4
     _scheduler,  # -b slurm --walltime 1:00
     _environment,  # --venv DIR

@@ -283,7 +283,7 @@ def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
         ({"nproc_per_node": 0}, "-n 0: must be at least 1"),
         ({"nnodes": "4:2"}, "-N 4:2: the smaller number must come first"),
         ({"grace": -1}, "--grace -1: must be from 0 to 86400 seconds (a day)"),
-        ({"hang_action": "shout"}, "--hang-action shout: must be warn or end"),
+        ({"hang_action": "shout"}, "hang_action = shout: must be warn or end"),
         ({"backend": "nope"}, "backend 'nope' not found"),
         ({"profile": "nope"}, "profile 'nope' not found: this project has no ddpkit.toml"),
         ({"env": {"DDPKIT_NOT_SET": None}}, "--env DDPKIT_NOT_SET: DDPKIT_NOT_SET is not set in this environment"),

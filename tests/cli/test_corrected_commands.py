@@ -250,7 +250,7 @@ def test_a_launch_for_each_task_of_srun(words: list[str], hint: str, ddpkit: DDP
     assert done.returncode == 121
     assert "error: srun starts this command 4 times; run it once, without srun" in done.stderr
     assert f"\nhint: {hint}\n" in done.stderr
-    assert ddpkit("launch", "-b", "local", "--allow-nested", "train.py", env=task).returncode == 0
+    assert ddpkit("launch", "-b", "local", "train.py", env={**task, "DDPKIT_ALLOW_NESTED": "1"}).returncode == 0
     alone = ddpkit("launch", "-b", "local", "train.py", env=ALLOCATION | STEP | {"SLURM_STEP_NUM_TASKS": "1"})
     assert alone.returncode == 0, alone.stderr
 
@@ -300,7 +300,7 @@ def test_a_launch_without_a_script(ddpkit: DDPKIT, tmp_path: Path) -> None:
 
 
 def test_a_batch_script_that_is_meant_to_run(ddpkit: DDPKIT) -> None:
-    assert ddpkit("launch", "--dry-run", "--allow-nested", "--", "./own.sbatch").returncode == 0
+    assert ddpkit("launch", "--dry-run", "--", "./own.sbatch", env={"DDPKIT_ALLOW_NESTED": "1"}).returncode == 0
 
 
 def test_a_run_that_was_stopped_has_no_failure(

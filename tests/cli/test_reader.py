@@ -260,9 +260,17 @@ CORRECTED = {
     ),
     "launch --on node2 -- train.py": ("--on node2 ", "ddpkit launch --on node2 --detach -- train.py"),
     "launch --hostfile -b ssh": ("--hostfile needs a value, and -b follows", "ddpkit launch --hostfile VALUE -b ssh"),
-    "launch --hang-action end -- ok.py": (
-        "--hang-action end has no effect without --hang-timeout",
-        "ddpkit launch --hang-action end --hang-timeout 600 -- ok.py",
+    "launch --fold 0 -n 1 -- ok.py": (
+        "no option --fold; it is a setting: fold",
+        "in ddpkit.toml: fold = 0; for one launch: DDPKIT_FOLD=0 ddpkit launch -n 1 -- ok.py",
+    ),
+    "launch --on-end='mail me' ok.py": (
+        "no option --on-end; it is a setting: on_end",
+        "in ddpkit.toml: on_end = \"mail me\"; for one launch: DDPKIT_ON_END='mail me' ddpkit launch ok.py",
+    ),
+    "launch --no-header ok.py": (
+        "no option --no-header; it is a setting: header",
+        "in ddpkit.toml: header = false; for one launch: DDPKIT_HEADER=false ddpkit launch ok.py",
     ),
     "launch --env RANK=3 -- ok.py": (
         "--env RANK: ddpkit sets this variable itself, from -N and -n",
@@ -325,10 +333,13 @@ def test_a_corrected_command_line_is_understood(line: str, typed: TYPED) -> None
 
 
 @pytest.mark.parametrize("command", ["bash -c 'torchrun ok.py; true'", "env A=1 mpirun python ok.py"])
-def test_a_launcher_within_a_launcher_can_be_allowed(command: str, typed: TYPED) -> None:
+def test_a_launcher_within_a_launcher_can_be_allowed(
+    command: str, typed: TYPED, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert typed(f"launch --dry-run -- {command}").code == UsageError.exit_code
-    assert typed(f"launch --dry-run --allow-nested -- {command}").code in (0, UsageError.exit_code)
-    allowed = typed(f"launch --dry-run --allow-nested -- {command}")
+    monkeypatch.setenv("DDPKIT_ALLOW_NESTED", "1")
+    allowed = typed(f"launch --dry-run -- {command}")
+    assert allowed.code in (0, UsageError.exit_code)
     assert "is a launcher" not in allowed.err
 
 

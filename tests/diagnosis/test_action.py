@@ -63,9 +63,7 @@ def test_ids_are_in_the_catalogue_and_in_one_table() -> None:
     assert set(REQUEST) <= set(NODE)
 
 
-def test_the_command_prints_the_action(
-    ddpkit: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_the_command_prints_the_action(ddpkit: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("ssh: connect to host node4 port 22: No route to host\n")
     action = json.loads(ddpkit("explain", "a.log", "--json").stdout)["action"]
     assert (action["action"], action["host"], action["id"]) == ("exclude", "node4", "ssh-unreachable")
