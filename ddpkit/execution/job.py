@@ -160,10 +160,8 @@ def check_request(settings: LaunchSettings) -> None:
     """Refuse what would run, and not as it was meant."""
     nested = None if settings.allow_nested else find_launcher(settings.script)
     if nested is not None:
-        script = join(nested.script or ("SCRIPT",))
-        raise UsageError(
-            f"{nested.problem} (the setting allow_nested = true starts it anyway)", f"ddpkit launch -- {script}"
-        )
+        hint = nested.hint or f"ddpkit launch -- {join(nested.script or ('SCRIPT',))}"
+        raise UsageError(f"{nested.problem} (the setting allow_nested = true starts it anyway)", hint)
     in_shell = settings.script[0] in SHELLS and len(settings.script) > 1  # bash FILE
     check_batch_script(Path(settings.workdir), settings.script[in_shell:], allowed=settings.allow_nested)
     usable = record.usable_name(settings.name) if settings.name else ""

@@ -18,6 +18,7 @@ import typer.main
 from ddpkit.cli import app, main, slurm_flags
 from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
+from ddpkit.launchers.nested import MIGRATION
 
 TYPED = Callable[[str], "Typed"]
 
@@ -121,7 +122,7 @@ CORRECTED = {
     "launch -n 2 -- torchrun --nproc-per-node 2 ok.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- ok.py"),
     "launch -- accelerate launch --num_processes 2 ok.py": (
         "accelerate launch is a launcher",
-        "ddpkit launch -n 2 -- ok.py",
+        MIGRATION,
     ),
     "launch -b slurm -r 3 -- train.py": ("srun's --relative", "ddpkit launch -b slurm --redirects 3 -- train.py"),
     "launch -b slurm -G 4 -- train.py": ("-G: ", "ddpkit launch -b slurm --gpus-per-node 4 -- train.py"),
@@ -252,8 +253,11 @@ CORRECTED = {
         "command 'torchrun' not found",
         "ddpkit launch --nproc-per-node 2 train.py",
     ),
-    "launch -np 2 -- train.py": ("no option -np", "ddpkit launch -n 2 -- train.py"),
-    "launch -H node1,node2 -- train.py": ("no option -H", "ddpkit launch -b ssh node1 node2 -- train.py"),
+    "launch --num_processes 16 -- train.py": ("--num-processes is a flag of accelerate", MIGRATION),
+    "launch --num_gpus=16 -- train.py": ("--num-gpus is a flag of deepspeed", MIGRATION),
+    "launch -np 2 -- train.py": ("-np is a flag of mpirun", MIGRATION),
+    "launch -H node1,node2 -- train.py": ("-H is a flag of mpirun", MIGRATION),
+    "launch -b ssh n1:2 n2:2 train.py": ("2 is not the port of an SSH server", MIGRATION),
     "launch -b local -n 2 -o max_restarts=2 -- train.py --x": (
         "works with starter torchrun",
         "ddpkit launch -b local -n 2 -o max_restarts=2 --starter torchrun -- train.py --x",
@@ -389,7 +393,6 @@ AFTER_THE_SCRIPT = {
     "ok.py -n 2": "-n 2 -- ok.py",
     "ok.py -n2": "-n2 -- ok.py",
     "ok.py -n=2": "-n2 -- ok.py",
-    "ok.py -np 2": "-n 2 -- ok.py",
     "ok.py --nproc_per_node=2 --x 1": "--nproc-per-node=2 -- ok.py --x 1",
     "ok.py --x 1 -N 2 y": "-N 2 -- ok.py --x 1 y",
     "ok.py -N2": "-N2 -- ok.py",
