@@ -124,7 +124,8 @@ def start(lab: Lab, plan: Round) -> tuple[Launch, Path]:
     (folder / "train.py").write_text(text.replace(STEP, STEP + textwrap.indent(FAULT, " " * 12)))
     (folder / "scratch").mkdir()
     words = ["-n", "1", "--grace", "2", "--retries", "2", "--spares", "2", "--env", "OMP_NUM_THREADS=1"]
-    words += ["--hang-timeout", "30", "--hang-action", "end"] if plan.fault == "stuck" else []
+    if plan.fault == "stuck":
+        (folder / "ddpkit.toml").write_text('hang_timeout = 30\nhang_action = "end"\n')
     if plan.backend in ("slurm", "job"):
         name = "slurm" if plan.starter == "ranks" else "slurm-torchrun"
         if plan.backend == "job":

@@ -131,9 +131,9 @@ FAULTS: dict[str, Callable[[Lab, Path], object]] = {
 def commands(name: str, ft_launcher: str) -> dict[str, list[str]]:
     """The command lines by host."""
     if name == "ddpkit":
-        words = ["--retries", "3", "--spares", "1", "--progress", "step"]
-        words += ["--hang-timeout", "30", "--hang-action", "end", "--grace", "5"]
-        return {LOGIN: [*DDPKIT, "launch", "-b", "ssh", *NODES[:3], "-n", "1", *words, "--", "job.py"]}
+        words = ["--retries", "3", "--spares", "1", "--hang-timeout", "30", "--grace", "5"]
+        settings = ["env", "DDPKIT_HANG_ACTION=end", "DDPKIT_PROGRESS=step"]
+        return {LOGIN: [*settings, *DDPKIT, "launch", "-b", "ssh", *NODES[:3], "-n", "1", *words, "--", "job.py"]}
     program = [ft_launcher] if name == "ft_launcher" else [sys.executable, "-m", "torch.distributed.run"]
     rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=node1:29500", "--rdzv-id=1"]
     argv = [*program, "--nnodes=2:2", "--nproc-per-node=1", "--max-restarts=3", *rendezvous]

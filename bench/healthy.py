@@ -77,7 +77,8 @@ def one_launch(lab: Lab, way: str, folder: Path, number: int) -> tuple[float, li
     """One launch. Returns its seconds, and what was not well."""
     (folder / "job.py").write_text(JOB)
     bad_nodes = folder / "bad_nodes.json"
-    words = ["launch", *WAYS[way], *SPARES[way], "--retries", "2", "--bad-nodes", str(bad_nodes), "--"]
+    (folder / "ddpkit.toml").write_text(f'bad_nodes = "{bad_nodes}"\n')
+    words = ["launch", *WAYS[way], *SPARES[way], "--retries", "2", "--"]
     before, began = set(folder.glob("logs/*/run.json")), time.monotonic()
     done = call(lab, [*words, "job.py", *(["reduce"] if number % 10 == 0 else [])], folder)
     seconds = time.monotonic() - began

@@ -131,7 +131,8 @@ def job(text: str) -> dict[str, str]:
 
 
 LAUNCH = ("launch", "-b", "ssh", "{first}", "{second}", "-n", "1", "--", "job.py")
-HANG = (*LAUNCH[:-2], "--hang-timeout", "5", "--hang-action", "end", "--", "job.py")
+HANG = (*LAUNCH[:-2], "--hang-timeout", "5", "--", "job.py")
+HANG_ENDS = {"ddpkit.toml": 'hang_action = "end"\n'}
 INSIDE = (*LAUNCH[1:-1], "torchrun", "--standalone", "job.py")
 PORT = ("test", "-b", "ssh", "{first}", "{second}", "-n", "1", "-o", "master_port=29500")
 SCRIPT = ("test", "-b", "ssh", "{first}", "{second}", "-n", "1", "--", "job.py")
@@ -434,11 +435,11 @@ SESSION = {
 }  # fmt: skip
 RUNTIME = {
     "stopped": Row(id="R01", fault="rank 1 is stopped (SIGSTOP) before all_reduce", typed=static(), test=HANG,
-        files=job(BEGIN + MEET + RANK_1 + "os.kill(os.getpid(), signal.SIGSTOP)\n" + REDUCE)),
+        files=job(BEGIN + MEET + RANK_1 + "os.kill(os.getpid(), signal.SIGSTOP)\n" + REDUCE) | HANG_ENDS),
     "peer-died": Row(id="R02", fault="rank 1 exits with code 3 while rank 0 waits in all_reduce", typed=static(),
         files=job(BEGIN + MEET + RANK_1 + "os._exit(3)\n" + REDUCE), test=LAUNCH),
     "loops": Row(id="R08", fault="rank 1 never comes to all_reduce", typed=static(), test=HANG,
-        files=job(BEGIN + MEET + RANK_1 + SLEEPS + REDUCE)),
+        files=job(BEGIN + MEET + RANK_1 + SLEEPS + REDUCE) | HANG_ENDS),
 }  # fmt: skip
 
 # ---- SLURM

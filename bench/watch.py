@@ -34,23 +34,23 @@ from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
 
 ROOT = Path(__file__).parents[1]
-WAYS: dict[str, list[str]] = {
-    "plain": ["--no-header", "--fold", "0"],
-    "folding": ["--no-header"],
-    "status lines": ["--fold", "0"],
-    "both": [],
+WAYS: dict[str, dict[str, str]] = {
+    "plain": {"DDPKIT_HEADER": "0", "DDPKIT_FOLD": "0"},
+    "folding": {"DDPKIT_HEADER": "0"},
+    "status lines": {"DDPKIT_FOLD": "0"},
+    "both": {},
 }
 BOUND = 1.01  # of the training's time
 
 
-def train(words: list[str], epochs: int) -> dict[str, float]:
+def train(settings: dict[str, str], epochs: int) -> dict[str, float]:
     """Train once. The seconds of an epoch (the first left out), and the launcher's CPU seconds."""
     with tempfile.TemporaryDirectory() as name:
         handle, side = pty.openpty()
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         script = [str(ROOT / "train.py"), "--epochs", str(epochs), "--log-every", "5"]
-        argv = [sys.executable, "-m", "ddpkit", "launch", "-n", "2", *words, "--", *script]
-        env = {**os.environ, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        argv = [sys.executable, "-m", "ddpkit", "launch", "-n", "2", "--", *script]
+        env = {**os.environ, **settings, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         process = subprocess.Popen(argv, cwd=name, env=env, stdin=side, stdout=side, stderr=side)
         os.close(side)

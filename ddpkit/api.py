@@ -347,7 +347,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _FLAG = re.compile(r"(?<![\w-])(-[nNbo]|--[a-z][a-z-]*)(?:[ =]([^\s,;-][^\s,;]*))?")
 _CALLS = ("detach", "full", "on", "profile", "quick", "ranks", "survey", "timeout")  # their own parameters
-_NAMES = {"-b": "backend", "-o": "options", **{each.flag: name for name, each in config.SETTINGS.items() if each.flag}}
+_NAMES = {flag: name for name, each in config.SETTINGS.items() for flag in each.spellings}
 
 
 def _takes_keywords(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -611,7 +611,11 @@ def _command_line(
     words: list[str] = ["--profile", profile] if profile is not None else []
     variables: dict[str, str] = {}
     hosts: Sequence[str] = ()
-    values: Mapping[str, object] = dict(given)
+    values: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    in_file = {
+        name: values.pop(name) for name in [*values] if name in config.SETTINGS and not config.SETTINGS[name].flag
+    }
+    words += ["--settings-as-json", json.dumps(in_file, default=str)] if in_file else []
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
         if name == "options" and isinstance(value, Mapping):
@@ -621,13 +625,13 @@ def _command_line(
             variables |= {key: str(text) for key, text in value.items() if text is not None}
         elif name == "hosts" and isinstance(value, Sequence):
             hosts = value
-        elif name in ("preflight", "header"):
-            words += [f"--no-{name}"] if value is False else []
-        elif name in ("sync", "allow_nested"):
+        elif name == "preflight":
+            words += ["--no-preflight"] if value is False else []
+        elif name == "sync":
             words += [flag] if value is True else [f"{flag}={value}"] if value else []
         elif isinstance(value, tuple | list):
             words += [flag, (":" if name == "nnodes" else ",").join(map(str, value))]
-        elif value is not None:
+        else:
             words += [flag, str(value)]
     words += hosts
     return [*words, *(["--", os.fspath(script), *args] if script is not None else [])], variables

@@ -293,15 +293,30 @@ class Setting:
 
     parse: Callable[[object, Label], object]
     accepts: str  # for the hint of an error
-    flag: str = ""  # where it is not --NAME
+    help: str  # of its flag, and of the reference
+    flag: str  # its spellings and its placeholder, such as `-n --nproc-per-node N`; empty: only a file has it
     is_path: bool = False  # in a file relative to its directory
+
+    @property
+    def spellings(self) -> list[str]:
+        return [word for word in self.flag.split() if word.startswith("-")]
+
+    @property
+    def placeholder(self) -> str:
+        return "".join(word for word in self.flag.split() if not word.startswith("-"))
 
 
 def _setting(
-    default: _T, parse: Callable[[object, Label], _T], accepts: str, flag: str = "", *, is_path: bool = False
+    default: _T,
+    parse: Callable[[object, Label], _T],
+    accepts: str,
+    flag: str,
+    text: str,
+    *,
+    is_path: bool = False,
 ) -> _T:
     """A field of LaunchSettings with its parser. mypy compares the types of field, default and parser."""
-    metadata = {"setting": Setting(parse, accepts, flag, is_path)}
+    metadata = {"setting": Setting(parse, accepts, text, flag, is_path)}
     made: _T = field(default_factory=lambda: copy(default), metadata=metadata)
     return made
 
@@ -322,7 +337,6 @@ Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
     "backend",
     "bad_nodes",
-    "fold",
     "hang_action",
     "hosts",
     "hostfile",
@@ -340,40 +354,187 @@ SourcedName = Literal[
 class LaunchSettings:
     """All settings of one launch. Times are in seconds."""
 
-    backend: str = _setting("local", _parse_text, 'the name of a backend: backend = "local"')
-    hosts: tuple[str, ...] = _setting((), _parse_hosts, 'a list of host names: hosts = ["node1", "node2"]')
-    hostfile: str = _setting("", _parse_text, 'a file with one host a line: hostfile = "hosts.txt"', is_path=True)
+    backend: str = _setting(
+        "local",
+        _parse_text,
+        'the name of a backend: backend = "local"',
+        "--backend -b NAME",
+        "local, ssh, slurm, ...: see `ddpkit backends`.",
+    )
+    hosts: tuple[str, ...] = _setting(
+        (),
+        _parse_hosts,
+        'a list of host names: hosts = ["node1", "node2"]',
+        "HOST",
+        "The nodes: names, patterns such as node[1-4], and groups such as @gpus.",
+    )
+    hostfile: str = _setting(
+        "",
+        _parse_text,
+        'a file with one host a line: hostfile = "hosts.txt"',
+        "--hostfile FILE",
+        "Nodes, one per line: `node1 slots=4`.",
+        is_path=True,
+    )
     nproc_per_node: int | tuple[int, ...] | Literal["auto"] = _setting(
-        "auto", _parse_nproc, 'an integer, a list with one for each node, or "auto"', "-n"
+        "auto",
+        _parse_nproc,
+        'an integer, a list with one for each node, or "auto"',
+        "-n --nproc-per-node N",
+        "Ranks per node, or 4,8,8. [default: its GPUs, or 1]",
     )
-    nnodes: int | tuple[int, int] | None = _setting(None, _parse_nnodes, "an integer, or MIN:MAX", "-N")
+    nnodes: int | tuple[int, int] | None = _setting(
+        None, _parse_nnodes, "an integer, or MIN:MAX", "-N --nnodes N|MIN:MAX", "Number of nodes."
+    )
     script: tuple[str, ...] = _setting(
-        ("train.py",), _parse_script, 'text, or a list of words: script = ["train.py", "--epochs", "3"]'
+        ("train.py",),
+        _parse_script,
+        'text, or a list of words: script = ["train.py", "--epochs", "3"]',
+        "SCRIPT",
+        "The script or program of every rank, and its arguments.",
     )
-    workdir: str = _setting(".", _parse_text, 'a directory: workdir = "/data/project"', is_path=True)
-    python: str = _setting(sys.executable, _parse_text, 'an interpreter: python = "/opt/venv/bin/python"', is_path=True)
-    grace: float = _setting(15.0, _parse_seconds, "seconds, 0 or more")
-    log_dir: str = _setting("logs", _parse_text, 'a directory: log_dir = "logs"', is_path=True)
-    preflight: bool = _setting(True, _parse_bool, "true or false")
-    hang_timeout: float = _setting(0.0, _parse_seconds, "seconds; 0: off")
-    hang_action: Literal["warn", "end"] = _setting("warn", _parse_hang_action, '"warn" or "end"')
-    observe: tuple[str, ...] = _setting((), _parse_observe, 'a list of parts: observe = ["start", "steps", "stacks"]')
-    retries: int = _setting(0, _parse_number, "an integer; 0: the first failure ends the run")
-    spares: int = _setting(0, _parse_number, "an integer: the last hosts that are spare")
-    progress: str = _setting("", _parse_text, 'a file or a pattern: progress = "checkpoints/*.pt"')
-    retry_codes: tuple[int, ...] = _setting((75,), _parse_codes, "a list of exit codes: retry_codes = [75]")
-    stop_codes: tuple[int, ...] = _setting((93,), _parse_codes, "a list of exit codes: stop_codes = [93]")
-    sync: bool | Literal["overwrite"] = _setting(False, _parse_sync, 'true, false or "overwrite"')
-    header: bool = _setting(True, _parse_bool, "true or false")
-    fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
-    metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
-    on_end: str = _setting("", _parse_text, 'a shell command: on_end = "./notify.sh"')
-    on_attempt: str = _setting("", _parse_text, 'a shell command: on_attempt = "./notify.sh"')
-    name: str = _setting("", _parse_text, 'a name: name = "baseline"')
-    bad_nodes: str = _setting("", _parse_text, 'a file: bad_nodes = "/shared/bad_nodes.json"', is_path=True)
-    allow_nested: bool = _setting(False, _parse_bool, "true or false")
-    options: Mapping[str, object] = _setting({}, _parse_options, 'a table: options = { starter = "torchrun" }')
-    env: Mapping[str, str] = _setting({}, _parse_env, 'a table of text: env = { NCCL_DEBUG = "WARN" }')
+    workdir: str = _setting(
+        ".",
+        _parse_text,
+        'a directory: workdir = "/data/project"',
+        "--workdir DIR",
+        "Working directory of the ranks. [default: this one]",
+        is_path=True,
+    )
+    python: str = _setting(
+        sys.executable,
+        _parse_text,
+        'an interpreter: python = "/opt/venv/bin/python"',
+        "--python PATH",
+        "Python of the ranks. [default: ddpkit's own]",
+        is_path=True,
+    )
+    grace: float = _setting(
+        15.0, _parse_seconds, "seconds, 0 or more", "--grace SECONDS", "Time from SIGTERM to SIGKILL. [default: 15]"
+    )
+    log_dir: str = _setting(
+        "logs",
+        _parse_text,
+        'a directory: log_dir = "logs"',
+        "--log-dir DIR",
+        "Directory of the logs. [default: logs]",
+        is_path=True,
+    )
+    preflight: bool = _setting(
+        True, _parse_bool, "true or false", "--no-preflight", "Continue although the nodes differ."
+    )
+    hang_timeout: float = _setting(
+        0.0,
+        _parse_seconds,
+        "seconds; 0: off",
+        "--hang-timeout SECONDS",
+        "Report ranks without progress. [default: 0 = never]",
+    )
+    hang_action: Literal["warn", "end"] = _setting(
+        "warn", _parse_hang_action, '"warn" or "end"', "", "After hang_timeout, warn only, or end the run."
+    )
+    observe: tuple[str, ...] = _setting(
+        (),
+        _parse_observe,
+        'a list of parts: observe = ["start", "steps", "stacks"]',
+        "--observe PART,...",
+        "Change the ranks' Python: start, steps, stacks, all.",
+    )
+    retries: int = _setting(
+        0,
+        _parse_number,
+        "an integer; 0: the first failure ends the run",
+        "--retries N",
+        "Start the ranks again at most N times. [default: 0]",
+    )
+    spares: int = _setting(
+        0,
+        _parse_number,
+        "an integer: the last hosts that are spare",
+        "--spares K",
+        "Keep the last K hosts as spare ones. [default: 0]",
+    )
+    progress: str = _setting(
+        "",
+        _parse_text,
+        'a file or a pattern: progress = "checkpoints/*.pt"',
+        "",
+        "Files that are newer when the run makes progress. Default: the steps in its metrics.",
+    )
+    retry_codes: tuple[int, ...] = _setting(
+        (75,),
+        _parse_codes,
+        "a list of exit codes: retry_codes = [75]",
+        "",
+        "Restart the ranks after these exit codes.",
+    )
+    stop_codes: tuple[int, ...] = _setting(
+        (93,),
+        _parse_codes,
+        "a list of exit codes: stop_codes = [93]",
+        "",
+        "Never restart the ranks after these exit codes.",
+    )
+    sync: bool | Literal["overwrite"] = _setting(
+        False,
+        _parse_sync,
+        'true, false or "overwrite"',
+        "--sync [=overwrite]",
+        "First copy this directory to the nodes with rsync.",
+    )
+    header: bool = _setting(True, _parse_bool, "true or false", "", "Show status lines at the bottom of a terminal.")
+    fold: float = _setting(
+        0.2, _parse_seconds, "seconds; 0: off", "", "Merge identical lines within these seconds. 0: off."
+    )
+    metrics: str = _setting(
+        "",
+        _parse_text,
+        'a file: metrics = "checkpoints/metrics.jsonl"',
+        "",
+        "Read the run's steps from this file. Default: its metrics.jsonl.",
+    )
+    on_end: str = _setting(
+        "",
+        _parse_text,
+        'a shell command: on_end = "./notify.sh"',
+        "",
+        "Run this command on the launcher's host at the end, with the record as JSON input.",
+    )
+    on_attempt: str = _setting(
+        "",
+        _parse_text,
+        'a shell command: on_attempt = "./notify.sh"',
+        "",
+        "Run this command before another attempt, as on_end.",
+    )
+    name: str = _setting(
+        "", _parse_text, 'a name: name = "baseline"', "--name NAME", "Name of the run and its job. [default: SCRIPT]"
+    )
+    bad_nodes: str = _setting(
+        "",
+        _parse_text,
+        'a file: bad_nodes = "/shared/bad_nodes.json"',
+        "",
+        "Avoid, and add, the nodes of this file: see `ddpkit nodes`.",
+        is_path=True,
+    )
+    allow_nested: bool = _setting(
+        False, _parse_bool, "true or false", "", "Start a script that is a launcher itself, such as torchrun."
+    )
+    options: Mapping[str, object] = _setting(
+        {},
+        _parse_options,
+        'a table: options = { starter = "torchrun" }',
+        "-o --option KEY=VALUE",
+        "An option of the backend; also `--key VALUE`.",
+    )
+    env: Mapping[str, str] = _setting(
+        {},
+        _parse_env,
+        'a table of text: env = { NCCL_DEBUG = "WARN" }',
+        "--env K[=V]",
+        "Set a variable for every rank, or pass it on.",
+    )
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
     host: Mapping[str, HostSettings] = field(default_factory=dict)  # by name
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
@@ -570,7 +731,7 @@ def _profile(file: SettingsFile, chosen: str) -> Mapping[str, object]:
 def _parse(name: str, value: object, place: str, *, flags: bool = False) -> object:
     """Parse one value, or raise a UsageError that names the setting and its place."""
     setting = SETTINGS[name]
-    flag = (setting.flag or f"--{name.replace('_', '-')}") if flags else ""
+    flag = next(iter(setting.spellings), f"--{name}") if flags and setting.flag else ""
     label = Label(name, place, flag)
     try:
         return setting.parse(value, label)

@@ -6,7 +6,7 @@
 | 121     | UsageError     | the request is wrong; nothing was started                                  |
 | 122     | PreflightError | a check failed, and nothing was started; also `ddpkit test` and `bench`    |
 | 123     | LaunchError    | a node or the scheduler refused to start the run                           |
-| 124     |                | no progress: `--hang-action end` ended the run                             |
+| 124     |                | no progress: `hang_action = "end"` ended the run                           |
 | 125     | DdpkitError    | any other error of ddpkit; also EnvError, and a node that was lost         |
 | 128 + n |                | signal n ended the first failing rank, the run or ddpkit                   |
 | other   |                | exit code of the first failing rank, unchanged                             |
@@ -35,8 +35,8 @@ MOST_NODES = 65536
 MOST_PORT = 65535
 # Options of `ddpkit launch` that hardly a script has.
 OWN_OPTIONS = frozenset(
-    "--allow-nested --detach --dry-run --hang-action --hang-timeout --hostfile --nnodes --no-preflight "
-    "--nproc-per-node --preload --retries --retry-codes --spares --stage --starter --stop-codes --sync".split()
+    "--detach --dry-run --hang-timeout --hostfile --nnodes --no-preflight --nproc-per-node --preload --retries "
+    "--spares --stage --starter --sync".split()
 )
 
 LIMIT_REACHED = "the limit for your processes and threads is reached"

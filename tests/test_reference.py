@@ -40,7 +40,7 @@ def test_every_variable_of_a_plan_is_there() -> None:
 
 def test_every_file_of_a_run_is_there(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("print('done')\n")
-    assert ddpkit("launch", "-n", "2", "--on-end", "true", "--", "job.py").returncode == 0
+    assert ddpkit("launch", "-n", "2", "--", "job.py", env={"DDPKIT_ON_END": "true"}).returncode == 0
     assert ddpkit("report").returncode == 0
     (folder,) = (tmp_path / "logs").iterdir()
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

@@ -121,7 +121,7 @@ def _option(command: str, option: Any) -> tuple[str, ...]:
     text, _, default = (option.help or "").partition("[default: ")
     metavar = f" {_code(option.metavar)}" if option.metavar else ""
     launches = command in ("launch", "test", "bench")
-    name = {"no_preflight": "preflight", "no_header": "header", "no_status": "header"}.get(option.name, option.name)
+    name = option.name
     known = launches and name in config.SETTINGS and name not in ("options", "env")
     variable = _code(f"DDPKIT_{name.upper()}") if known else _code("DDPKIT_PROFILE") if name == "profile" else ""
     return names + metavar, _markdown(text.strip()), default.rstrip("]").strip(), variable
@@ -335,8 +335,8 @@ FILES = {
     "report.html": "the page of `ddpkit report`",
     f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `rank_*.txt` and `rank_*.json` have the stacks",
     login_host.CONTROL_FILE: "`--via` with `-o transport=openssh`: control socket of the launch, for later commands",
-    on_end.LOG: "output of `--on-end`",
-    on_end.ATTEMPT_LOG: "output of `--on-attempt`",
+    on_end.LOG: "output of `on_end`",
+    on_end.ATTEMPT_LOG: "output of `on_attempt`",
     record.REQUESTS: "requests of other shells to the launcher",
     "job.sbatch": "SLURM: the job script",
     "slurm-*.out": "SLURM: output of the job",

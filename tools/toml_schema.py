@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """JSON Schema of ddpkit.toml, from the settings: `python tools/toml_schema.py` writes docs/schema/ddpkit.toml.json.
 
-Types and defaults come from `ddpkit.config`, descriptions from the help of `ddpkit launch`, options from the backends.
+Types and defaults come from `ddpkit.config`, descriptions from `ddpkit.config`, options from the backends.
 """
 
 from __future__ import annotations
@@ -12,10 +12,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import typer
-
-from ddpkit.cli import main
-from ddpkit.cli.app import app
 from ddpkit.config import DAY, MOST_CODE, SETTINGS, HostSettings, LaunchSettings
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS
 from ddpkit.launchers import registry
@@ -31,13 +27,11 @@ MOST = {
 FROM_ZERO = ("retries", "spares")
 TEXT = {"type": "string"}
 WORDS = {"type": "array", "items": TEXT}
-# Settings whose flag has another name, or none.
+# Settings whose flag has another sense.
 DESCRIPTIONS = {
-    "script": "The script or program of every rank, and its arguments.",
     "preflight": "Whether a difference between the nodes keeps a run from starting.",
-    "header": "Show status lines at the bottom of a terminal.",
     "options": "Options of the backend, as -o KEY=VALUE; `ddpkit backends NAME` lists them.",
-    "hosts": "The nodes: names, patterns such as node[1-4], and groups such as @gpus.",
+    "env": "Variables for every rank.",
 }
 OF_HOST = {
     "user": "User name for SSH.",
@@ -82,13 +76,10 @@ def schema() -> dict[str, Any]:
 
 def _settings() -> dict[str, Any]:
     kinds = get_type_hints(LaunchSettings)
-    assert main.launch  # its commands are known when its modules are imported
-    launch: Any = typer.main.get_command(app)
-    helps = {each.name: each.help or "" for each in launch.commands["launch"].params}
     defaults = {each.name: each.default_factory() for each in fields(LaunchSettings) if callable(each.default_factory)}
     shown = {}
-    for name in SETTINGS:
-        description = DESCRIPTIONS.get(name) or re.sub(r" \[default.*", "", helps[name])
+    for name, setting in SETTINGS.items():
+        description = DESCRIPTIONS.get(name) or re.sub(r" \[default.*", "", setting.help)
         shown[name] = _described(name, kinds[name], description)
         if defaults[name] not in (None, "", (), {}) and name != "python":
             value = defaults[name]

@@ -12,11 +12,9 @@ import typer
 from ddpkit.cli.app import JsonFlag, app, print_json, show_plan
 from ddpkit.cli.options import (
     DryRun,
-    LaunchCommand,
-    LogDir,
-    NoPreflight,
     RanksAndHosts,
     Survey,
+    launch_command,
     launch_settings,
     queries,
 )
@@ -63,7 +61,7 @@ _Plot = Annotated[str | None, _option("--plot", "FILE", "Write a plot as PNG (pi
 
 
 @app.command(
-    cls=LaunchCommand,
+    cls=launch_command("log_dir", "preflight"),
     epilog="Sizes and flags are those of nccl-tests, except where `ddpkit launch` has the same letter.\n"
     "ddpkit bench 8\n"
     "ddpkit bench -b ssh node1 node2 -n 8 --min-bytes 1M -e 1G --min-busbw 40 --plot bench.png",
@@ -71,8 +69,6 @@ _Plot = Annotated[str | None, _option("--plot", "FILE", "Write a plot as PNG (pi
 def bench(
     context: typer.Context,
     words: RanksAndHosts = None,
-    log_dir: LogDir = None,
-    no_preflight: NoPreflight = False,
     min_bytes: _MinBytes = None,
     max_bytes: _MaxBytes = None,
     factor: _Factor = None,
@@ -102,7 +98,7 @@ def bench(
     if plot is not None:
         check_plot(plot)
     allowed = queries(dry_run=dry_run, survey=survey)
-    settings = launch_settings(context, words, log_dir=log_dir, preflight=False if no_preflight else None)
+    settings = launch_settings(context, words)
     raise typer.Exit(_bench(settings, arguments, plot, allowed, as_json=as_json))
 
 

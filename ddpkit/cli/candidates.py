@@ -102,8 +102,6 @@ def _value(option: str, current: str, words: Sequence[str]) -> Iterable[str] | N
         return hosts(words, always=True)
     if option in ("-n", "--nproc-per-node"):
         return ("auto",)
-    if option == "--hang-action":
-        return ("warn", "end")
     if option == "--env":
         return () if "=" in current else (each for name in os.environ for each in (name, f"{name}="))
     return None

@@ -45,6 +45,7 @@ def commands() -> dict[str, Any]:
                 each.metavar or "",
             )
             for each in command.params
+            if not getattr(each, "hidden", False)
         ]
         for name, command in group.commands.items()
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ddpkit.cli import look, runs
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
@@ -23,9 +21,6 @@ SHOWN = 12  # frames of one stack
 @app.command(cls=LeanCommand)
 def dump(
     run: RunName = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the nodes and the directory; collect nothing.")
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Print the stacks of all ranks, and the rank that the others wait for."""
@@ -35,14 +30,6 @@ def dump(
     now = status.get_status(runs.choose(run, "ddpkit dump {}"))
     _check(now)
     chosen = now.run
-    if dry_run:
-        asked = f"the ranks of job {chosen.job_id}, with srun --overlap" if chosen.job else "its launcher"
-        where = "" if chosen.job else f" (process {chosen.launcher_pid}), on {', '.join(chosen.hosts)}"
-        if as_json:
-            print_json("question", {"run_id": chosen.run_id, "asks": asked + where, "folder": chosen.folder})
-        else:
-            print(f"would query {asked}{where}; into {chosen.folder}/dump-TIME/")
-        return
     summary = client.dump_job(chosen) if chosen.job else client.request_dump(chosen)
     if as_json:
         print_json("dump", summary)

@@ -57,9 +57,6 @@ def explain(
     ] = None,
     as_json: JsonFlag = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the ids of all known failures.")] = False,
-    as_action: Annotated[
-        bool, typer.Option("--action", help="Print the action after the failure as JSON: stop, retry or exclude.")
-    ] = False,
 ) -> None:
     """Find the first failure in a log, its cause and its fix; or print a known failure by its id."""
     if as_list:
@@ -68,8 +65,6 @@ def explain(
     files = files or [_newest_run()]
     entry = _entry(files[0]) if len(files) == 1 else None
     if entry is not None:
-        if as_action:
-            raise UsageError(f"{entry.id} is a catalogue id, and an action needs a log", f"ddpkit explain {entry.id}")
         if as_json:
             print_json("catalogue_entry", _entry_as_dict(entry))
         else:
@@ -92,9 +87,7 @@ def explain(
     if failure is not None:
         result = analyze.put_first(result, failure)
     hang = _hang(run)
-    if as_action:
-        print_json("action", _action(result, failure))
-    elif as_json:
+    if as_json:
         print_json("explain", {**_as_dict(result, run, failure), "hang": asdict(hang) if hang else None})
     elif failure is not None:
         _show_failure(result, failure, many=len(names) > 1)

@@ -18,17 +18,12 @@ from ddpkit.cli.app import CommandLine, JsonFlag, app, print_json, redirect_to_d
 from ddpkit.cli.look import table
 from ddpkit.cli.options import (
     CHECKS,
-    HEAL,
     LEAVE,
     OUTPUT,
+    WHOLE_LAUNCH,
     DryRun,
-    Grace,
     HostWords,
-    LaunchCommand,
-    LogDir,
-    NoPreflight,
     Survey,
-    Sync,
     flag,
     launch_settings,
     queries,
@@ -44,119 +39,28 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 
 
 @app.command(
-    cls=LaunchCommand,
-    epilog="""Everything after `--` belongs to the script: `-- train.py ARGS`, `-- -m pkg.train ARGS`, or any program.
-Without SCRIPT, ddpkit runs the script of ddpkit.toml, else train.py. torchrun's flags work too.
+    cls=WHOLE_LAUNCH,
+    epilog="""Everything after `--` belongs to the script. Default: the one of ddpkit.toml, else train.py.
+torchrun's flags work too. More settings: `ddpkit init` writes a ddpkit.toml with all of them.
 ddpkit launch -n 2 -- train.py --epochs 3
 ddpkit launch -b ssh node1 node2 -n 8 -- -m pkg.train
-ddpkit launch -b slurm -N 2 --gpus-per-node 8 --time 2:00:00 -- train.py
-ddpkit launch --profile big --dry-run""",
+ddpkit launch -b slurm -N 2 --gpus-per-node 8 --time 2:00:00 -- train.py""",
 )
 def launch(
     context: typer.Context,
     hosts: HostWords = None,
-    sync: Sync = None,
-    grace: Grace = None,
-    no_preflight: NoPreflight = False,
     dry_run: DryRun = False,
     survey: Survey = False,
-    allow_nested: Annotated[
-        bool, flag("--allow-nested", CHECKS, "Start a script that is a launcher itself, such as torchrun.")
-    ] = False,
     explain: Annotated[bool, flag("--explain", CHECKS, "Print each setting and its source; run nothing.")] = False,
-    log_dir: LogDir = None,
-    hang_timeout: Annotated[
-        str | None,
-        flag(
-            "--hang-timeout",
-            OUTPUT,
-            "Report a hang: ranks wait in a collective, or are stopped, for this long. [default: 0 = never]",
-            "SECONDS",
-        ),
-    ] = None,
-    hang_action: Annotated[
-        str | None,
-        flag("--hang-action", OUTPUT, "Warn only, or end the run. [default: warn]", "warn|end"),
-    ] = None,
-    observe: Annotated[
-        str | None,
-        flag(
-            "--observe",
-            OUTPUT,
-            "Change the ranks' Python to see more: start, steps, stacks, all. [default: nothing]",
-            "PART,...",
-        ),
-    ] = None,
-    retries: Annotated[
-        str | None, flag("--retries", HEAL, "Start the ranks again at most N times. [default: 0]", "N")
-    ] = None,
-    spares: Annotated[
-        str | None, flag("--spares", HEAL, "Keep the last K hosts to replace failed ones. [default: 0]", "K")
-    ] = None,
-    progress: Annotated[
-        str | None,
-        flag(
-            "--progress", HEAL, "Count newer files as progress of the run. [default: steps in its metrics]", "FILE|GLOB"
-        ),
-    ] = None,
-    retry_codes: Annotated[
-        str | None, flag("--retry-codes", HEAL, "Restart the ranks after these exit codes. [default: 75]", "N,...")
-    ] = None,
-    stop_codes: Annotated[
-        str | None, flag("--stop-codes", HEAL, "Never restart the ranks after these exit codes. [default: 93]", "N,...")
-    ] = None,
-    metrics: Annotated[
-        str | None, flag("--metrics", OUTPUT, "Read the run's steps from FILE. [default: its metrics.jsonl]", "FILE")
-    ] = None,
-    on_end: Annotated[
-        str | None, flag("--on-end", LEAVE, "Run COMMAND here at the end, with the record as JSON input.", "COMMAND")
-    ] = None,
-    on_attempt: Annotated[
-        str | None, flag("--on-attempt", HEAL, "Run COMMAND here before another attempt, as --on-end.", "COMMAND")
-    ] = None,
-    fold: Annotated[
-        str | None, flag("--fold", OUTPUT, "Merge identical lines within SECONDS. [default: 0.2; 0 = off]", "SECONDS")
-    ] = None,
     quiet: Annotated[bool, flag("-q --quiet", OUTPUT, "Print only the ranks' output, warnings and failures.")] = False,
-    verbose: Annotated[bool, flag("-v --verbose", OUTPUT, "First print each setting that is not a default.")] = False,
-    no_header: Annotated[bool, flag("--no-header", OUTPUT, "Show no status lines at the bottom.")] = False,
-    name: Annotated[
-        str | None, flag("--name", LEAVE, "Name the run: its id and its job. [default: SCRIPT]", "NAME")
-    ] = None,
-    bad_nodes: Annotated[
-        str | None, flag("--bad-nodes", CHECKS, "Avoid, and add, the nodes of FILE: see `ddpkit nodes`.", "FILE")
-    ] = None,
     detach: Annotated[
-        bool, flag("-d --detach", LEAVE, "Return when the run has started; it continues in tmux, or as a job.")
+        bool, flag("-d --detach", LEAVE, "Return at the start; the run stays in tmux, or as a job.")
     ] = False,
     on: Annotated[str | None, flag("--on", LEAVE, "Run the launcher on HOST; with --detach.", "HOST")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a script on every rank; the first failure ends all."""
-    settings = launch_settings(
-        context,
-        hosts,
-        log_dir=log_dir,
-        grace=grace,
-        hang_timeout=hang_timeout,
-        hang_action=hang_action,
-        observe=observe,
-        retries=retries,
-        spares=spares,
-        progress=progress,
-        retry_codes=retry_codes,
-        stop_codes=stop_codes,
-        sync=sync,
-        preflight=False if no_preflight else None,
-        header=False if no_header else None,
-        fold=fold,
-        metrics=metrics,
-        on_end=on_end,
-        on_attempt=on_attempt,
-        name=name,
-        bad_nodes=bad_nodes,
-        allow_nested=allow_nested or None,
-    )
+    settings = launch_settings(context, hosts)
     allowed = queries(dry_run=dry_run, survey=survey)
     if explain:
         _explain(settings, as_json)
@@ -172,10 +76,6 @@ def launch(
 
         # --sync copies to HOST. A dry run prints the plan of the launcher there.
         settings = replace(settings, sync=transport_of(settings).names_nodes)
-    if verbose:
-        for setting, value, source in _rows(settings):
-            if source != "default":
-                _note(f"{setting} = {_setting_text(value)} ({source})")
     raise typer.Exit(_launch(settings, allowed, detach=detach, as_json=as_json, quiet=quiet))
 
 

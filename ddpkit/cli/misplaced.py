@@ -53,8 +53,8 @@ def own_option(line: TypedLine, word: str) -> tuple[str, str]:
     Also in another spelling: `--dry_run`, `--dryrun`, `–n`, `-N2`. Letters of sbatch count under SLURM alone.
     """
     name, _, value = split_option(word.translate(_DASHES))
-    if word.translate(_DASHES).startswith("-np"):
-        value = value.removeprefix("p")
+    if word.translate(_DASHES) == "-np":  # mpirun's
+        return "", ""
     value = value.removeprefix("=")
     if name[:2] != "--":
         letters = slurm_flags.LETTERS if _slurm(line) else {}
@@ -99,9 +99,10 @@ def _backend(line: TypedLine, word: str) -> UsageError | None:
 
 
 def _batch_script(line: TypedLine, word: str) -> None:
-    from ddpkit.execution.job import check_batch_script
+    from ddpkit.execution.job import check_batch_script, is_batch_script
 
-    check_batch_script(Path(), [word, *line.rest], allowed="--allow-nested" in line.request.given)
+    if is_batch_script(Path(word)):
+        check_batch_script(Path(), [word, *line.rest], allowed=line.request.settings.allow_nested)
 
 
 def _without_ending(line: TypedLine, word: str) -> UsageError | None:
@@ -113,16 +114,13 @@ def _without_ending(line: TypedLine, word: str) -> UsageError | None:
 
 
 def _ranks(line: TypedLine, word: str) -> UsageError | None:
-    """Refuse `node1:2`, which mpirun takes, and correct it to `node1 node2 -n 2`."""
-    if not (_ranks_of(word) and line.request.has_backend and line.request.takes_hosts):
+    """Refuse mpirun's `node1:2`: ddpkit would take 2 for the port of an SSH server."""
+    from ddpkit.launchers.nested import MIGRATION
+
+    number = word.rpartition(":")[2] if re.fullmatch(r"[^:/=]+:\d+", word) else ""
+    if not (number and 0 < int(number) < 22 and line.request.has_backend and line.request.takes_hosts):
         return None
-    end = next((at for at, each in enumerate(line.all) if at >= line.at and line.is_script(each)), len(line.all))
-    options = line.all[1:end]
-    ranks = [count for count in map(_ranks_of, options) if count]
-    hosts = [each.rpartition(":")[0] if _ranks_of(each) else each for each in options]
-    number = ranks[0] if len(set(ranks)) == 1 else ",".join(ranks)
-    hint = command_line([line.all[0], *hosts, "-n", number, *line.all[end:], *line.tail])
-    return UsageError(f"{word}: {_ranks_of(word)} is not the port of an SSH server", hint)
+    return UsageError(f"{word}: {number} is not the port of an SSH server; -n is the number of ranks", MIGRATION)
 
 
 def _value(line: TypedLine, word: str) -> UsageError | None:
@@ -173,12 +171,6 @@ _OF_A_SCRIPT: tuple[_Check, ...] = (
     _file,  # launch notes.txt
     _program,  # launch python train.py
 )
-
-
-def _ranks_of(word: str) -> str:
-    """The number of ranks of `node1:2`, where the port of an SSH server would be; empty: it has none."""
-    number = word.rpartition(":")[2] if re.fullmatch(r"[^:/=]+:\d+", word) else ""
-    return number if number and 0 < int(number) < 22 else ""
 
 
 def _is_this_machine(word: str) -> bool:

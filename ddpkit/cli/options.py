@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import cache, partial
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -14,8 +16,6 @@ from ddpkit.cli.app import LeanCommand
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from typing_extensions import Unpack
-
     from ddpkit.cli.app import CommandLine
     from ddpkit.config import Keywords, LaunchSettings
     from ddpkit.execution.requested_nodes import Queries
@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 _META = "ddpkit.shared"
 # Groups of options in the help.
 NODES, RANKS, CHECKS, OUTPUT, LEAVE = "Where", "Ranks", "Before it runs", "While it runs", "Leave it running"
-HEAL = "After a failure"
 
 
 def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:
@@ -31,85 +30,73 @@ def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:
     return typer.Option(*names.split(), metavar=metavar, help=text, rich_help_panel=group)
 
 
-# Options that only some of these commands have.
-Grace = Annotated[str | None, flag("--grace", RANKS, "Time between SIGTERM and SIGKILL. [default: 15]", "SECONDS")]
-LogDir = Annotated[str | None, flag("--log-dir", OUTPUT, "Directory of the logs. [default: logs]", "DIR")]
-NoPreflight = Annotated[bool, flag("--no-preflight", CHECKS, "Continue although the nodes differ.")]
-Sync = Annotated[
-    str | None,
-    flag("--sync", NODES, "First copy the working directory to the nodes with rsync.", "[=overwrite]"),
-]
+# The settings with a flag, in the groups of the help. The flags are in the table of settings, `config.LaunchSettings`.
+_GROUPS = {
+    NODES: ("backend", "nnodes", "hostfile", "options", "sync"),
+    RANKS: ("nproc_per_node", "env", "workdir", "python", "grace"),
+    CHECKS: ("preflight",),
+    OUTPUT: ("log_dir", "hang_timeout", "observe", "retries", "spares"),
+    LEAVE: ("name",),
+}
+# Of those, the ones of every command that starts ranks.
+_SHARED = ("backend", "nnodes", "hostfile", "options", "nproc_per_node", "env", "workdir", "python")
+_LISTS = ("options", "env")  # their flags can be repeated
+KEYWORDS = "--settings-as-json"  # of a detached launch by `ddpkit.launch`: settings without a flag, as JSON
+
 DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
-Survey = Annotated[
-    bool, flag("--survey", CHECKS, "With --dry-run: also query nodes that only a file or a variable names.")
-]
+Survey = Annotated[bool, flag("--survey", CHECKS, "With --dry-run: query also nodes of a file or a variable.")]
 HostWords = Annotated[
-    list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends with named nodes.")
+    list[str] | None,
+    typer.Argument(metavar="[HOST]...", help="Nodes, for backends with named nodes.", rich_help_panel=NODES),
 ]
 RanksAndHosts = Annotated[
-    list[str] | None, typer.Argument(metavar="[N] [HOST]...", help="Ranks per node, then the nodes, if any.")
+    list[str] | None,
+    typer.Argument(metavar="[N] [HOST]...", help="Ranks per node; nodes, if any.", rich_help_panel=NODES),
 ]
-
-
-def _request(
-    backend: Annotated[
-        str | None, flag("-b --backend", NODES, "local, ssh, slurm, ...: see `ddpkit backends`.", "NAME")
-    ] = None,
-    nnodes: Annotated[str | None, flag("-N --nnodes", NODES, "Number of nodes.", "N|MIN:MAX")] = None,
-    hostfile: Annotated[
-        str | None, flag("--hostfile", NODES, "Read the nodes from FILE, one per line: `node1 slots=4`.", "FILE")
-    ] = None,
-    option: Annotated[
-        list[str] | None, flag("-o --option", NODES, "Set an option of the backend; also `--key VALUE`.", "KEY=VALUE")
-    ] = None,
-    profile: Annotated[str | None, flag("--profile", NODES, "Use a profile of ddpkit.toml.", "NAME")] = None,
-    nproc_per_node: Annotated[
-        str | None,
-        flag(
-            "-n --nproc-per-node",
-            RANKS,
-            "Ranks per node; 4,8,8: of each node. [default: 1 per visible GPU, else 1]",
-            "N|N,...|auto",
-        ),
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        flag("--env", RANKS, "Set a variable for every rank, or pass on a variable of this shell.", "K[=V]"),
-    ] = None,
-    workdir: Annotated[
-        str | None, flag("--workdir", RANKS, "Working directory of the ranks. [default: this one]", "DIR")
-    ] = None,
-    python: Annotated[
-        str | None, flag("--python", RANKS, "Python of the ranks. [default: the one that runs ddpkit]", "PATH")
-    ] = None,
-) -> None:
-    """Declare the options that all of these commands have."""
 
 
 @cache
-def _shared_parameters() -> list[Any]:
-    """The parameters that typer makes of `_request`: once for all commands, because that takes as long as a command."""
+def _setting_parameters(names: tuple[str, ...]) -> list[Any]:
+    """The parameters that typer makes of the flags of settings: once for all commands, because that takes long."""
+
+    def declare(**_: Any) -> None:
+        """Have the flags as parameters."""
+
+    from ddpkit.config import SETTINGS
+
+    kinds: dict[str, Any] = {}
+    for title, group in _GROUPS.items():
+        for name in group:
+            if name in names:
+                setting = SETTINGS[name]
+                kind = list[str] | None if name in _LISTS else str | None if setting.placeholder else bool
+                made = flag(" ".join(setting.spellings), title, setting.help, setting.placeholder)
+                kinds[name] = Annotated[kind, made]
+    kinds["profile"] = Annotated[str | None, flag("--profile", NODES, "Use a profile of ddpkit.toml.", "NAME")]
+    kinds["keywords"] = Annotated[str | None, typer.Option(KEYWORDS, hidden=True)]
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name]) for name in kinds]
+    declare.__annotations__, declare.__dict__["__signature__"] = kinds, Signature(parameters)
     shared = typer.Typer(add_completion=False)
-    shared.command(cls=LeanCommand)(_request)
+    shared.command(cls=LeanCommand)(declare)
     command: Any = typer.main.get_command(shared)
     return list(command.params)
 
 
 _OF_BACKENDS = (
-    ("--starter NAME", "Start the ranks of a node with ranks, torchrun or legacy. (local, ssh, pdsh)"),
-    ("--preload[=MODULES]", "Import torch, or MODULES, once; then fork the ranks. (not slurm-torchrun)"),
+    ("--starter NAME", "Start the ranks with ranks, torchrun or legacy."),
+    ("--preload[=MODULES]", "Import torch, or MODULES, once; then fork the ranks."),
     ("--container IMAGE", "Run the ranks in a container."),
-    ("-p, --partition NAME", "Partition, and so on with sbatch's names and letters: -A, -q, -t, -C, -w, -x. (slurm)"),
+    ("-p, --partition NAME", "Partition; also other options of sbatch. (slurm)"),
     ("-t, --time LIMIT", "Time limit: minutes, HH:MM:SS or D-HH:MM:SS. (slurm)"),
     ("--gpus-per-node N", "GPUs of each node; without -n also its ranks. (slurm)"),
 )
 
 
 class LaunchCommand(LeanCommand):
-    """A command that starts ranks: its own options, and the shared ones, which `launch_settings` reads."""
+    """A command that starts ranks: its own options, and the flags of settings, which `launch_settings` reads."""
 
-    def __init__(self, *args: Any, params: list[Any], **rest: Any) -> None:
-        shared = _shared_parameters()
+    def __init__(self, *args: Any, settings: tuple[str, ...], params: list[Any], **rest: Any) -> None:
+        shared = _setting_parameters((*_SHARED, *settings))
         arguments = [each for each in params if each.param_type_name == "argument"]
         own = [each for each in params if each.param_type_name == "option"]
         super().__init__(*args, params=[*arguments, *shared, *own], **rest)
@@ -128,16 +115,28 @@ class LaunchCommand(LeanCommand):
         return super().collect_usage_pieces(ctx) + ["[--] SCRIPT [ARG]..."] * (self.name == "launch")
 
 
-def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpack[Keywords]) -> LaunchSettings:
-    """Collect the settings of a command line, its environment and its directory. Raises UsageError.
+def launch_command(*settings: str) -> Any:
+    """The class of a command that starts ranks, with the flags of these settings beside the ones that all have."""
+    return partial(LaunchCommand, settings=settings)
 
-    `own`: those of options that only this command has.
-    """
+
+# `launch` has every flag.
+WHOLE_LAUNCH = launch_command(*(name for group in _GROUPS.values() for name in group if name not in _SHARED))
+
+
+def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSettings:
+    """Collect the settings of a command line, its environment and its directory. Raises UsageError."""
     from ddpkit import config
 
-    shared = dict(context.meta[_META])
-    profile, options = shared.pop("profile"), parse_options(shared.pop("option"))
-    flags: Keywords = {**shared, **own, "options": options, "env": parse_variables(shared["env"])}
+    typed: Any = dict(context.meta[_META])
+    profile, text = typed.pop("profile"), typed.pop("keywords") or "{}"
+    try:
+        keywords = dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise UsageError(f"{KEYWORDS} {text}: is not a JSON object", "ddpkit launch --help") from None
+    typed |= {"options": parse_options(typed["options"]), "env": parse_variables(typed["env"])}
+    typed["preflight"] = False if typed.get("preflight") else None
+    flags = cast("Keywords", {**typed, **keywords})
     hosts, command = list(words or ()), context.command.name
     if command != "launch" and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
         if flags["nproc_per_node"] is not None:

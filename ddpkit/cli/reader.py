@@ -97,11 +97,9 @@ class _Reader(TypedLine):
         from ddpkit.launchers.nested import find_launcher
 
         request = self.request
-        if not (request.scripted and request.script) or "--allow-nested" in request.given:
-            return
-        nested = find_launcher(request.script)
-        if nested:
-            what = f"{nested.problem} (--allow-nested starts it anyway)"
+        nested = find_launcher(request.script) if request.scripted and request.script else None
+        if nested and request.script and not request.settings.allow_nested:
+            what = f"{nested.problem} (the setting allow_nested = true starts it anyway)"
             raise UsageError(what, self.with_script(request.script, nested))
 
     # ---- options

@@ -36,8 +36,7 @@ def open_screen(
     terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
     screen = Screen(out, err, broken, None if as_json or not terminals else _bottom(job, plan, settings, out, err))
     fold = None
-    folded = {1, 2} if settings.is_given("fold") else terminals  # a pipe's reader gets every line by default
-    if folded and settings.fold and plan.world_size > 1:
+    if terminals and settings.fold and plan.world_size > 1:
         from ddpkit.console.dedup import Fold
 
         fold = Fold(plan.world_size, settings.fold)
@@ -50,7 +49,7 @@ def open_screen(
         rich=rich,
         terminals=terminals,
         fold=fold,
-        folded=folded,
+        folded=terminals,  # a pipe's reader gets every line
         draw=draw,
         quiet=quiet,
     )

@@ -13,7 +13,7 @@ import typer
 from ddpkit.cli import look
 from ddpkit.cli.app import CommandLine, JsonFlag, app, hint_for, print_json, show_plan
 from ddpkit.cli.look import table
-from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, Survey, launch_settings, queries
+from ddpkit.cli.options import DryRun, RanksAndHosts, Survey, launch_command, launch_settings, queries
 from ddpkit.console.style import Panel
 from ddpkit.errors import PreflightError
 
@@ -31,12 +31,11 @@ _MORE = (
 )
 
 
-@app.command(name="test-distributed", cls=LaunchCommand, help=f"The same as `test`. {_HELP}", epilog=_MORE)
-@app.command(name="test", cls=LaunchCommand, help=_HELP, epilog=_MORE)
+@app.command(name="test-distributed", cls=launch_command("log_dir"), help=f"The same as `test`. {_HELP}", epilog=_MORE)
+@app.command(name="test", cls=launch_command("log_dir"), help=_HELP, epilog=_MORE)
 def preflight(
     context: typer.Context,
     words: RanksAndHosts = None,
-    log_dir: LogDir = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use little data, and skip nvidia-smi.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Use more data, and measure the speed of each rank.")] = False,
     no_ranks: Annotated[bool, typer.Option("--no-ranks", help="Run only checks without torch and ranks.")] = False,
@@ -49,7 +48,7 @@ def preflight(
     as_json: JsonFlag = False,
 ) -> None:
     allowed = queries(dry_run=dry_run, survey=survey)
-    settings = launch_settings(context, words, log_dir=log_dir)
+    settings = launch_settings(context, words)
     from ddpkit.cli.signals import forward_signals
     from ddpkit.preflight import run
     from ddpkit.preflight.rank_program import name_programs

@@ -40,7 +40,6 @@ def top(
         str | None, typer.Option("--interval", metavar="SECONDS", help="Time between two samples. [default: 2]")
     ] = None,
     pss: Annotated[bool, typer.Option("--pss", help="Measure memory with shared pages divided (PSS); slower.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the nodes; take no sample.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON: one object with --once, else one per sample and line.")
     ] = False,
@@ -57,9 +56,6 @@ def top(
         return
     _check(now)
     chosen = now.run
-    if dry_run:
-        _show_plan(chosen, as_json=as_json)
-        return
     source: client.Samples = client.JobSamples(chosen, seconds) if chosen.job else client.LauncherSamples(chosen)
     try:
         if once or not (as_json or sys.stdout.isatty()):
@@ -89,15 +85,6 @@ def _check(now: RunStatus) -> None:
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
     if run.job is not None and run.job.many:
         raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
-
-
-def _show_plan(run: Run, *, as_json: bool) -> None:
-    asked = f"the nodes of job {run.job_id}, with srun --overlap" if run.job else "its launcher"
-    where = "" if run.job else f" (process {run.launcher_pid}), on {', '.join(run.hosts)}"
-    if as_json:
-        print_json("question", {"run_id": run.run_id, "asks": asked + where, "folder": run.folder})
-    else:
-        print(f"would query {asked}{where}")
 
 
 def _now(run: Run) -> RunStatus:

@@ -43,7 +43,7 @@ class TypedLine:
         at = self.at
         while at < len(self.all):
             word, following = self.all[at], (*self.all[at + 1 : at + 2], "-")[0]
-            name, equals, value = (word, "", "") if word == "-np" else split_option(word)
+            name, equals, value = split_option(word)
             length = 1
             if word.startswith("-") and word != "-":
                 if not equals and not following.startswith("-") and self.takes_value(name, following):
@@ -82,6 +82,8 @@ class TypedLine:
         request = self.request
         head, script = list(request.words), plain_script(words)
         if isinstance(nested, Nested):
+            if nested.hint:
+                return nested.hint
             script = nested.script or ("train.py" if Path("train.py").is_file() else "SCRIPT",)
             known = nested.count and (nested.per_node or request.transport.local)
             if known and not request.given.keys() & {"-n", "--nproc-per-node"}:
@@ -93,7 +95,7 @@ class TypedLine:
         words = list(self.all)
         for at, _, name, _ in reversed(list(self.options_left())):
             if name in own:
-                value = "" if words[at] == "-np" else split_option(words[at])[2]
+                value = split_option(words[at])[2]
                 flag = own[name]
                 words[at : at + 1] = [flag, value] if value and flag[:2] != "--" else [with_value(flag, value)]
         return self.corrected(0, len(self.all), words)

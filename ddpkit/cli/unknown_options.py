@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import PurePath
 
@@ -10,24 +12,20 @@ from ddpkit.cli import slurm_flags, torchrun_flags
 from ddpkit.cli.typed_line import TypedLine, with_value
 from ddpkit.errors import UsageError, similar
 
-# Flags of other launchers, and ddpkit's for the same purpose.
+# Other names of flags, some of them sbatch's, and ddpkit's for the same purpose.
 _ELSEWHERE = {
-    **dict.fromkeys(("--num-processes", "--num-gpus", "--np", "-np", "--ntasks-per-node", "--gpus", "--nproc"), "-n"),
-    **dict.fromkeys(("--num-nodes", "--num-machines", "--nodes"), "-N"),
-    **dict.fromkeys(("--machine-file", "--machinefile", "--host-file"), "--hostfile"),
+    **dict.fromkeys(("--ntasks-per-node", "--gpus", "--nproc"), "-n"),
+    "--nodes": "-N",
     **dict.fromkeys(("--cwd", "--chdir", "--working-dir"), "--workdir"),
     **dict.fromkeys(("--retry", "--max-retries"), "--retries"),
-    "--main-process-port": "--master-port",
-    "--main-process-ip": "--master-addr",
-    "--machine-rank": "--node-rank",
 }
-_HOSTS = ("--host", "--hosts", "--include", "-H")
 _ENVIRONMENTS = ("--venv", "--virtualenv", "--conda-prefix")
-# Flags of accelerate and deepspeed that ddpkit does not need, each with the hint.
-_ALONE = {
-    **dict.fromkeys(("--multi-gpu", "--distributed-type"), "leave it out: -n is the number of ranks on each node"),
-    "--mixed-precision": "it is the script's: after `--`, or for Accelerate --env ACCELERATE_MIXED_PRECISION=bf16",
-    "--gpu-ids": "--env CUDA_VISIBLE_DEVICES=0,1",
+# Flags of launchers whose command lines ddpkit does not read.
+_FOREIGN = {
+    "accelerate": "--num-processes --num-machines --machine-rank --main-process-ip --main-process-port --multi-gpu "
+    "--distributed-type --mixed-precision --gpu-ids --config-file",
+    "deepspeed": "--num-gpus --num-nodes --include",
+    "mpirun": "-np --np -H --host --hosts --machinefile --machine-file --host-file --map-by --bind-to --mca",
 }
 
 
@@ -46,6 +44,25 @@ def unknown_option(line: TypedLine, name: str, value: str) -> UsageError:
     elif request.script is None and request.scripted and name[:2] == "--":
         hint += "; the script's options come after `--`"
     return UsageError(what, hint)
+
+
+def _setting(line: TypedLine, name: str, value: str) -> UsageError | str:
+    """Name the setting of ddpkit.toml that was once a flag of `launch`."""
+    from ddpkit.config import SETTINGS
+
+    setting = "header" if name == "--no-header" else name.removeprefix("--").replace("-", "_")
+    if line.request.command != "launch" or setting not in SETTINGS or SETTINGS[setting].flag:
+        return ""
+    alone = {"header": "false", "allow_nested": "true"}.get(setting, "")
+    following = [] if alone else line.following(value)
+    text = alone or value.removeprefix("=") or "".join(following) or "VALUE"
+    variable = f"DDPKIT_{setting.upper()}={shlex.quote(text)}"
+    shown = text if alone or re.fullmatch(r"[\d.]+", text) else json.dumps(text)
+    hint = f"in ddpkit.toml: {setting} = {shown}; for one launch: {variable} "
+    return UsageError(
+        f"ddpkit launch has no option {name}; it is a setting: {setting}",
+        hint + line.corrected(line.at, 1 + len(following), []),
+    )
 
 
 def _launcher(line: TypedLine, name: str, value: str) -> UsageError | str:
@@ -82,17 +99,11 @@ def _environment(line: TypedLine, name: str, value: str) -> str:
     return line.corrected(line.at, 1 + len(following), ["--python", python])
 
 
-def _hosts(line: TypedLine, name: str, value: str) -> str:
-    if name not in _HOSTS:
-        return ""
-    following = line.following(value)
-    hosts = [word for text in (value.removeprefix("="), *following) for word in re.split("[,@]", text) if word]
-    backend = [] if line.request.transport.names_nodes else ["-b", "ssh"]
-    return line.corrected(line.at, 1 + len(following), [*backend, *hosts])
+def _foreign(line: TypedLine, name: str, value: str) -> UsageError | str:
+    from ddpkit.launchers.nested import MIGRATION
 
-
-def _not_needed(line: TypedLine, name: str, value: str) -> str:
-    return _ALONE.get(name, "")
+    launcher = next((launcher for launcher, flags in _FOREIGN.items() if name in flags.split()), "")
+    return UsageError(f"{name} is a flag of {launcher}, which ddpkit does not read", MIGRATION) if launcher else ""
 
 
 def _program(line: TypedLine, name: str, value: str) -> UsageError | str:
@@ -127,11 +138,11 @@ def _mistyped(line: TypedLine, name: str, value: str) -> str:
 
 # In this order. Each returns a whole error, the hint alone, or nothing. After each: what was typed.
 _MEANT: tuple[Callable[[TypedLine, str, str], UsageError | str], ...] = (
-    _launcher,  # --num-processes 4
+    _setting,  # --fold 0
+    _foreign,  # --num-processes 4
+    _launcher,  # --ntasks-per-node 4
     _scheduler,  # -b slurm --walltime 1:00
     _environment,  # --venv DIR
-    _hosts,  # -H node1,node2
-    _not_needed,  # --multi-gpu
     _program,  # -b slurm --mpi pmix
     _backend,  # --partition gpu, without -b slurm
     _command,  # test --grace 3

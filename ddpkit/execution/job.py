@@ -160,8 +160,8 @@ def check_request(settings: LaunchSettings) -> None:
     """Refuse what would run, and not as it was meant."""
     nested = None if settings.allow_nested else find_launcher(settings.script)
     if nested is not None:
-        script = join(nested.script or ("SCRIPT",))
-        raise UsageError(f"{nested.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
+        hint = nested.hint or f"ddpkit launch -- {join(nested.script or ('SCRIPT',))}"
+        raise UsageError(f"{nested.problem} (the setting allow_nested = true starts it anyway)", hint)
     in_shell = settings.script[0] in SHELLS and len(settings.script) > 1  # bash FILE
     check_batch_script(Path(settings.workdir), settings.script[in_shell:], allowed=settings.allow_nested)
     usable = record.usable_name(settings.name) if settings.name else ""
@@ -176,7 +176,7 @@ def check_request(settings: LaunchSettings) -> None:
             raise UsageError(what, f"remove --env {name}" if source == "flag" else f"remove {name} from env")
     if settings.hang_action == "end" and not settings.hang_timeout and settings.is_given("hang_action"):
         raise UsageError(
-            "--hang-action end has no effect without --hang-timeout",
+            'hang_action = "end" has no effect without --hang-timeout',
             "add --hang-timeout 600",
         )
 
@@ -283,12 +283,12 @@ _STEP = re.compile(
 
 def check_batch_script(workdir: Path, command: Sequence[str], *, allowed: bool) -> None:
     """Refuse a batch script of SLURM as the script of each rank."""
-    if not allowed and _is_batch_script(workdir / command[0]):
+    if not allowed and is_batch_script(workdir / command[0]):
         what = f"{command[0]} is a batch script of SLURM: it starts its ranks itself, on all nodes"
-        raise UsageError(f"{what} (--allow-nested starts it anyway)", join(["sbatch", *command]))
+        raise UsageError(f"{what} (the setting allow_nested = true starts it anyway)", join(["sbatch", *command]))
 
 
-def _is_batch_script(path: Path) -> bool:
+def is_batch_script(path: Path) -> bool:
     """Whether a file has options of sbatch and starts ranks. With the options alone, each rank can run it."""
     try:
         with path.open("rb") as file:

@@ -325,7 +325,7 @@ class RecordedRun(LiveRun):
         if plan.batch is None or self.followed:
             return
         log = plan.batch.log.replace("{job}", f"{self.job_id}" if plan.batch.follow else f"{self.job_id}_*")
-        for name in ["--hang-timeout"] * bool(hang_timeout) + ["--on-end"] * bool(plan.on_end):
+        for name in ["--hang-timeout"] * bool(hang_timeout) + ["on_end"] * bool(plan.on_end):
             relay.note(f"ddpkit: no launcher follows this job: {name} has no effect")
         if not plan.batch.follow:
             relay.note(

@@ -10,11 +10,17 @@ from itertools import pairwise
 from pathlib import PurePath
 
 _PYTHON = re.compile(r"python[\d.]*")
+# The page with the commands of other launchers, and the ones of ddpkit beside them.
+MIGRATION = "https://github.com/ddpkit/ddpkit/blob/main/docs/migrate/accelerate.md"
 # Launchers by the name of their program, each with the subcommands that start processes; empty: it has none.
+_READ: dict[str, tuple[str, ...]] = {  # their command lines are read
+    **dict.fromkeys(("torchrun", "srun", "sbatch", "salloc"), ()),
+    "ddpkit": ("launch", "test", "bench"),
+}
 _LAUNCHERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("torchrun", "deepspeed", "composer", "horovodrun", "accelerate-launch"), ()),
-    **dict.fromkeys(("mpirun", "mpiexec", "orterun", "srun", "sbatch", "salloc"), ()),
-    **dict.fromkeys(("accelerate", "ddpkit"), ("launch", "test", "bench")),
+    **_READ,
+    **dict.fromkeys(("deepspeed", "composer", "horovodrun", "accelerate-launch", "mpirun", "mpiexec", "orterun"), ()),
+    "accelerate": ("launch", "test"),
     **dict.fromkeys(("torchx", "colossalai", "fabric", "lightning"), ("run",)),
 }
 _MODULES = {
@@ -28,11 +34,11 @@ _MODULES = {
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 # Programs that start another program, named after their own options.
 _PREFIXES = ("env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset")
-_COUNTS = re.compile(r"(--(nproc[-_]per[-_]node|nproc|num[-_](processes|gpus)|np|ntasks(-per-node)?)|-np?)(?:=(.*))?")
+_COUNTS = re.compile(r"(?:--(?:nproc[-_]per[-_]node|ntasks(?:-per-node)?)|-n)(?:=(.*))?")
 # Their flags without a value. The others are taken to have one.
 _BARE = re.compile(
-    r"-m|--module|--no[-_]python|--standalone|--(multi|no)[-_]\w+|--use[-_]\w+|--cpu|--debug|--quiet|--exclusive|"
-    r"--allow-run-as-root|--oversubscribe|--label|--unbuffered|--overlap|-[lquvO]|--dry-run|--json|--sync|--detach"
+    r"-m|--module|--no[-_]\w+|--standalone|--use[-_]\w+|--quiet|--exclusive|--oversubscribe|--label|--unbuffered|"
+    r"--overlap|-[lquvO]|--dry-run|--json|--sync|--detach"
 )
 
 
@@ -44,6 +50,8 @@ class Nested:
     script: tuple[str, ...]  # the script that it would start; empty: not recognised
     count: str  # the number of ranks that it would start; empty: not given
     per_node: bool = False  # the number is that of each node
+
+    hint: str = ""  # of a launcher whose command line is not read
 
     @property
     def problem(self) -> str:
@@ -65,9 +73,10 @@ def find_launcher(command: Sequence[str]) -> Nested | None:
     subcommands = _LAUNCHERS.get(name)
     if subcommands is None or (subcommands and (len(words) < 2 or words[1] not in subcommands)):
         return None
-    script, count, per_node = _parts(words[2 if subcommands else 1 :])
+    script, count, per_node = _parts(words[2 if subcommands else 1 :]) if name in _READ else ([], "", False)
+    hint = "" if name in _READ else MIGRATION
     name = f"{name} {words[1]}" if subcommands else name
-    return Nested(name=name, script=plain_script(script), count=count, per_node=per_node)
+    return Nested(name=name, script=plain_script(script), count=count, per_node=per_node, hint=hint)
 
 
 def names_program(word: str) -> bool:
@@ -138,7 +147,7 @@ def _parts(words: list[str]) -> tuple[list[str], str, bool]:
         word = words[at]
         nested = _COUNTS.fullmatch(word)
         if nested:
-            count = nested[5] or "".join(words[at + 1 : at + 2])
+            count = nested[1] or "".join(words[at + 1 : at + 2])
             per_node = word.startswith(("--nproc", "--ntasks-per-node"))
         module = module or word in ("-m", "--module")
         at += 1

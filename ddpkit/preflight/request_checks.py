@@ -53,7 +53,7 @@ def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
     yield _wrong(
         f"the script is {nested.name}, a launcher itself",
         "each rank would start its own ranks, at the same address",
-        f"ddpkit launch -- {join(nested.script or ('SCRIPT', 'ARGS'))}",
+        nested.hint or f"ddpkit launch -- {join(nested.script or ('SCRIPT', 'ARGS'))}",
         "store-barrier-timeout",
     )
 

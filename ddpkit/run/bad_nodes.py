@@ -234,7 +234,9 @@ def forgive(setting: str, hosts: Collection[str] | None, now: float) -> list[Bad
 
 def _problem(error: Exception, setting: str) -> str:
     if isinstance(error, ValueError):
-        return f"{file_of(setting)} is not a list of bad nodes, and stays as it is; for another one: --bad-nodes FILE"
+        return (
+            f"{file_of(setting)} is not a list of bad nodes, and stays as it is; for another one: the setting bad_nodes"
+        )
     return str(error)
 
 

@@ -304,14 +304,6 @@ def test_every_rank_has_the_whole_set(ddpkit: DDPKIT, script: SCRIPT) -> None:
         assert row[7] == str(max(1, cores // 2))
 
 
-@pytest.mark.parametrize(("words", "rows"), [([], 2), (["--fold", "5"], 1)])
-def test_lines_fold_in_a_pipe_when_asked(words: list[str], rows: int, ddpkit: DDPKIT, script: SCRIPT) -> None:
-    script("print('the same')")
-    done = ddpkit("launch", "-n", "2", *words, "--", "job.py")
-    assert done.stdout.count("the same") == rows
-    assert ("[0-1] the same" in done.stdout) == (rows == 1)
-
-
 def test_no_rank_here_takes_itself_for_a_task_of_slurm(ddpkit: DDPKIT, script: SCRIPT) -> None:
     """What a job script has, where SLURM_PROCID is 0: libraries that read it would see rank 0 in every rank."""
     script("import os; print('is', *sorted(name for name in os.environ if name.startswith('SLURM_')))")

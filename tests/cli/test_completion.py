@@ -55,7 +55,6 @@ OFFERED = {
     "launch -o nothing=": [],
     "launch --profile b": ["bare", "big"],
     "test --profile=bi": ["--profile=big"],
-    "launch --hang-action ": ["end", "warn"],
     "launch -b ssh @": ["@gpus"],
     "launch -b ssh ": ["@gpus", "admin@big:2222", "big", "node1", "node2"],
     "launch --profile big node1 nod": ["node1", "node2"],

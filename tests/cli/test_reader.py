@@ -18,6 +18,7 @@ import typer.main
 from ddpkit.cli import app, main, slurm_flags
 from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
+from ddpkit.launchers.nested import MIGRATION
 
 TYPED = Callable[[str], "Typed"]
 
@@ -121,7 +122,7 @@ CORRECTED = {
     "launch -n 2 -- torchrun --nproc-per-node 2 ok.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- ok.py"),
     "launch -- accelerate launch --num_processes 2 ok.py": (
         "accelerate launch is a launcher",
-        "ddpkit launch -n 2 -- ok.py",
+        MIGRATION,
     ),
     "launch -b slurm -r 3 -- train.py": ("srun's --relative", "ddpkit launch -b slurm --redirects 3 -- train.py"),
     "launch -b slurm -G 4 -- train.py": ("-G: ", "ddpkit launch -b slurm --gpus-per-node 4 -- train.py"),
@@ -251,17 +252,28 @@ CORRECTED = {
         "command 'torchrun' not found",
         "ddpkit launch --nproc-per-node 2 train.py",
     ),
-    "launch -np 2 -- train.py": ("no option -np", "ddpkit launch -n 2 -- train.py"),
-    "launch -H node1,node2 -- train.py": ("no option -H", "ddpkit launch -b ssh node1 node2 -- train.py"),
+    "launch --num_processes 16 -- train.py": ("--num-processes is a flag of accelerate", MIGRATION),
+    "launch --num_gpus=16 -- train.py": ("--num-gpus is a flag of deepspeed", MIGRATION),
+    "launch -np 2 -- train.py": ("-np is a flag of mpirun", MIGRATION),
+    "launch -H node1,node2 -- train.py": ("-H is a flag of mpirun", MIGRATION),
+    "launch -b ssh n1:2 n2:2 train.py": ("2 is not the port of an SSH server", MIGRATION),
     "launch -b local -n 2 -o max_restarts=2 -- train.py --x": (
         "works with starter torchrun",
         "ddpkit launch -b local -n 2 -o max_restarts=2 --starter torchrun -- train.py --x",
     ),
     "launch --on node2 -- train.py": ("--on node2 ", "ddpkit launch --on node2 --detach -- train.py"),
     "launch --hostfile -b ssh": ("--hostfile needs a value, and -b follows", "ddpkit launch --hostfile VALUE -b ssh"),
-    "launch --hang-action end -- ok.py": (
-        "--hang-action end has no effect without --hang-timeout",
-        "ddpkit launch --hang-action end --hang-timeout 600 -- ok.py",
+    "launch --fold 0 -n 1 -- ok.py": (
+        "no option --fold; it is a setting: fold",
+        "in ddpkit.toml: fold = 0; for one launch: DDPKIT_FOLD=0 ddpkit launch -n 1 -- ok.py",
+    ),
+    "launch --on-end='mail me' ok.py": (
+        "no option --on-end; it is a setting: on_end",
+        "in ddpkit.toml: on_end = \"mail me\"; for one launch: DDPKIT_ON_END='mail me' ddpkit launch ok.py",
+    ),
+    "launch --no-header ok.py": (
+        "no option --no-header; it is a setting: header",
+        "in ddpkit.toml: header = false; for one launch: DDPKIT_HEADER=false ddpkit launch ok.py",
     ),
     "launch --env RANK=3 -- ok.py": (
         "--env RANK: ddpkit sets this variable itself, from -N and -n",
@@ -324,10 +336,13 @@ def test_a_corrected_command_line_is_understood(line: str, typed: TYPED) -> None
 
 
 @pytest.mark.parametrize("command", ["bash -c 'torchrun ok.py; true'", "env A=1 mpirun python ok.py"])
-def test_a_launcher_within_a_launcher_can_be_allowed(command: str, typed: TYPED) -> None:
+def test_a_launcher_within_a_launcher_can_be_allowed(
+    command: str, typed: TYPED, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert typed(f"launch --dry-run -- {command}").code == UsageError.exit_code
-    assert typed(f"launch --dry-run --allow-nested -- {command}").code in (0, UsageError.exit_code)
-    allowed = typed(f"launch --dry-run --allow-nested -- {command}")
+    monkeypatch.setenv("DDPKIT_ALLOW_NESTED", "1")
+    allowed = typed(f"launch --dry-run -- {command}")
+    assert allowed.code in (0, UsageError.exit_code)
     assert "is a launcher" not in allowed.err
 
 
@@ -377,7 +392,6 @@ AFTER_THE_SCRIPT = {
     "ok.py -n 2": "-n 2 -- ok.py",
     "ok.py -n2": "-n2 -- ok.py",
     "ok.py -n=2": "-n2 -- ok.py",
-    "ok.py -np 2": "-n 2 -- ok.py",
     "ok.py --nproc_per_node=2 --x 1": "--nproc-per-node=2 -- ok.py --x 1",
     "ok.py --x 1 -N 2 y": "-N 2 -- ok.py --x 1 y",
     "ok.py -N2": "-N2 -- ok.py",
@@ -507,15 +521,13 @@ def test_a_python_without_torch_is_named(typed: TYPED, tmp_path: Path) -> None:
     assert f"{tmp_path}/bare -m pip install torch" in done.err
 
 
-def test_quiet_verbose_and_name(typed: TYPED, tmp_path: Path) -> None:
+def test_quiet_and_name(typed: TYPED, tmp_path: Path) -> None:
     quiet = typed("launch -q -n 1 --name my-run -- ok.py")
     assert (quiet.code, quiet.err) == (0, "")
     assert quiet.out.endswith("] ran\n")
     (folder,) = (tmp_path / "logs").iterdir()
     assert re.fullmatch(r"\d+-\d+-my-run-\w+", folder.name)
     assert "done in" in (folder / "all.log").read_text()
-    verbose = typed("launch -v -n 1 --dry-run -- ok.py")
-    assert verbose.err == "ddpkit: nproc_per_node = 1 (flag)\nddpkit: script = ok.py (flag)\n"
 
 
 def test_tasks_are_divided_among_the_nodes_of_the_allocation(typed: TYPED, monkeypatch: pytest.MonkeyPatch) -> None:

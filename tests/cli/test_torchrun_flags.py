@@ -82,11 +82,7 @@ REFUSED = {
     "--virtual_local_rank train.py": ("keeps its own LOCAL_RANK", "CUDA_VISIBLE_DEVICES"),
     "--nproc-per-nod 2 train.py": ("no option --nproc-per-nod", "ddpkit launch --nproc-per-node 2 train.py"),
     "--rdzv-backen c10d train.py": ("no option --rdzv-backen", "ddpkit launch --rdzv-backend c10d train.py"),
-    "--num_processes 2 train.py": ("no option --num-processes", "ddpkit launch -n 2 train.py"),
     "-p gpu train.py": ("-p is an option of backend slurm", "ddpkit launch -b slurm -p gpu train.py"),
-    "--include node1 train.py": ("no option --include", "ddpkit launch -b ssh node1 train.py"),
-    "--multi_gpu train.py": ("no option --multi-gpu", "leave it out"),
-    "--mixed_precision bf16 train.py": ("no option --mixed-precision", "ACCELERATE_MIXED_PRECISION=bf16"),
     "--partition gpu train.py": (
         "--partition is an option of backend slurm",
         "launch -b slurm --partition gpu train.py",

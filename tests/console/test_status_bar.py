@@ -108,7 +108,7 @@ with open("out/m.jsonl", "a") as file:
         time.sleep(0.02)
 """
     )
-    run = terminal("-n", "1", "--metrics", "out/m.jsonl", "--", "job.py")
+    run = terminal("-n", "1", "--", "job.py", env={"DDPKIT_METRICS": "out/m.jsonl"})
     run.wait_for(lambda: run.shows(r"running · 1 rank · .* · step 7 · loss 0\.25 · 4,321 samples/s"))
     (tmp_path / "go").touch()
     assert run.end() == 0
@@ -116,7 +116,7 @@ with open("out/m.jsonl", "a") as file:
 
 @pytest.mark.parametrize(
     ("words", "env"),
-    [(["--no-header"], {}), ([], {"DDPKIT_HEADER": "0"}), ([], {"TERM": "dumb"}), (["--json"], {})],
+    [([], {"DDPKIT_HEADER": "0"}), ([], {"TERM": "dumb"}), (["--json"], {})],
     ids=str,
 )
 def test_ways_to_have_none(words: list[str], env: dict[str, str], terminal: Open, script: SCRIPT) -> None:
@@ -130,7 +130,7 @@ def test_ways_to_have_none(words: list[str], env: dict[str, str], terminal: Open
 
 def test_fold_0_shows_every_rank(terminal: Open, script: SCRIPT) -> None:
     script("print('hello')")
-    run = terminal("-n", "3", "--fold", "0", "--", "job.py")
+    run = terminal("-n", "3", "--", "job.py", env={"DDPKIT_FOLD": "0"})
     assert run.end() == 0
     assert sum(line.endswith("] hello") for line in run.glass.lines) == 3
 

@@ -116,7 +116,7 @@ def screen(terminal: Terminal) -> list[str]:
 @pytest.mark.parametrize("columns", [80, 200])
 def test_the_verdict_is_a_panel_that_fits(columns: int, at_terminal: Callable[..., Terminal], script: SCRIPT) -> None:
     script(FAILS)
-    terminal = at_terminal(["launch", "-n", "2", "--no-header", "--", "job.py"], columns)
+    terminal = at_terminal(["launch", "-n", "2", "--", "job.py"], columns, DDPKIT_HEADER="0")
     assert terminal.end() == 1
     lines = screen(terminal)
     (top,) = [number for number, line in enumerate(lines) if "✗ FAILED" in line]
@@ -171,7 +171,7 @@ def test_a_plain_verdict_at_a_terminal(
     env: dict[str, str], at_terminal: Callable[..., Terminal], script: SCRIPT
 ) -> None:
     script(FAILS)
-    terminal = at_terminal(["launch", "-n", "2", "--no-header", "--", "job.py"], 80, **env)
+    terminal = at_terminal(["launch", "-n", "2", "--", "job.py"], 80, DDPKIT_HEADER="0", **env)
     assert terminal.end() == 1
     assert b"\x1b" not in terminal.raw
     found = terminal.raw.decode().replace("\r\n", "\n")

@@ -10,7 +10,7 @@ says        regular expression for the line that must be found, for example of t
 answer      regular expression for words that its cause, check and fix must have
 partly      catalogue ids that name the right area
 rank, host  guilty rank and host, if the log shows them; several ranks: `0 or 1`
-action      stop, retry, or exclude HOST: the right decision of `ddpkit explain --action`
+action      stop, retry, or exclude HOST: the right `action` of `ddpkit explain --json`
 
 RIGHT: the cause, and its rank and host where the label has them. PARTLY: a consequence, a death without its reason, or
 the cause without rank or host. WRONG: another cause, rank or host, or a failure in a healthy log. UNKNOWN: no answer.

@@ -130,7 +130,7 @@ def test_what_takes_the_place_of_the_directory_of_a_run_stays_as_it_is(
     names = ("run.json", "status.json", "timeline.json", "launch.json", "all.log", "on_end.log", "requests")
     for name in names:
         (tmp_path / "data" / name).write_text("months of work\n")
-    done = ddpkit("launch", "-n", "1", "--on-end", "echo hooked", "--", "job.py")
+    done = ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": "echo hooked"})
     assert done.returncode == 0, done.stderr
     assert {each.name: each.read_text() for each in (tmp_path / "data").iterdir()} == dict.fromkeys(
         names, "months of work\n"

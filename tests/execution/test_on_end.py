@@ -41,7 +41,7 @@ def kept(folder: Path) -> dict[str, object]:
 @pytest.mark.parametrize(("code", "state"), [(0, "done"), (7, "failed")])
 def test_the_command_gets_the_record(code: int, state: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script(f"import sys; sys.exit({code})")
-    done = ddpkit("launch", "-n", "2", "--on-end", KEEP, "--", "job.py")
+    done = ddpkit("launch", "-n", "2", "--", "job.py", env={"DDPKIT_ON_END": KEEP})
     assert done.returncode == code
     assert "[on_end] kept\n" in done.stderr
     record = kept(tmp_path)
@@ -56,7 +56,7 @@ def test_a_run_that_is_stopped(
     number: int, code: int, start: Callable[..., Command], script: SCRIPT, tmp_path: Path
 ) -> None:
     script(WAITING)
-    command = start("launch", "-n", "1", "--on-end", KEEP, "--", "job.py")
+    command = start("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": KEEP})
     command.wait_for("ready")
     command.process.send_signal(number)
     assert command.end() == code
@@ -74,7 +74,7 @@ def test_a_run_that_is_stopped(
 )
 def test_a_command_that_fails_changes_no_exit_code(command: str, message: str, ddpkit: DDPKIT, script: SCRIPT) -> None:
     script("")
-    done = ddpkit("launch", "-n", "1", "--on-end", command, "--", "job.py")
+    done = ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": command})
     assert done.returncode == 0
     assert message in done.stderr
     last = done.stderr.splitlines()[-1]
@@ -84,7 +84,7 @@ def test_a_command_that_fails_changes_no_exit_code(command: str, message: str, d
 
 def test_a_signal_ends_the_command(start: Callable[..., Command], script: SCRIPT, tmp_path: Path) -> None:
     script("raise SystemExit(5)")
-    command = start("launch", "-n", "1", "--on-end", "touch began; sleep 3600", "--", "job.py")
+    command = start("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": "touch began; sleep 3600"})
     until = time.monotonic() + 120
     while not (tmp_path / "began").exists():
         assert time.monotonic() < until, command.text

@@ -132,8 +132,8 @@ HANGS = (
     Check(
         name="hang-timeout",
         purpose="--hang-timeout ends a run that hangs in NCCL with 124, and names the rank",
-        env=TWO,
-        argv=shared(program("faults"), "hang", options=("--hang-timeout", "10", "--hang-action", "end")),
+        env={**TWO, "DDPKIT_HANG_ACTION": "end"},
+        argv=shared(program("faults"), "hang", options=("--hang-timeout", "10")),
         code=124,
         present=("rank 1 on \\S+ failed first.*it hangs",),
         limit=100,

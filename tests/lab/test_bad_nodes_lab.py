@@ -41,7 +41,8 @@ def know(file: Path, host: str) -> None:
 def test_a_named_host_is_used_with_a_warning_until_it_is_forgiven(bare: Bare, backend: str) -> None:
     (bare.folder / "job.py").write_text(ECC)
     file = bare.folder / "bad.json"
-    words = ("-b", backend, "node[1-2]", "-n", "1", "-o", "starter=ranks", "--bad-nodes", "bad.json")
+    (bare.folder / "ddpkit.toml").write_text('bad_nodes = "bad.json"\n')
+    words = ("-b", backend, "node[1-2]", "-n", "1", "-o", "starter=ranks")
     done = bare.launch(*words, "--env", "BAD=node2", "--", "job.py")
     assert done.code == 1, done.text
     assert remembered(file) == [], "a rank printed it, which is no evidence"
@@ -53,10 +54,10 @@ def test_a_named_host_is_used_with_a_warning_until_it_is_forgiven(bare: Bare, ba
     (warning,) = [line for line in done.err.splitlines() if "bad node" in line]
     assert re.fullmatch(
         r"ddpkit: warning: node2 is a bad node: the memory of a GPU of the host has errors \(since \d{4}-\S+ \S+, run "
-        r"\S+-job-\w+\); if it is repaired: ddpkit nodes forgive node2 --bad-nodes bad.json",
+        r"\S+-job-\w+\); if it is repaired: ddpkit nodes forgive node2",
         warning,
     )
-    done = bare._run(bare.argv("check", "-b", backend, "--bad-nodes", "bad.json", verb="nodes"), None, slow=False)
+    done = bare._run(bare.argv("check", "-b", backend, verb="nodes"), None, slow=False)
     assert done.code == 0, done.text
     assert "forgave node2" in done.out
     assert remembered(file) == []
@@ -80,8 +81,9 @@ def test_a_lost_node_is_remembered_alone(bare: Bare, cut: list[str]) -> None:
     """One of three is lost: its fault. Two at once: maybe the launcher's own network."""
     (bare.folder / "job.py").write_text(SILENT)
     words = ["-b", "ssh", "node[1-3]", "-n", "1", "-o", "starter=ranks", "-o", "heartbeat_timeout=3", "--grace", "1"]
+    (bare.folder / "ddpkit.toml").write_text('bad_nodes = "bad.json"\n')
     launcher = subprocess.Popen(
-        bare.argv(*words, "--bad-nodes", "bad.json", "--", "job.py"),
+        bare.argv(*words, "--", "job.py"),
         env=bare.environ(),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -99,7 +101,8 @@ def test_a_lost_node_is_remembered_alone(bare: Bare, cut: list[str]) -> None:
 def test_a_slurm_job_excludes_it(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     """A job ends on a bad node; the next one runs elsewhere, unless the user requests that node."""
     (folder / "job.py").write_text(ECC)
-    words = ["-b", "slurm", "-N", "1", "-n", "1", "--bad-nodes", "bad.json"]
+    (folder / "ddpkit.toml").write_text('bad_nodes = "bad.json"\n')
+    words = ["-b", "slurm", "-N", "1", "-n", "1"]
     failed = launch(*words, "--env", "BAD=node1", "-o", "nodelist=node1", "--", "job.py")
     assert failed.end() == 1, failed.text
     assert remembered(folder / "bad.json") == [], failed.text

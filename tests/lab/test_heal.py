@@ -142,7 +142,8 @@ def test_a_process_that_sigkill_does_not_end_yet(lab: Lab, run: Start, tmp_path:
 
 
 def test_progress_allows_the_same_failure_twice(run: Start, tmp_path: Path) -> None:
-    launch = run("ssh", "node1", "node2", "--progress", "go.*")
+    (tmp_path / "ddpkit.toml").write_text('progress = "go.*"\n')
+    launch = run("ssh", "node1", "node2")
     for attempt in (1, 2):
         launch.wait_for(f"ready {attempt}", times=2)
         (tmp_path / f"go.0{attempt}").touch()

@@ -119,7 +119,8 @@ def test_a_submitted_job_starts_again_after_a_killed_rank(
     idle_lab: Lab, launch: START, folder: Path, backend: str
 ) -> None:
     text = f"{JOB}assert 'DDPKIT_JOB_HOOK' not in os.environ\n"
-    run = submitted(launch, folder, backend, "--on-attempt", "cat >> told.json; hostname", text=text)
+    (folder / "ddpkit.toml").write_text('on_attempt = "cat >> told.json; hostname"\n')
+    run = submitted(launch, folder, backend, text=text)
     run.wait_for("ready 1 None", times=2)
     rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
     idle_lab.run("node2", "kill", "-9", str(rank))
@@ -199,7 +200,8 @@ def test_a_rank_that_raised_and_does_not_end(launch: START, folder: Path, backen
     thread = f"import threading, torch\nthreading.Thread(target=threading.Event().wait).start()\n{JOB}os._exit(0)\n"
     (folder / "fail.1.1").touch()
     (folder / "go.2").touch()
-    run = submitted(launch, folder, backend, *["--retry-codes", "1"] * again, text=thread)
+    (folder / "ddpkit.toml").write_text("retry_codes = 1\n" * again)
+    run = submitted(launch, folder, backend, text=thread)
     assert run.end() == (0 if again else 1), run.text
     both, action = ["node1", "node2"], "same" if again else "stop"
     assert shown(run) == [(both, action), (both, None)][: 1 + again]
@@ -212,7 +214,8 @@ def test_a_rank_that_raised_and_does_not_end(launch: START, folder: Path, backen
 @pytest.mark.parametrize("heals", [True, False], ids=["once", "twice"])
 def test_a_hang_ends_the_step_of_a_submitted_job(idle_lab: Lab, launch: START, folder: Path, heals: bool) -> None:
     """The job's script then decides, and knows which rank the others waited for."""
-    run = submitted(launch, folder, "slurm", "--hang-timeout", "3", "--hang-action", "end")
+    (folder / "ddpkit.toml").write_text('hang_action = "end"\n')
+    run = submitted(launch, folder, "slurm", "--hang-timeout", "3")
     for attempt in ["1"] if heals else ["1", "2"]:
         run.wait_for(f"ready {attempt} ", times=2)
         rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))

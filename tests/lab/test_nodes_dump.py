@@ -201,7 +201,8 @@ WATCHED = {
 def test_a_run_that_watches_itself(way: str, start: Callable[..., Launch], tmp_path: Path) -> None:
     """It says which rank hangs, by the stacks of ranks in which nothing was changed, ends, and leaves nothing."""
     before = SALLOC if way == "step" else ()
-    options = ["--hang-timeout", "3", "--hang-action", "end", "--grace", "1"]
+    options = ["--hang-timeout", "3", "--grace", "1"]
+    (tmp_path / "ddpkit.toml").write_text('hang_action = "end"\n')
     launch = start(*WATCHED[way], *options, "--", "job.py", before=before, text=HANGS)
     code = launch.end()
     assert code == 124, launch.text

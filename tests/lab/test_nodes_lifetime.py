@@ -402,7 +402,8 @@ def test_a_killed_worker_leaves_no_child_of_a_rank(backend: str, lab: Lab, run: 
 
 @BOTH
 def test_on_end_after_a_lost_node(backend: str, lab: Lab, run: Callable[..., Launch], tmp_path: Path) -> None:
-    launch = run(SLEEP, backend, "ranks", "--grace", "1", "--on-end", "cat > record.json; exit 3")
+    (tmp_path / "ddpkit.toml").write_text('on_end = "cat > record.json; exit 3"\n')
+    launch = run(SLEEP, backend, "ranks", "--grace", "1")
     launch.wait_for("child ready", times=2)
     shown = processes(lab, ["node2"])
     (session,) = [pid for pid, (_, line) in shown.items() if line.startswith("sshd: ") and pid not in launch.before]

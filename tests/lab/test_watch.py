@@ -152,7 +152,8 @@ if os.environ["RANK"] != "3":
 def test_nodes_fold_and_are_counted(backend: str, idle_lab: Lab, script: SCRIPT, tmp_path: Path) -> None:
     script(NODES)
     hosts = ["node1", "node2", "-o", "starter=ranks"] if backend == "ssh" else ["-N", "2"]
-    words = ["launch", "-b", backend, *hosts, "-n", "2", "--fold", "60", "--", "job.py"]
+    words = ["launch", "-b", backend, *hosts, "-n", "2", "--", "job.py"]
+    (tmp_path / "ddpkit.toml").write_text("fold = 60\n")
     env = {**idle_lab.environ(), "NO_COLOR": "1", "TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
     run = Terminal(idle_lab.argv("login", [*DDPKIT, *words], tmp_path), tmp_path, env)
     try:

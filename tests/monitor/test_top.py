@@ -380,15 +380,6 @@ def test_a_folder_that_cannot_be_written_to(start: START, ddpkit: DDPKIT, script
     assert command.end() == 0, command.tail
 
 
-def test_dry_run_asks_nobody(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
-    command = busy(start, script)
-    done = ddpkit("top", "--dry-run")
-    assert done.stdout.startswith(f"would query its launcher (process {command.process.pid})"), done
-    assert not list(run_of(tmp_path).glob("top.*"))
-    (tmp_path / "go").touch()
-    assert command.end() == 0
-
-
 def test_an_interval_that_is_no_number(ddpkit: DDPKIT) -> None:
     done = ddpkit("top", "--interval", "often")
     assert done.returncode == 121

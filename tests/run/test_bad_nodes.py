@@ -140,7 +140,7 @@ def test_a_team_shares_the_file(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_a_warning_and_stays(text: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text)
-    problem = f"{file} is not a list of bad nodes, and stays as it is; for another one: --bad-nodes FILE"
+    problem = f"{file} is not a list of bad nodes, and stays as it is; for another one: the setting bad_nodes"
     assert bad_nodes.known(str(file), NOW) == bad_nodes.Known(problem=problem)
     assert bad_nodes.remember(str(file), node("node2"), NOW) == problem
     assert file.read_text() == text

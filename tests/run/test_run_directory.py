@@ -65,7 +65,7 @@ def test_nobody_else_can_write_to_it(ddpkit: DDPKIT, script: SCRIPT, tmp_path: P
     job = script("import sys\nprint('x')\nsys.exit(75)")
     before = os.umask(umask)
     try:
-        done = ddpkit("launch", "-n", "2", "--json", "--retries", "1", "--on-end", "true", "--", job)
+        done = ddpkit("launch", "-n", "2", "--json", "--retries", "1", "--", job, env={"DDPKIT_ON_END": "true"})
         folder = folder_of(done)
         ddpkit("report", str(folder))
     finally:
@@ -134,7 +134,7 @@ def test_links_in_it_lead_nowhere(ddpkit: DDPKIT, tmp_path: Path) -> None:
         "subprocess.run(words, check=True)\n"
         "open('metrics.jsonl', 'w').write('{\"step\": 1}\\n')\n"
     )
-    done = ddpkit("launch", "-n", "1", "--on-end", "echo over", "--", "job.py")
+    done = ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": "echo over"})
     assert "Traceback" not in done.stderr
     (folder,) = (tmp_path / "logs").iterdir()
     report = ddpkit("report", str(folder))

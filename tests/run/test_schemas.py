@@ -125,8 +125,6 @@ def test_a_run_that_runs(start: START, ddpkit: DDPKIT, script: Callable[..., str
     command.wait_for("] ready", times=2)
     check(ddpkit("top", "--once", "--json").stdout, "top")
     check(ddpkit("dump", "--json").stdout, "dump")
-    for name in ("top", "dump"):
-        check(ddpkit(name, "--dry-run", "--json").stdout, "question")
     assert check(ddpkit("status", "--json").stdout, "status")["state"] == "running"
     assert len(check(ddpkit("stop", "--all", "--dry-run", "--json").stdout, "stop_plan")["commands"]) == 1
     (tmp_path / "go").touch()

@@ -24,7 +24,7 @@ SCRIPT = Callable[..., str]
 ID = "20260101-000000-train-0a1b"
 LOOKS = (
     ("status",), ("explain",), ("report",), ("logs",), ("attach",), ("rm", "--dry-run"), ("rm",), ("dump",), ("top",),
-    ("stop", "--dry-run"), ("stop",), ("stop", "--now"), ("status", "--json"), ("dump", "--dry-run"),
+    ("stop", "--dry-run"), ("stop",), ("stop", "--now"), ("status", "--json"),
 )  # fmt: skip
 
 
