@@ -143,6 +143,7 @@ bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/nodes.py
 	$(BIN)/python bench/preload.py
 	$(BIN)/python bench/watch.py
+	$(BIN)/python bench/lines.py
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/scale.py --nodes 1000 --seconds 30 --dump
 

@@ -1,4 +1,4 @@
-"""Cost of the launcher for thousands of ranks: the real carrier, channels, relay and records, with stand-in supervisors.
+"""Cost of the launcher for thousands of ranks: real carrier, channels, relay and records; supervisors are stood in for.
 
 One process stands in for the supervisors of all nodes (`standin.py`), over real sockets. Each rank prints 10 lines at
 once, then one line every 10 s, and reports its steps every 5 s. Printed are the launcher's share of a CPU after the
@@ -206,8 +206,6 @@ def main() -> None:
     for row in rows:
         print(", ".join(f"{name} {value}" for name, value in row.items()))
 
-
-_ITSELF = (sys.executable, __file__)
 
 if __name__ == "__main__":
     main()
