@@ -192,12 +192,8 @@ def main() -> None:
     else:
         more = ["--ranks", str(options.ranks), "--seconds", str(options.seconds), "--mute", str(options.mute), "--json"]
         more += ["--dump"] if options.dump else []
-        rows = [
-            json.loads(
-                subprocess.run([*_ITSELF, "--nodes", str(each), *more], stdout=subprocess.PIPE, check=True).stdout
-            )[0]
-            for each in counts
-        ]
+        argvs = [[sys.executable, __file__, "--nodes", str(each), *more] for each in counts]
+        rows = [json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)[0] for argv in argvs]
         for row in rows:
             row["cpu_ratio"] = round(row["cpu_share"] / rows[0]["cpu_share"], 2)
     if options.json:
