@@ -134,7 +134,8 @@ docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
-# stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training.
+# stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training, and what 8,000
+# ranks cost the launcher.
 bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/advice.py
@@ -142,6 +143,9 @@ bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/nodes.py
 	$(BIN)/python bench/preload.py
 	$(BIN)/python bench/watch.py
+	$(BIN)/python bench/lines.py
+	$(BIN)/python bench/scale.py
+	$(BIN)/python bench/scale.py --nodes 1000 --seconds 30 --dump
 
 # What an index takes: the sdist, and the wheel built from it.
 dist: $(VENV)/.dev

@@ -1,13 +1,12 @@
 """Cost of a launch on nodes, in time and processor seconds, as ratios to other launchers in the same run.
 
-Three tables. `ranks`: time to "all_reduce done and exited" on 2 nodes with 2 ranks each. `hosts`: `true` on 64 hosts.
+Two tables. `ranks`: time to "all_reduce done and exited" on 2 nodes with 2 ranks each. `hosts`: `true` on 64 hosts.
 Both in a lab of its own (`tests/lab/cluster.py`), whose hosts share the processors of this machine, from its login
-host; the ways are interleaved, so that noise hits all alike, and a ratio is that of the medians. `carry`: the launcher
-alone, with supervisors that are stood in for, from entering 10 to 1,000 nodes to the last word of their ranks.
+host; the ways are interleaved, so that noise hits all alike, and a ratio is that of the medians.
 
 DeepSpeed and torchrunx are installed beside the same torch into .venv/peers, at the first time.
 
-Usage: python bench/nodes.py [--rounds N] [--only ranks|hosts|carry] [--json]
+Usage: python bench/nodes.py [--rounds N] [--only ranks|hosts] [--json]
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ from ddpkit.transports.local_facts import free_port
 
 ROOT = Path(__file__).parents[1]
 HOSTS = 64
-STEPS = (10, 100, 1000)
 DONE = "all_reduce done"
 LIMIT = 300  # seconds for one start
 PEERS = ROOT / ".venv/peers"
@@ -228,26 +226,11 @@ def in_lab(rounds: int, only: str) -> Iterator[list[dict[str, Any]]]:
 
 
 def tables(rounds: int, only: str) -> Iterator[list[dict[str, Any]]]:
-    if only in ("", "carry"):
-        yield carry_rows(rounds)
     reason = missing()
-    if only != "carry" and reason:
+    if reason:
         print(f"no hosts to start anything on: {reason}", file=sys.stderr)
-    elif only != "carry":
+    else:
         yield from in_lab(rounds, only)
-
-
-def carry_rows(rounds: int) -> list[dict[str, Any]]:
-    """Each number of nodes in a process of its own, whose peak of memory is its own. Medians."""
-    figures: dict[int, list[dict[str, Any]]] = {steps: [] for steps in STEPS}
-    for _ in range(rounds):
-        for steps, measured in figures.items():
-            argv = [sys.executable, str(Path(__file__).with_name("standin.py")), str(steps)]
-            measured.append(json.loads(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout))
-    return [
-        {"table": "carry", **{name: statistics.median(each[name] for each in measured) for name in measured[0]}}
-        for measured in figures.values()
-    ]
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -268,20 +251,13 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
             print(f"  {row['way']:<30} {figures}  to {row['to'] or 'itself'}")
             if row["problem"]:
                 print(f"    failed at least once: {row['problem']}")
-    these = [row for row in rows if row["table"] == "carry"]
-    if these:
-        print("the launcher alone, 8 ranks on each node")
-        print("  nodes  seconds    CPU s  peak MB   CPU ms and kB for each node")
-    for row in these:
-        each = f"{1000 * row['cpu_seconds'] / row['steps']:>6.2f} {1000 * row['megabytes'] / row['steps']:>8.0f}"
-        print(f"  {row['steps']:>5} {row['seconds']:>8.2f} {row['cpu_seconds']:>8.2f} {row['peak']:>8.0f}   {each}")
 
 
 def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a table is shown when it is done
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5, help="how often each way is started (default 5)")
-    parser.add_argument("--only", choices=("ranks", "hosts", "carry"), default="", help="one table")
+    parser.add_argument("--only", choices=("ranks", "hosts"), default="", help="one table")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -1,172 +1,204 @@
-"""Cost of the launcher itself: it surveys many nodes and executes the plan; a stand-in replaces each supervisor.
+"""Stand-ins for the supervisors of many nodes, in one process: what they send is what real ones send.
 
-Everything but the connections is the real thing: the fleet and its threads, the survey's judgement, the plan, the
-carrier, the relay with its logs, the screen. Prints one JSON object: the seconds and processor seconds that it took,
-and the megabytes by which it made the process grow. Usage: standin.py STEPS
+Each node has one socket, on which its launcher speaks the real protocol: program, request, commands. Its ranks print
+`burst` lines at once, then one line every `line_every` seconds; every `step_every` seconds comes a heartbeat with the
+steps of all ranks. A call of `stack_dump.collect` gets the answer of ranks that wait in a collective, made by the code
+of a real node. Nodes of `mute` answer no call. Options are one JSON object on standard input.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
-import queue
-import resource
+import re
+import select
+import socket
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from ddpkit.console.relay import Relay
-from ddpkit.console.writer import Screen
-from ddpkit.execution import executor
-from ddpkit.launchers.plan import Job
-from ddpkit.launchers.ssh import SshTorchrunAuto
-from ddpkit.transports.channel import ByteStream
-from ddpkit.transports.compatibility import Requirements
-from ddpkit.transports.hosts import HostSpec, parse
-from ddpkit.transports.pool import NodePool
-from ddpkit.transports.remote_nodes import SshTransport
+from ddpkit.node import stack_dump
+from ddpkit.node.rpc import answer_events
+from ddpkit.node.seal import Seal
 
-RANKS = 8
-EVENTS = 5  # with two lines each, from each rank
-LINES = r"step 100 loss 2.3025 lr 0.001 tokens/s 123456 memory 40.1 GB\nstep 101 loss 2.3024 lr 0.001\n"
+LINE = "rank %d line %d: step 100 loss 2.3025 lr 0.001 tokens/s 123456 memory 40.1 GB\n"
+ENTRIES = 300  # of each rank's Flight Recorder
 
 
 class StandIn:
-    """A supervisor behind a byte stream: it answers each request, and its ranks print some lines and exit with 0."""
+    """One node with `ranks` ranks from `first` on."""
 
-    def __init__(self, spec: HostSpec, number: int) -> None:
-        self._name = spec.name
-        self._address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
-        self._output: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._has_greeted = False
+    def __init__(self, link: socket.socket, first: int, options: dict[str, Any], mute: bool) -> None:
+        self.link, self.first, self.options, self.mute = link, first, options, mute
+        self.ranks = range(first, first + options["ranks"])
+        self.lines = 0  # of each rank
+        self.over = self.gone = False  # its ranks have ended; its launcher has left
+        self._received = b""
+        self._program = -1  # bytes of the program that are still to come
+        self._sent = Seal("", "node")
+        self._commands = Seal("", "launcher")
 
-    def write(self, data: bytes) -> None:
-        if not self._has_greeted:
-            self._has_greeted = True
-            self._send_event(e="hello", pid=1, host=self._name, t=time.time())
-            return
-        message = json.loads(data)
-        if "ask" in message:
-            reached = [[name, ""] for name, *_ in message["args"].get("targets", ())]
-            value = self._facts() if message["ask"] == "look" else reached
-            self._send_event(e="answer", id=message["id"], value=value, error=None)
-        elif "procs" in message:
-            for rank in message["ranks"]:
-                self._output.put(b'{"e":"start","rank":%d,"pid":%d,"t":%f}\n' % (rank, 100 + rank, time.time()))
-            line = '{"e":"out","rank":%d,"fd":1,"data":"' + LINES.replace("%", "%%") + '"}\n'
-            for rank in message["ranks"]:
-                self._output.put((line % rank).encode() * EVENTS)
-            for rank in message["ranks"]:
-                self._output.put(b'{"e":"exit","rank":%d,"code":0,"signal":null,"t":%f}\n' % (rank, time.time()))
-            self._send_event(e="end", t=time.time())
-
-    def _send_event(self, **event: Any) -> None:
-        self._output.put(json.dumps(event, separators=(",", ":")).encode() + b"\n")
-
-    def _facts(self) -> dict[str, Any]:
-        empty = dict.fromkeys(("no_workdir", "no_gpus", "no_port", "no_tmp"), "")
-        known = {"workdir": "/data", "executable": "/opt/venv/bin/python", "python": "3.11.7", "cpus": 96, "gpus": 8}
-        where = {"addresses": [["eth0", self._address]], "own_name": [self._address]}
-        ports = {"port": 23456, "high_port": 40000, "secret": "0"}
-        more = {"torch": {"place": "/opt/torch", "version": "2.13.0"}, "set": ["HOME", "PATH"], "stale": []}
-        return {
-            "host": self._name,
-            "machine": self._name,
-            "tmp": "/tmp",
-            "time": time.time(),
-            "script": "",
-            **empty,
-            **known,
-            **where,
-            **ports,
-            **more,
-        }
-
-    def read(self) -> bytes:
+    def send(self, *events: dict[str, Any]) -> None:
+        data = (self._sent.close(json.dumps(each, separators=(",", ":")).encode()) for each in events)
         try:
-            data = self._output.get(timeout=1.0)
-        except queue.Empty:
-            return b""
-        if data is None:
-            raise EOFError
-        return data
+            self.link.sendall(b"".join(data))
+        except OSError:
+            self.over = True
 
-    def code(self) -> int:
-        return 0
+    def read(self) -> bool:
+        """Take what the launcher sent. Returns whether the request came."""
+        try:
+            data = self.link.recv(1 << 20)
+        except OSError:
+            data = b""
+        self.gone = not data
+        self._received += data
+        asked = False
+        while not self.gone:
+            if self._program > 0:
+                taken = min(self._program, len(self._received))
+                self._received, self._program = self._received[taken:], self._program - taken
+                if self._program:
+                    break
+                self.send({"e": "hello", "pid": 1, "t": time.time()})
+            line, end, rest = self._received.partition(b"\n")
+            if not end:
+                break
+            self._received = rest
+            if self._program < 0:
+                self._begin(line)
+            else:
+                asked = self._obey(json.loads(self._commands.open(line) or b"{}")) or asked
+        return asked
 
-    def why(self) -> str:
-        return ""
+    def _begin(self, line: bytes) -> None:
+        key = re.search(rb"key=\\?'([0-9a-f]+)", line)
+        size = re.search(rb"len\(d\)<(\d+)|while len\(d\)<(\d+)", line)
+        assert key is not None
+        assert size is not None
+        self._sent, self._commands = Seal(key[1].decode(), "node"), Seal(key[1].decode(), "launcher")
+        self._program = int(size[1] or size[2])
 
-    def refusal(self, lines: Sequence[str]) -> None:
-        return None
+    def _obey(self, command: dict[str, Any]) -> bool:
+        if command.get("c") == "call" and not self.mute:
+            value = _answer(self.ranks, self.options) if command["function"] == "stack_dump.collect" else None
+            self.send(*answer_events(command["id"], json.dumps([value, None]).encode()))
+        elif command.get("c") == "stop":
+            self.end(15)
+        return "procs" in command
 
-    def close(self) -> None:
-        self._output.put(None)
+    def start(self) -> None:
+        now = time.time()
+        self.send(*({"e": "start", "rank": rank, "pid": 100 + rank, "t": now} for rank in self.ranks))
+        for _ in range(self.options["burst"]):
+            self.print_lines(self.ranks)
 
+    def print_lines(self, ranks: Any) -> None:
+        self.send(*({"e": "out", "rank": rank, "fd": 1, "data": LINE % (rank, self.lines)} for rank in ranks))
+        self.lines += 1
 
-class StandInTransport:
-    """A transport to nodes that do not exist."""
-
-    timeout = 5.0
-    asks = False
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
-        self._numbers = {spec.name: number for number, (spec, _) in enumerate(calls, 1)}
-
-    def enter(self, spec: HostSpec, command: str, until: float) -> ByteStream:
-        return StandIn(spec, self._numbers[spec.name])
-
-    def login(self, spec: HostSpec) -> tuple[str, ...]:
-        return ()
-
-    def close(self) -> None: ...
-
-
-def main(steps: int) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    begin = time.perf_counter()
-    with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
-        specs = parse([f"node[1-{steps}]"], {}, {}, "")
-        job = Job(run_id="bench", command=("train.py",), workdir="/data", python="/opt/venv/bin/python", folder=name)
-        requirements = Requirements(
-            job=job,
-            nproc_per_node=RANKS,
-            script=None,
-            digest="",
-            torch=True,
-            starter="ranks",
-            master_addr="",
-            master_port=0,
+    def beat(self) -> None:
+        now = time.time()
+        sample = {"pid": 100, "state": "R", "cpu": round(now % 1e5, 2), "rss": 40 << 30, "out": now}
+        steps = [[10, 5.0, 0.6, 10, 4.0, 0.5]]
+        self.send(
+            {"e": "beat", "t": now, "ranks": {str(rank): sample for rank in self.ranks}},
+            {"e": "steps", "t": now, "ranks": {str(rank): steps for rank in self.ranks}},
         )
-        nodes = NodePool(specs, StandInTransport(), 30.0, job.python)
-        try:
-            transport = SshTransport(nodes, requirements)
-            world = transport.survey(lambda text: print(text, file=sys.stderr), strict=True)
-            plan = SshTorchrunAuto(starter="ranks").plan(job, world)
-            screen = Screen(null, null, lambda: None)
-            relay = Relay(Path(name), screen.out, screen.err)
-            outcome = executor.carry(plan, relay, transport.connect, queue.SimpleQueue(), screen)
-            relay.close()
-            screen.close(None)
-        finally:
-            nodes.close()
-        seconds = time.perf_counter() - begin
-        assert outcome.exit_code == 0, outcome
-        assert not relay.problem, relay.problem
-        lines = (Path(name) / f"rank_{RANKS * steps - 1}.log").read_text().count("\n")
-        assert lines == 2 * EVENTS, lines
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    grown = (after.ru_maxrss - before.ru_maxrss) / 1024
-    figures = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu, 3), "megabytes": round(grown, 2)}
-    print(json.dumps({"steps": steps, **figures, "peak": round(after.ru_maxrss / 1024, 1)}))
+
+    def end(self, number: int | None = None) -> None:
+        if not self.over:
+            code, now = (0 if number is None else None), time.time()
+            ends = [{"e": "exit", "rank": rank, "code": code, "signal": number, "t": now} for rank in self.ranks]
+            self.send(*ends, {"e": "end", "t": now})
+        self.over = True
+
+
+def _answer(ranks: range, options: dict[str, Any]) -> dict[str, Any]:
+    """What a node answers of ranks that wait in a collective; rank `late` has not come to it."""
+    facts = {}
+    for rank in ranks:
+        late = rank == options.get("late")
+        one = stack_dump._Asked(100 + rank)
+        one.facts.update({"state": "S", "name": "python", "cpu": 100.0, "wchan": "futex_wait", "running": 0})
+        one.read("\n".join(json.dumps({"ddpkit": kind, "value": value, "error": None}) for kind, value in (
+            ("threads", _threads(late)),
+            ("fr", {"entries": _entries(ENTRIES - late, late), "total": ENTRIES, "status": {}, "off": ""}),
+            ("groups", {"0": {"ranks": list(range(options["world"])), "backend": "nccl"}}),
+            ("end", None),
+        )))  # fmt: skip
+        facts[str(rank)] = one.facts
+    return stack_dump.answer(facts, None) if hasattr(stack_dump, "answer") else {
+        "host": f"node{ranks[0]}", "t": time.time(), "ranks": facts, "ras": None
+    }  # fmt: skip
+
+
+def _threads(late: bool) -> list[dict[str, Any]]:
+    frames: list[list[Any]] = [["/data/train.py", 57 if late else 80, "slow_step" if late else "step"]]
+    if not late:
+        frames.insert(0, ["/opt/torch/torch/distributed/distributed_c10d.py", 2800, "all_reduce"])
+    frames += [[f"/data/model/layer{number}.py", 10 * number, "forward"] for number in range(20)]
+    others = [{"name": f"worker {number}", "main": False, "frames": frames[-8:]} for number in range(4)]
+    return [{"name": "MainThread", "main": True, "frames": frames}, *others]
+
+
+def _entries(number: int, late: bool) -> list[dict[str, Any]]:
+    now = time.time_ns()
+    done = {"state": "completed", "retired": True}
+    waits = {"state": "started", "retired": False}
+    return [
+        {
+            "frames": [], "record_id": seq, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": seq,
+            "p2p_seq_id": 0, "op_id": seq, "profiling_name": "nccl:all_reduce", "input_sizes": [[25, 1 << 18]],
+            "input_dtypes": ["Float"], "output_sizes": [[25, 1 << 18]], "output_dtypes": ["Float"],
+            "time_created_ns": now - (number - seq) * 10_000_000 - 600_000_000_000,
+            "time_discovered_started_ns": None, "time_discovered_completed_ns": None, "timeout_ms": 600_000,
+            "is_p2p": False, **(waits if seq == number and not late else done),
+        }
+        for seq in range(1, number + 1)
+    ]  # fmt: skip
+
+
+def main(options: dict[str, Any]) -> None:
+    """Serve the sockets whose numbers are `links` until all launchers' runs are over."""
+    per = options["ranks"]
+    nodes = [
+        StandIn(socket.socket(fileno=fd), number * per, options, number in options["mute"])
+        for number, fd in enumerate(options["links"])
+    ]
+    poll, by_fd = select.epoll(), {node.link.fileno(): node for node in nodes}
+    for fd in by_fd:
+        poll.register(fd, select.EPOLLIN)
+    due: list[tuple[float, int, str, StandIn]] = []  # what nodes send, by time
+    while by_fd:
+        pause = due[0][0] - time.monotonic() if due else 1.0
+        for fd, _ in poll.poll(max(0.0, pause)):
+            node = by_fd[fd]
+            if node.read():
+                node.start()
+                now, many = time.monotonic(), len(nodes)
+                share = (fd % many) / many  # not all in the same moment
+                heapq.heappush(due, (now + options["step_every"] * (1 + share), fd, "beat", node))
+                heapq.heappush(due, (now + options["line_every"] * (1 + share), fd, "line", node))
+                heapq.heappush(due, (now + options["seconds"], fd, "end", node))
+            if node.gone:
+                poll.unregister(fd)
+                del by_fd[fd]
+        while due and due[0][0] <= time.monotonic():
+            when, fd, what, node = heapq.heappop(due)
+            if node.over:
+                continue
+            if what == "end":
+                node.end()
+            elif what == "beat":
+                node.beat()
+                heapq.heappush(due, (when + options["step_every"], fd, what, node))
+            else:
+                node.print_lines(node.ranks)
+                heapq.heappush(due, (when + options["line_every"], fd, what, node))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(json.load(sys.stdin))

@@ -41,14 +41,12 @@ class TextDisplay:
     """The display of a run in another program: two text streams, without status lines."""
 
     has_status = False
+    is_full = False  # writes do not wait in a queue
 
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.out = TextStream(out)
         self.err = TextStream(err)
         self.ending = False  # the run is being ended
-
-    def wait_for_room(self) -> None:
-        """Writes do not wait in a queue."""
 
     def hurry(self) -> None:
         """Note that the run is being ended."""

@@ -28,6 +28,7 @@ TIMES = "all.times"  # lines with a time, and the size that all.log had
 TIMES_EVERY = 1.0  # seconds between two of them
 TAIL = 20  # lines of each rank that a verdict can show
 BUFFER = 1 << 16  # bytes of one log that wait to be written together
+LOGS_EVERY = 0.05  # seconds between two writes into the logs, while lines come one after the other
 RETRY = 1.0  # seconds between two looks whether a disk that was full has room
 LOG_MODE = 0o644  # less the umask: others may read, and never write
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
@@ -82,6 +83,7 @@ class Relay:
         self.missing = 0  # lines that are in no log
         self._files: dict[str, int] = {}  # descriptors; the last one is the one that was written last
         self._waiting: dict[str, bytearray] = {}  # not written yet, by log
+        self._logs_at = 0.0  # time.monotonic(): until then what comes is written later, together
         self._retry_at = 0.0  # time.monotonic(): until then nothing is written
         self._why = ""  # the last error of a log; empty: all is there
         self._gaps: set[str] = set()  # logs whose last lines are missing
@@ -137,9 +139,10 @@ class Relay:
         return b"\x1b[" + colour.encode() + b"m" + front + b"\x1b[0m"
 
     def pause(self) -> float:
-        """Seconds until a line has waited long enough for its like; `flush` then shows it."""
+        """Seconds until a line has waited long enough: for its like, or for the logs. `flush` then shows it."""
         when = None if self.fold is None else self.fold.when()
-        return float("inf") if when is None else max(0.0, when - time.monotonic())
+        due = min(float("inf") if when is None else when, self._logs_at if self._waiting else float("inf"))
+        return max(0.0, due - time.monotonic())
 
     def _lines(self, name: str, number: int, data: bytes) -> list[tuple[bytes, bool]]:
         """Split into (line, final). A state of a progress bar (ended by a carriage return) is not final, and rare."""
@@ -269,14 +272,17 @@ class Relay:
             self.err.write(f"ddpkit: {text}\n".encode())
 
     def flush(self, *, wait: bool = True) -> None:
-        """Make everything visible; with `wait`, all but lines that wait for their like.
+        """Make everything visible; with `wait`, all but lines that wait for their like, or for a moment for the logs.
 
         Called when there is nothing more to read for now.
         """
+        now = time.monotonic()
         if self.fold is not None:
-            self._put(self.fold.due(time.monotonic()) if wait else self.fold.all())
-        for name in list(self._waiting):
-            self._write(name)
+            self._put(self.fold.due(now) if wait else self.fold.all())
+        if self._waiting and (now >= self._logs_at or not wait):
+            self._logs_at = now + LOGS_EVERY
+            for name in list(self._waiting):
+                self._write(name)
         self.out.flush()
         self.err.flush()
 

@@ -65,10 +65,10 @@ class Screen:
                 self._size += len(data)
                 self._changed.notify_all()
 
-    def wait_for_room(self) -> None:
-        """Block while too much waits to be read. Not for the thread that must obey signals."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._size < LIMIT or self._hurried)
+    @property
+    def is_full(self) -> bool:
+        """Whether too much waits to be read. Then the ranks are not to print more."""
+        return self._size >= LIMIT and not self._hurried
 
     def hurry(self) -> None:
         """The run is being ended: its last words must not wait for a reader."""

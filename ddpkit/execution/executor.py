@@ -59,6 +59,10 @@ Inbox = queue.SimpleQueue[tuple[int, Event | int | None]]
 LOOK_UP = 0.5  # seconds
 NAMED = 8  # ranks by name in one message
 WAITING = 1 << 20  # characters of output that wait for the loop
+BATCH = 1 << 10  # messages between two looks at everything else
+# Lines that come one by one are shown together: each batch costs several system calls.
+NEAR, TOGETHER = 0.010, 0.010  # seconds between two batches, and until the next one where they were so near
+SCREEN_FULL = 0.02  # seconds between two looks whether a full screen was read
 # Printed by a thread of torch in a rank that waits in NCCL. Torch ends the rank up to a minute later.
 NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
 ENDING, ENDING_LIMIT = "stack_dump.ending", 3.0  # seconds
@@ -66,10 +70,11 @@ ENDING, ENDING_LIMIT = "stack_dump.ending", 3.0  # seconds
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Node:
-    """What the launcher knows of one step."""
+    """What the launcher knows of one step. `index`: its place in the plan."""
 
+    index: int
     step: Step
     link: Link
     ended: bool = False
@@ -111,7 +116,8 @@ class Display(Protocol):
     @property
     def has_status(self) -> bool: ...
 
-    def wait_for_room(self) -> None: ...
+    @property
+    def is_full(self) -> bool: ...
 
     def hurry(self) -> None: ...
 
@@ -140,7 +146,7 @@ class Carrier:
         self.inbox = inbox
         self.screen = screen
         self.on_first_failure = on_first_failure
-        self.nodes = [Node(step=step, link=connect(step)) for step in plan.steps]
+        self.nodes = [Node(index=index, step=step, link=connect(step)) for index, step in enumerate(plan.steps)]
         self.hosts: set[str] = set()  # that have started a rank
         self.runtimes: dict[str, str] = {}  # by host: the program that enters the ranks' containers
         self.outcome = Outcome()
@@ -157,7 +163,8 @@ class Carrier:
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
         self.started = time.time()
-        self.room, self.waiting = threading.Condition(), 0.0  # characters of output in the inbox
+        self.room, self.waiting = threading.Condition(), 0.0  # characters of output that the links have posted
+        self.taken = 0  # those of them that the loop has taken, and for which it has made no room yet
         self.passed = 0  # nodes at the front that have ended
         self.posting, self.over = threading.Lock(), False
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
@@ -170,13 +177,15 @@ class Carrier:
 
     def run(self) -> Outcome:
         try:
-            for index, node in enumerate(self.nodes):
+            for node in self.nodes:
                 cut = threading.Thread(target=node.link.close, daemon=True).start
-                gate = Gate(node.step, self.plan, partial(self.post, index), cut)
+                gate = Gate(node.step, self.plan, partial(self.post, node.index), cut)
                 node.link.start(request(node.step, self.plan), gate)
             self.loop()
         finally:
-            self.make_room(inf)  # nothing more is taken
+            with self.room:  # nothing more is taken
+                self.waiting = -inf
+                self.room.notify_all()
             for node in self.nodes:
                 node.link.close()
             self.vitals.write()
@@ -193,54 +202,77 @@ class Carrier:
     def post(self, index: int, event: Event | None) -> None:
         """Called by the links' own threads. A screen that is not read slows them down, and through them the ranks."""
         if event is not None and event["e"] == "out":
-            self.screen.wait_for_room()
             with self.room:
                 self.room.wait_for(lambda: self.waiting < WAITING)
                 self.waiting += len(event["data"])
+                if self.waiting < WAITING:
+                    self.room.notify()  # the next one that waits: one after the other, not all for each event
         with self.posting:
             if not self.over:  # else it would be an event of the next attempt
                 self.inbox.put((index, event))
 
-    def make_room(self, size: float) -> None:
-        """Let the links post as much output again. Without a limit a signal would wait for all of a flood."""
-        with self.room:
-            self.waiting -= size
-            self.room.notify_all()
+    def make_room(self) -> None:
+        """Let the links post as much output again as was shown. A full limit lets no flood delay a signal."""
+        if self.taken and not self.screen.is_full:
+            with self.room:
+                self.waiting -= self.taken
+                self.taken = 0
+                self.room.notify()
 
     def loop(self) -> None:
+        last = 0.0  # time.monotonic() of the last batch
         while self.left():
-            self.monitor.turn()
-            self.timeline.turn()
-            self.vitals.turn()
-            for words in self.timeline.late_start(describe_late_start):
-                self.note(f"{words}; for their stacks: ddpkit dump {self.plan.run_id}")
-            self.end_if_unrecoverable()
-            self.settle()
-            self.ask_raising()
-            try:
-                index, message = self.inbox.get_nowait()
-            except queue.Empty:
+            self.look_around()
+            if self.inbox.empty():
                 self.relay.flush()
-                left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
-                try:
-                    due = min(self.held_until, self.exceptions.due) - time.monotonic()
-                    pause = min(LOOK_UP, max(0.0, left), max(0.0, due), self.relay.pause(), self.monitor.pause())
-                    index, message = self.inbox.get(timeout=pause)
-                except queue.Empty:
-                    if left <= 0:
-                        self.give_up()
+                if time.monotonic() - last < NEAR and not self.deadline:
+                    time.sleep(TOGETHER)
+            left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
+            try:
+                index, message = self.inbox.get(timeout=self.pause(left))
+            except queue.Empty:
+                if left <= 0:
+                    self.give_up()
+                    break
+                continue
+            self.take(index, message)
+            with suppress(queue.Empty):
+                for _ in range(BATCH):
+                    if not self.left():
                         break
-                    continue
-            if isinstance(message, int):
-                self.on_signal(message)
-            elif message is None:
-                self.on_end(self.nodes[index])
-            else:
-                self.on_event(self.nodes[index], message)
-                if message["e"] == "out":
-                    self.make_room(len(message["data"]))
+                    self.take(*self.inbox.get_nowait())
+            last = time.monotonic()
         self.settle()
-        self.relay.flush()
+        self.relay.flush(wait=False)
+
+    def look_around(self) -> None:
+        """Do what is due, whatever came."""
+        self.make_room()
+        self.monitor.turn()
+        self.timeline.turn()
+        self.vitals.turn()
+        for words in self.timeline.late_start(describe_late_start):
+            self.note(f"{words}; for their stacks: ddpkit dump {self.plan.run_id}")
+        self.end_if_unrecoverable()
+        self.settle()
+        self.ask_raising()
+
+    def pause(self, left: float) -> float:
+        """Seconds until something is due. `left`: until this run is given up."""
+        due = min(self.held_until, self.exceptions.due) - time.monotonic()
+        full = SCREEN_FULL if self.taken else LOOK_UP
+        return min(full, max(0.0, left), max(0.0, due), self.relay.pause(), self.monitor.pause())
+
+    def take(self, index: int, message: Event | int | None) -> None:
+        """Take one message of the inbox."""
+        if isinstance(message, int):
+            self.on_signal(message)
+        elif message is None:
+            self.on_end(self.nodes[index])
+        else:
+            self.on_event(self.nodes[index], message)
+            if message["e"] == "out":
+                self.taken += len(message["data"])
 
     def standing(self) -> Standing:
         """For the status lines, whose thread asks it."""
@@ -275,7 +307,7 @@ class Carrier:
             self.timed_out.clear()
             self.hosts.add(host)
             if is_watched(step) and len(node.running) == 1:  # the first of a start
-                self.starts[self.nodes.index(node)] = StartWatch(node)
+                self.starts[node.index] = StartWatch(node)
         elif event["e"] == "exit":
             self.count(node, event, host)
             node.running.discard(event["rank"])
@@ -289,7 +321,7 @@ class Carrier:
             self.on_failure(node, event, host)
         elif event["e"] == "answer":
             self.on_raising(node, event)
-            watch = self.starts.get(self.nodes.index(node))
+            watch = self.starts.get(node.index)
             for mark in watch.on_answer(event) if watch is not None else ():
                 self.timeline.record(host, mark)
             self.monitor.on_answer(node, event)
@@ -324,8 +356,7 @@ class Carrier:
         # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
         # where all ranks have ended well: the one with the store leaves first. It stays in its log.
         # What it says of a rank that it restarts is one line of ours, as is what SLURM says of a cancelled job.
-        quiet = self.deadline is not None or self.rounds.failed or all(each.finished for each in self.nodes)
-        show = rank is not None or not (quiet or repeats_cancel(event["data"]))
+        show = rank is not None or not (self.is_quiet() or repeats_cancel(event["data"]))
         agent = event.get("agent", node.agent)
         if agent != node.agent:
             self.runtimes[host] = agent
@@ -334,6 +365,10 @@ class Carrier:
             waits = self.exceptions.take(rank, host, data)
             if (waits or NCCL_TIMEOUT in data) and rank not in self.timed_out:
                 self.on_timeout(rank)
+
+    def is_quiet(self) -> bool:
+        """Whether the lines of agents are for the log alone."""
+        return self.deadline is not None or bool(self.rounds.failed) or all(each.finished for each in self.nodes)
 
     def on_timeout(self, rank: int, fail: Callable[[], None] | None = None) -> None:
         """A rank waited for others in vain: look at all ranks before any of them ends. `fail` is called after that.
@@ -390,7 +425,7 @@ class Carrier:
         elif event["code"] != 0 and self.most_restarts:
             self.rounds.fail(event.get("t") or time.time(), f"rank {rank} on {host} failed: {_end(event)}")
         if self.restarts is not None:
-            self.restarts.record(self.nodes.index(node), event, time.monotonic())
+            self.restarts.record(node.index, event, time.monotonic())
 
     def end_if_unrecoverable(self) -> None:
         """End a run with a failed rank that torchrun cannot start again, because other nodes have finished."""
@@ -410,7 +445,7 @@ class Carrier:
         node.lost = True
         self.outcome.lost.setdefault(node.step.host, reason)
         if self.restarts is not None:
-            self.restarts.drop(self.nodes.index(node))
+            self.restarts.drop(node.index)
         left = sum(not other.lost for other in self.nodes)
         if self.plan.min_nodes is not None and left >= self.plan.min_nodes:
             self.note(f"lost {node.step.host}: {reason}; the run continues with {count(left, 'node')}")
@@ -568,6 +603,7 @@ class Carrier:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:
             self.stop(self.plan.grace, rank if details.get("raised") else None)
+        self.relay.flush(wait=False)  # the cause is looked for in the logs
         self.on_first_failure(failure)
 
     def on_signal(self, number: int) -> None:

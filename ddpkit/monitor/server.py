@@ -47,6 +47,7 @@ class Caller(Protocol):
 class Node(Protocol):
     """One step of the launcher: see `ddpkit.execution.executor.Node`."""
 
+    index: int
     step: Step
     ended: bool
     running: set[int]
@@ -134,7 +135,7 @@ class MonitorServer:
         self._watch = Watch(seconds, "end" if action == "end" else "warn", time.time())
 
     def on_answer(self, node: Node, event: AnswerEvent) -> None:
-        number = list(self._launcher.nodes).index(node)
+        number = node.index
         host = "" if node.step.scheduled else node.step.host
         if self._owed.get(number) == event["id"]:
             del self._owed[number]

@@ -56,9 +56,11 @@ class LauncherIO:
     # ---- events
 
     def send(self, **event: object) -> None:
+        """Add an event to what the next flush sends. The supervisor flushes after each turn of its loop."""
         if self.open and not (self.cut_off and len(self.unsent) > BACKLOG_HIGH):
             self.unsent += self._sent_seal.close(json.dumps(event, separators=(",", ":")).encode())
-            self.flush()
+            if len(self.unsent) >= CHUNK:
+                self.flush()
 
     def flush(self) -> None:
         while self.unsent and self.open:
@@ -105,6 +107,7 @@ class LauncherIO:
         if not data:
             self._loop.unwatch(0)
             self.on_gone("")  # while the reason can be sent: standard output may still be read
+            self.flush()
             self._lose()
             return
         self._received += data

@@ -21,6 +21,10 @@ CHUNK = 1 << 16
 LINE_LIMIT = 1 << 20  # a line without an end is passed on in pieces of this size
 PIECE = 20000  # bytes of output in one event: at 6 characters a byte, a line that pdsh does not cut off (2.34: 131072)
 DRAIN_LIMIT = 1 << 24  # bytes that are read at once of a rank that ended
+# Lines that come one by one are read together: each read costs an event, and several system calls behind it.
+NEAR = 0.010  # seconds between two reads of a busy pipe
+LEAST, MOST = 0.003, 0.040  # seconds between those that follow: a pipe holds 64 KB, and a full one stops its rank
+FLOOD = CHUNK // 2  # bytes of a read after which the next one comes at once
 
 
 class Stream:
@@ -32,6 +36,7 @@ class Stream:
         self.rank = rank
         self.held = b""
         self.closed = False
+        self.read_at = 0.0  # time.monotonic() of the last read
 
     def take(self, data: bytes) -> bytes:
         """The part of the input so far that ends a line. A carriage return (a progress bar) ends one as well."""
@@ -53,6 +58,8 @@ class RankOutput:
         self._loop = loop
         self._send = send
         self._streams: list[Stream] = []
+        self._busy: list[Stream] = []  # those that are not watched, and read together at this time.monotonic()
+        self._busy_at, self._interval = 0.0, MOST
         self._by_local_rank: dict[int, list[Stream]] = {}  # of ranks that torchrun or the fork server starts
 
     def add(self, fd: int, number: int, rank: int | None, local_rank: int | None = None) -> None:
@@ -69,23 +76,53 @@ class RankOutput:
             stream.rank = rank
 
     def _watch(self, stream: Stream) -> None:
-        self._loop.watch(stream.fd, partial(self._read, stream))
+        self._loop.watch(stream.fd, partial(self._on_ready, stream))
+
+    def _on_ready(self, stream: Stream) -> None:
+        """Read a pipe. One that was read a moment ago, and had little, is not watched for a while."""
+        last, stream.read_at = stream.read_at, time.monotonic()
+        if 0 < self._read(stream) < FLOOD and stream.read_at - last < NEAR:
+            if not self._busy:
+                self._busy_at = stream.read_at + self._interval
+            self._busy.append(stream)
+            self._loop.unwatch(stream.fd)
+
+    def pause_busy(self) -> float:
+        """Seconds until `read_busy` has something to do."""
+        return self._busy_at - time.monotonic() if self._busy else float("inf")
+
+    def read_busy(self) -> None:
+        """Read the busy pipes together, when it is time. One that has nothing, or very much, is watched again."""
+        if not self._busy or time.monotonic() < self._busy_at:
+            return
+        busy, self._busy = self._busy, []
+        most = 0
+        for stream in busy:
+            size = self._read(stream)
+            most = max(most, size)
+            if 0 < size < FLOOD:
+                self._busy.append(stream)
+            elif not stream.closed:
+                self._watch(stream)
+        self._interval = LEAST if most >= FLOOD // 2 else min(MOST, 2 * self._interval)
+        self._busy_at = time.monotonic() + self._interval
 
     def pause(self, paused: bool) -> None:
+        self._busy = []
         for stream in self._streams:
             if paused:
                 self._loop.unwatch(stream.fd)
             else:
                 self._watch(stream)
 
-    def _read(self, stream: Stream) -> bool:
-        """Read once. False: there is nothing more to read now."""
+    def _read(self, stream: Stream) -> int:
+        """Read once. Returns the number of bytes; 0: there is nothing more to read now."""
         if stream.closed:
-            return False  # ended a moment ago, in the same turn of the loop
+            return 0  # ended a moment ago, in the same turn of the loop
         try:
             data = os.read(stream.fd, CHUNK)
         except BlockingIOError:
-            return False
+            return 0
         except OSError:
             data = b""
         if not data:
@@ -94,9 +131,9 @@ class RankOutput:
             os.close(stream.fd)
             stream.closed = True
             self._streams.remove(stream)
-            return False
+            return 0
         self._pass_on(stream, stream.take(data))
-        return True
+        return len(data)
 
     def _pass_on(self, stream: Stream, data: bytes) -> None:
         if data:

@@ -175,7 +175,10 @@ class Supervisor:
         self.launcher.run_commands()
         while (timeout := self.wind_down()) != DONE:
             beat = self.launcher.heartbeat_at - time.monotonic()
-            self.loop.turn(beat if timeout is None else min(timeout, beat))
+            self.launcher.flush()
+            pause = min(beat, self.output.pause_busy())
+            self.loop.turn(pause if timeout is None else min(timeout, pause))
+            self.output.read_busy()
             self.children.reap()
             self.heartbeat()
         self.finish()

@@ -8,18 +8,17 @@ letter, `out` the time of its last line.
 
 from __future__ import annotations
 
-import copy
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from ddpkit.files import write_atomically
 from ddpkit.launchers.events import RankSample
 from ddpkit.launchers.typed_json import RankName
+from ddpkit.run.growing_record import GrowingRecord
 
-EVERY = 5.0  # seconds between two writes
+EVERY = 5.0  # least seconds between two writes
 _UNKNOWN: RankSample = {"pid": None, "state": "", "cpu": 0.0, "rss": 0, "out": None}
 
 
@@ -49,10 +48,9 @@ class Vitals:
     """The last sample of every rank."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "status.json"
+        self._record = GrowingRecord(folder / "status.json", self._pieces, EVERY)
         self._hosts: dict[str, HostEntry] = {}
-        self._before: dict[str, HostEntry] = {}
-        self._written = 0.0
+        self._before = ""  # the text of `hosts` in the look before
 
     def record(self, host: str, when: float, ranks: Mapping[str, RankSample]) -> None:
         """Record a host's sign of life."""
@@ -60,12 +58,10 @@ class Vitals:
         known["t"] = when
         for rank, now in ranks.items():
             known["ranks"][rank] = {**now, "code": None, "signal": None}
-        self.turn()
 
     def turn(self) -> None:
         """Write when it is due, also where no node reports: the file says to other machines that the launcher lives."""
-        if time.monotonic() - self._written >= EVERY:
-            self.write()
+        self._record.turn()
 
     def record_exit(self, host: str, rank: int, code: int | None, number: int | None) -> None:
         known = self._hosts.setdefault(host, {"t": time.time(), "ranks": {}})
@@ -73,11 +69,13 @@ class Vitals:
         known["ranks"][str(rank)] = {**last, "state": "", "code": code, "signal": number}
 
     def write(self) -> None:
-        """Replace the file at once. A full disk must not end a run: then the last state stays."""
-        self._written = time.monotonic()
-        content: StatusFile = {"t": time.time(), "hosts": self._hosts, "prev": self._before}
-        try:
-            write_atomically(self._path, json.dumps(content))
-        except OSError:
-            return
-        self._before = copy.deepcopy(self._hosts)
+        """Write the last state."""
+        self._record.write()
+
+    def _pieces(self) -> Iterator[str]:
+        """The file's text. Each piece is made at once, while the loop goes on between two of them."""
+        now = time.time()
+        known = [(host, {"t": each["t"], "ranks": dict(each["ranks"])}) for host, each in list(self._hosts.items())]
+        hosts = ", ".join(f"{json.dumps(host)}: {json.dumps(each)}" for host, each in known)
+        yield f'{{"t": {now}, "hosts": {{{hosts}}}, "prev": {{{self._before}}}}}'
+        self._before = hosts

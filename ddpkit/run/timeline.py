@@ -24,7 +24,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +36,7 @@ from ddpkit.launchers import typed_json
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.launchers.typed_json import Between, RankName
+from ddpkit.run.growing_record import GrowingRecord
 
 _T = TypeVar("_T")
 FORMAT = 1
@@ -42,9 +44,10 @@ MOST_BYTES = 1 << 26  # of one file
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
 STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
-EVERY = 2.0  # seconds between two writes
+EVERY = 2.0  # least seconds between two writes, and between two looks for a late start
+LOOKING = 0.002  # of the time: looks for a late start of thousands of ranks are rarer
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
-LEAST, MOST = 32, 256
+LEAST, MOST, SIX = 32, 256, 6
 MARKS_OF_RANK, NAME_OF_MARK = 64, 64  # marks; characters of a name
 LARGEST_OF_RANK = 4 << 20  # bytes of a rank's own file that are read
 LISTED = 100_000  # files of one directory that are looked at
@@ -96,14 +99,14 @@ class Timeline:
     """Timeline of a run that lives."""
 
     def __init__(self, folder: Path, ranks: int) -> None:
-        self._path = folder / TIMELINE
+        self._record = GrowingRecord(folder / TIMELINE, self._pieces, EVERY)
         self._carried = time.time()
-        self._ranks: dict[str, RankTimeline] = {}
+        self._ranks: dict[str, RankTimeline] = {}  # without their bins
+        self._bins: dict[str, array[float]] = {}  # by rank, six numbers each: as lists they take ten times the memory
         self._most = max(LEAST, min(MOST, BINS // max(1, ranks)))
-        self._written = 0.0
         self._changed = False
         self._lines: set[int] = set()  # ranks that have printed
-        self._looked = 0.0  # time.monotonic() of the last look for a late start; infinity: it was reported
+        self._look_at = 0.0  # time.monotonic() of the next look for a late start; infinity: it was reported
 
     def record(self, host: str, event: Event) -> None:
         """Record an event of a supervisor."""
@@ -127,26 +130,33 @@ class Timeline:
             self._mark(host, event["rank"], "end", event.get("t"), again=True)
         elif event["e"] == "steps":
             for rank, bins in event["ranks"].items():
-                known = self._rank(host, rank)
-                known["bins"] = merged(known["bins"] + bins, self._most)
+                self._rank(host, rank)
+                own = self._bins.setdefault(rank, array("d"))
+                own.extend(itertools.chain.from_iterable(bins))
+                if len(own) > SIX * self._most:
+                    own[:] = array("d", itertools.chain.from_iterable(merged(_rows(own), self._most)))
             self._changed = True
-        self.turn()
 
     def turn(self) -> None:
-        """Write what is new, now and then, also between two events."""
-        if self._changed and time.monotonic() - self._written >= EVERY:
-            self.write()
+        """Write what is new, now and then."""
+        if self._changed:
+            self._record.turn()
 
     def late_start(self, describe: Callable[[Mapping[str, RankTimeline], float], list[str]]) -> list[str]:
         """Return what `describe` reports of the ranks now, the first time that it does. Looks now and then."""
-        if time.monotonic() - self._looked < EVERY:
+        began = time.monotonic()
+        if began < self._look_at:
             return []
         words = describe(self._ranks, time.time())
-        self._looked = math.inf if words else time.monotonic()
+        now = time.monotonic()
+        self._look_at = math.inf if words else now + max(EVERY, (now - began) / LOOKING)
         return words
 
     def _rank(self, host: str, rank: int | str) -> RankTimeline:
-        return self._ranks.setdefault(str(rank), {"host": host, "attempts": 0, "marks": {}, "bins": []})
+        known = self._ranks.get(str(rank))
+        if known is None:
+            known = self._ranks[str(rank)] = {"host": host, "attempts": 0, "marks": {}}
+        return known
 
     def _mark(self, host: str, rank: int, name: str, when: float | None, *, again: bool = False) -> None:
         marks = self._rank(host, rank)["marks"]
@@ -155,9 +165,24 @@ class Timeline:
             self._changed = True
 
     def write(self) -> None:
-        """Replace the file at once. A full disk must not end a run: then the last state stays."""
-        self._written, self._changed = time.monotonic(), False
-        _replace(self._path, {"format": FORMAT, "carried": self._carried, "ranks": self._ranks})
+        """Write the last state."""
+        self._record.write()
+
+    def _pieces(self) -> Iterator[str]:
+        """The file's text. Each piece is made at once, while the loop goes on between two of them."""
+        self._changed = False
+        yield f'{{"format": {FORMAT}, "carried": {self._carried}, "ranks": {{'
+        for number, (rank, known) in enumerate(list(self._ranks.items())):
+            entry = {**known, "marks": dict(known["marks"]), "bins": _rows(self._bins.get(rank, _NO_BINS)[:])}
+            yield f'{", " if number else ""}"{rank}": {json.dumps(entry)}'
+        yield "}}"
+
+
+_NO_BINS = array("d")
+
+
+def _rows(bins: Sequence[float]) -> list[list[float]]:
+    return [list(bins[at : at + SIX]) for at in range(0, len(bins), SIX)]
 
 
 def merged(bins: list[list[float]], most: int) -> list[list[float]]:
@@ -170,7 +195,7 @@ def merged(bins: list[list[float]], most: int) -> list[list[float]]:
 
 def _together(bins: Sequence[Sequence[float]]) -> list[float]:
     count, whole, most, known, own, most_own = zip(*bins, strict=True)
-    return [sum(count), sum(whole), max(most), sum(known), sum(own), max(most_own)]
+    return [sum(count), round(sum(whole), 6), max(most), sum(known), round(sum(own), 6), max(most_own)]
 
 
 # ---- what ranks wrote themselves

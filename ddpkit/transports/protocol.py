@@ -253,8 +253,8 @@ class Gate:
 
     def __init__(self, step: Step, plan: Plan, post: Callable[[Event | None], None], cut: Callable[[], None]) -> None:
         """`post` takes what is let through. `cut` ends the link."""
-        self._ranks = frozenset(range(plan.world_size) if step.elastic else step.ranks)
-        self._homes = {rank: each.host for each in plan.steps for rank in each.ranks}
+        self._ranks = range(plan.world_size) if step.elastic else step.ranks
+        self._plan = plan
         self._host, self._post, self._cut = step.host, post, cut
         self._shut = False
 
@@ -266,7 +266,7 @@ class Gate:
             self._post(event)
             return
         self._shut = True
-        home = self._homes.get(wrong)
+        home = next((each.host for each in self._plan.steps if wrong in each.ranks), "")
         where = f"which runs on {home}" if home else "which this run does not have"
         self._post({"e": "lost", "reason": f"{self._host} sent an event of rank {wrong}, {where}"})
         self._post(None)
@@ -331,7 +331,7 @@ class LocalLink:
             stdout[1].close()
         self._input = open(stdin[0].detach(), "wb")
         lifeline.hold(self._input)
-        output = open(stdout[0].detach(), "rb")
+        output = open(stdout[0].detach(), "rb", buffering=1 << 16)  # it reads what is there
         threading.Thread(target=self._read_output, args=(output, post), daemon=True).start()
 
     def request(self, text: str) -> None:

@@ -196,7 +196,7 @@ relay = Relay(Path(sys.argv[1]), io.BytesIO(), io.BytesIO())
 def lines(name, count):
     for number in range(count):
         relay.write(0, "node1", "torchrun", 1, b"%s %d\\n" % (name, number))
-        relay.flush()
+        relay.flush(wait=False)
 
 def room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

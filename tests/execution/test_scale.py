@@ -1,0 +1,55 @@
+"""Many nodes with the real carrier, channels, relay and records: no line is lost, and what waits has a bound."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+from scale import run
+
+from ddpkit.console.relay import Relay
+from ddpkit.console.writer import Screen
+from ddpkit.execution.executor import Inbox
+from ddpkit.run import timeline
+
+NODES, RANKS, BURST = 50, 8, 10
+OPTIONS: dict[str, Any] = {"burst": BURST, "line_every": 0.5, "step_every": 0.5, "seconds": 2.0}
+
+
+def carried(folder: Path, **options: Any) -> None:
+    inbox = Inbox()
+    with open("/dev/null", "wb") as null:
+        screen = Screen(null, null, lambda: None)
+        relay = Relay(folder, screen.out, screen.err)
+        outcome = run(folder, NODES, RANKS, {**OPTIONS, **options}, inbox, relay, screen)
+        relay.close()
+        screen.close(None)
+    assert outcome.exit_code == 0, outcome
+    assert not relay.problem
+
+
+def test_every_line_of_many_nodes_is_there_in_its_order(tmp_path: Path) -> None:
+    carried(tmp_path)
+    total = 0
+    for rank in range(NODES * RANKS):
+        lines = (tmp_path / f"rank_{rank}.log").read_text().splitlines()
+        assert len(lines) > BURST
+        assert [line.partition(":")[0] for line in lines] == [f"rank {rank} line {each}" for each in range(len(lines))]
+        total += len(lines)
+    everything = (tmp_path / "all.log").read_text().splitlines()
+    assert len(everything) == total
+    last = [line for line in everything if line.startswith(f"[{NODES * RANKS - 1} ")]
+    assert [line.split()[5] for line in last] == [f"{each}:" for each in range(len(last))]
+
+
+def test_the_records_of_many_nodes_have_every_rank(tmp_path: Path) -> None:
+    carried(tmp_path, burst=1)
+    seen = timeline.read(tmp_path)
+    assert seen is not None
+    assert len(seen["ranks"]) == NODES * RANKS
+    assert all({"start", "line", "end"} <= each["marks"].keys() and each["bins"] for each in seen["ranks"].values())
+    hosts = json.loads((tmp_path / "status.json").read_bytes())["hosts"]
+    assert sum(len(each["ranks"]) for each in hosts.values()) == NODES * RANKS
