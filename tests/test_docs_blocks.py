@@ -287,16 +287,13 @@ def test_a_flag_that_is_not_needed(ddpkit: DDPKIT, tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_the_table_of_the_bench_is_what_it_prints(ddpkit: DDPKIT) -> None:
-    done = ddpkit("bench", "2", "--min-bytes", "1M", "-e", "8M", "-f", "8", "--ops", "all_reduce,sendrecv")
+    done = ddpkit("bench", "2", "--min-bytes", "1M", "-e", "8M", "-f", "8", "--ops", "all_reduce,all_gather")
     assert done.returncode == 0, done.stdout + done.stderr
 
     def shapes(text: str) -> set[str]:
-        # Here there is one node, so that there is one scope, and units are as large as the times.
+        # Here there is one node, and units are as large as the times.
         text = re.sub(r"\bon \w+$", "on HOST", text, flags=re.MULTILINE)
-        text = re.sub(r"\b(intra|inter)\b", "world", text)
         text = re.sub(r" (us|ms|s) ", " us ", text).replace("1 node,", "2 nodes,")
-        text = re.sub(r"torch \S+", "torch", text)
-        text = re.sub(r" \(over half of the time up to [^)]*\)", "", text)  # on a slow machine
-        return {shape(line) for line in text.splitlines()}
+        return {shape(line) for line in re.sub(r"torch \S+", "torch", text).splitlines()}
 
     assert shapes(output("bench")) <= shapes(done.stdout)

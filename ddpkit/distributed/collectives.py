@@ -1,122 +1,222 @@
-"""Benchmark of collectives between ranks: five of them over a range of sizes, timed, and checked on every rank.
+"""Rank program of `ddpkit bench`: all_reduce, all_gather and reduce_scatter over a range of sizes, timed and checked.
 
-    ddpkit bench -b ssh node1 node2 -n 4                 over any way of launching
-    torchrun --nproc-per-node 2 collectives.py           two processes on this machine
-    srun -N2 --ntasks-per-node=4 python collectives.py -b 8 -e 1G -f 4
-
-It needs PyTorch and the folder it lies in; ddpkit need not be installed. Scopes: `world` is all ranks; `intra` the
-ranks of each node, all nodes at once; `inter` one rank of each node; `pairs` every two nodes alone, so that one bad
-cable shows. A time is the slowest rank's of the slowest group. algbw is size / time; busbw is what the busiest wire
-carries, by the formulas of nccl-tests: with n ranks algbw x 2(n-1)/n for all_reduce, x (n-1)/n for all_gather and
-reduce_scatter, x 1 for broadcast and sendrecv.
-
-exit codes, the same on every rank that lives: 0 all is well; 3 a result is wrong, a rank is missing or hangs, or less
-than --min-busbw was reached; 2 an option is wrong.
+Time is that of one call, on the slowest rank. algbw = size / time, in GB/s (10^9 bytes a second). busbw is what the
+busiest link carries. With n ranks it is algbw * 2(n-1)/n for all_reduce, and algbw * (n-1)/n for all_gather and
+reduce_scatter: doc/PERFORMANCE.md of nccl-tests. The size is that of the whole array, also where each rank has a share.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
+import re
 import socket
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-if __name__ == "__main__" and "__file__" in globals():
-    # Started as a file: the package is imported from there. The file's own folder has a torch.py that is not PyTorch.
-    _folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
-    sys.path = [os.path.dirname(os.path.dirname(_folder)), *(each for each in sys.path if each != _folder)]  # noqa: PTH120
+if TYPE_CHECKING:
+    import torch
 
-from ddpkit.distributed.bench.cases import DTYPES, OPS, SCOPES, parse_names, parse_size, show_size
-from ddpkit.distributed.bench.output import Output
-from ddpkit.distributed.bench.rank import BenchRank
-from ddpkit.distributed.bench.results import BenchFailure
-from ddpkit.distributed.check import BAD, deciding_line, read_rank_env
+    Values = Callable[[torch.Tensor], torch.Tensor]  # from the indices of elements to what they hold
 
-GRACE = 5.0  # seconds in which a living rank publishes its state
-
-
-def bench_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    style = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("collectives.py", description=__doc__, formatter_class=style)
-    add: Any = parser.add_argument
-
-    def convert(function: Callable[..., Any], *args: Any) -> Callable[[str], Any]:
-        def convert_text(text: str) -> Any:
-            try:
-                return function(text, *args)
-            except ValueError as error:
-                raise argparse.ArgumentTypeError(str(error)) from None
-
-        return convert_text
-
-    def names(known: Sequence[str], kind: str) -> Callable[[str], Any]:
-        return convert(parse_names, known, kind)
-
-    size = convert(parse_size)
-    add("-b", "--min-bytes", "--minbytes", type=size, default=8, metavar="SIZE", help="smallest size (8)")
-    add("-e", "--max-bytes", "--maxbytes", type=size, default=2**27, metavar="SIZE", help="largest size (128M)")
-    add("-f", "--factor", "--stepfactor", type=int, default=4, metavar="N", help="between two sizes (4)")
-    add("-n", "--iters", type=int, default=0, metavar="N", help="timed rounds [default: as many as fit into --seconds]")
-    add("-w", "--warmup", "--warmup_iters", type=int, default=5, metavar="N", help="warm-up rounds (5, or fewer)")
-    add("-d", "--dtypes", "--datatype", type=names(DTYPES, "type"), default=["float32"], metavar="TYPE[,TYPE]")
-    add("--ops", type=names(OPS, "collective"), default=list(OPS), metavar="OP[,OP]", help=",".join(OPS))
-    add("--in-place", action="store_true", help="all_gather and reduce_scatter in one array, as the others")
-    add("--scope", type=names(SCOPES, "scope"), default=[], metavar="SCOPE[,SCOPE]", help="world,intra,inter,pairs")
-    add("--comm", choices=("auto", "nccl", "gloo"), default="auto", help="auto: nccl if all ranks have a GPU")
-    add("--seconds", type=float, default=0.2, metavar="S", help="time for the rounds of one size (0.2)")
-    add("--timeout", type=float, default=30, metavar="S", help="seconds without progress, for each step (30)")
-    add("--min-busbw", type=float, metavar="GB/s", help="exit with 122 if the best busbw is below GB/s")
-    add("--json", action="store_true", help="print one JSON object instead of a table")
-    return parser
+OPS = ("all_reduce", "all_gather", "reduce_scatter")
+EVENT = "\x1eddpkit "  # as in `rank_program.py`
+WIDTH = 4  # bytes of an element: float32
+SECONDS = 0.2  # for the timed calls of one size
+WARM_UP, MOST_CALLS = 5, 1000
+CHUNK = 1 << 20  # elements: the indices of a whole large array would need more memory than the array
+FIX = "check GPU, memory and network card of its node: nvidia-smi -q, dmesg"
 
 
-def parse_args(argv: list[str]) -> argparse.Namespace:
-    """Parse the command line. Ends the process with 2 where an option is wrong."""
-    parser = bench_parser()
-    args = parser.parse_args(argv)
-    if args.min_bytes > args.max_bytes:
-        parser.error(f"--min-bytes {show_size(args.min_bytes)} is more than --max-bytes {show_size(args.max_bytes)}")
-    if args.factor < 2 or args.iters < 0 or args.warmup < 0:
-        parser.error("--factor is 2 or more; --iters and --warmup are 0 or more")
-    if not (0 < args.seconds < 1e5 and 0 < args.timeout < 1e5):
-        parser.error("--seconds and --timeout must be greater than 0")
-    return args
+def element_counts(op: str, ranks: int, least: int, most: int, factor: int) -> list[int]:
+    """Return the elements of the whole array for each size from `least` to `most` bytes.
+
+    Where each rank has a share, all shares are equal: small sizes may then be one.
+    """
+    share = 1 if op == "all_reduce" else ranks
+    counts = []
+    while least <= most:
+        counts.append(max(1, least // WIDTH // share) * share)
+        least *= factor
+    return list(dict.fromkeys(counts))
+
+
+def bus_factor(op: str, ranks: int) -> float:
+    """Return busbw / algbw."""
+    return (2 if op == "all_reduce" else 1) * (ranks - 1) / ranks
+
+
+class Collective:
+    """One collective of one size, with arrays whose values show a rank that is missing or was taken twice.
+
+    float32 holds all values and sums exactly, whatever the order of the additions, for up to 13,000 ranks.
+    """
+
+    def __init__(self, op: str, count: int, rank: int, ranks: int, device: torch.device) -> None:
+        import torch
+        import torch.distributed
+
+        self.op, self.rank, self.ranks, self.share, self.device = op, rank, ranks, count // ranks, device
+        self.input = torch.zeros(self.share if op == "all_gather" else count, device=device)
+        self.output = self.input
+        if op != "all_reduce":
+            self.output = torch.zeros(count if op == "all_gather" else self.share, device=device)
+        dist: Any = torch.distributed  # torch 2.13 renames two collectives
+        self._functions = {
+            "all_reduce": dist.all_reduce,
+            "all_gather": getattr(dist, "all_gather_single", dist.all_gather_into_tensor),
+            "reduce_scatter": getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor),
+        }
+
+    def run(self) -> None:
+        """Queue one call. On a CPU it returns at its end."""
+        arrays = [self.input] if self.op == "all_reduce" else [self.output, self.input]
+        self._functions[self.op](*arrays)
+
+    def time(self, calls: int) -> float:
+        """Return the seconds of one of so many calls, on this rank."""
+        synchronize(self.device)
+        began = time.perf_counter()
+        for _ in range(calls):
+            self.run()
+        synchronize(self.device)
+        return (time.perf_counter() - began) / calls
+
+    def check(self) -> int:
+        """Run one call. Returns the number of wrong elements on this rank."""
+        own = _sent(self.rank) if self.op == "all_gather" else _summand(self.rank)
+        for part, index in _chunks(self.input):
+            part.copy_(own(index))
+        if self.op != "all_reduce":
+            self.output.zero_()
+        self.run()
+        if self.op == "all_gather":
+            shares = [self.output[rank * self.share :][: self.share] for rank in range(self.ranks)]
+            return sum(_count_wrong(share, _sent(rank)) for rank, share in enumerate(shares))
+        total = sum(_weight(rank) for rank in range(self.ranks))
+        first = self.rank * self.share if self.op == "reduce_scatter" else 0
+        return _count_wrong(self.output, lambda index: (index % 5 + 1) * total, first)
+
+
+def _weight(rank: int) -> int:
+    return rank % 512 + 1
+
+
+def _summand(rank: int) -> Values:
+    return lambda index: (index % 5 + 1) * _weight(rank)
+
+
+def _sent(rank: int) -> Values:
+    return lambda index: (31 * rank + index) % 113 + 1
+
+
+def _chunks(array: torch.Tensor, first: int = 0) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the parts of an array, each with the indices of its elements; `first` is that of the first one."""
+    import torch
+
+    for begin in range(0, array.numel(), CHUNK):
+        part = array[begin : begin + CHUNK]
+        yield part, torch.arange(first + begin, first + begin + part.numel(), device=array.device)
+
+
+def _count_wrong(array: torch.Tensor, values: Values, first: int = 0) -> int:
+    return sum(int((part != values(index)).sum()) for part, index in _chunks(array, first))
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for all that was queued on an accelerator."""
+    import torch
+
+    if device.type != "cpu":
+        getattr(torch, device.type).synchronize(device)
+
+
+def measure(op: str, count: int, device: torch.device, hosts: list[str]) -> dict[str, Any]:
+    """Measure a collective together with the other ranks. Returns the event of its row."""
+    import torch.distributed as dist
+
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    row: dict[str, Any] = {"e": "row", "op": op, "bytes": count * WIDTH}
+    collective = Collective(op, count, rank, ranks, device)
+    try:
+        wrong = collective.check()
+    except (RuntimeError, NotImplementedError) as error:  # raised before anything is sent, on all ranks alike
+        if not re.search("(?i)not? support|unsupported|not implemented", str(error)):
+            raise
+        return {**row, "note": (str(error).splitlines() or [""])[0][:200]}
+    longest = max(_from_all(collective.time(1)))
+    calls = max(2, min(MOST_CALLS, int(SECONDS / max(longest, 1e-7))))
+    collective.time(min(WARM_UP, calls))
+    seconds = collective.time(calls)
+    measured = _from_all((seconds, wrong + collective.check()))
+    times = [taken for taken, _ in measured]
+    slowest = times.index(max(times))
+    algbw = count * WIDTH / times[slowest] / 1e9
+    return {
+        **row,
+        "rounds": calls,
+        "seconds": times[slowest],
+        "algbw": algbw,
+        "busbw": algbw * bus_factor(op, ranks),
+        "wrong": sum(number for _, number in measured),
+        "wrong_ranks": [rank for rank, (_, number) in enumerate(measured) if number],
+        "slowest": slowest,
+        "host": hosts[slowest],
+        "note": "",
+    }
+
+
+def _from_all(value: Any) -> list[Any]:
+    """Return the value of each rank."""
+    import torch.distributed as dist
+
+    values = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+def send(event: dict[str, Any]) -> None:
+    """Write an event for the launcher: one line in one write, which no other line can split."""
+    sys.stdout.flush()
+    os.write(1, (EVENT + json.dumps(event) + "\n").encode())
 
 
 def main(argv: list[str]) -> int:
-    """Run as one rank. Returns the exit code."""
-    args = parse_args(argv)
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # the store's failed tries are reported here, once
-    os.environ.setdefault("NCCL_DEBUG", "WARN")  # an error of NCCL has its reason in a warning
-    host = socket.gethostname()
-    try:
-        env = read_rank_env(dict(os.environ))
-    except (ValueError, KeyError, OSError, subprocess.CalledProcessError) as error:
-        fix = "start it with torchrun, srun or ddpkit, or unset these variables"
-        sys.stderr.write(f"bench: {BenchFailure(int(os.environ.get('RANK') or 0), host, deciding_line(error), fix)}\n")
-        return BAD
-    try:
-        import torch.distributed as dist
+    """Run as one rank. Returns the exit code. Arguments: backend or `auto`, timeout, least, most, factor, OP,..."""
+    comm, timeout, least, most, factor, ops = argv
+    import torch
+    import torch.distributed as dist
 
-        missing = "" if dist.is_available() else "this torch has no torch.distributed"
-    except ImportError as error:
-        missing = deciding_line(error)
-    output = Output("events" if os.environ.get("DDPKIT_EVENTS") == "1" else "json" if args.json else "table")
-    rank = BenchRank(env, args, GRACE, output)
-    if missing:
-        fix = "start it with a Python whose torch has torch.distributed"
-        output.add_failure(BenchFailure(env.rank, host, f"{sys.executable}: {missing}", fix))
-        return BAD
-    return rank.run()
+    from ddpkit.distributed.torch import device, init, shutdown
+    from ddpkit.errors import EnvError
+
+    os.environ.setdefault("NCCL_DEBUG", "WARN")  # an error of NCCL has its reason in a warning
+    try:
+        env = init(None if comm == "auto" else comm, timeout=float(timeout))
+        own = torch.device("cpu") if dist.get_backend() == "gloo" else device(env)
+    except EnvError as error:
+        sys.stderr.write(f"ddpkit: error: {error.message}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+        return 1
+    hosts: list[str] = _from_all(socket.gethostname())
+    name = torch.cuda.get_device_name(own) if own.type == "cuda" else own.type
+    if env.rank == 0:
+        world = {"comm": dist.get_backend(), "world_size": env.world_size, "nodes": len(set(hosts))}
+        send({"e": "bench", **world, "device": name, "torch": torch.__version__})
+    for op in ops.split(","):
+        wrong: set[int] = set()  # ranks that have been reported
+        for count in element_counts(op, env.world_size, int(least), int(most), int(factor)):
+            row = measure(op, count, own, hosts)
+            if env.rank == 0:
+                send(row)
+                for rank in {*row.get("wrong_ranks", ())} - wrong:
+                    wrong.add(rank)
+                    problem = f"wrong result of {op} of {row['bytes']} bytes"
+                    send({"e": "problem", "rank": rank, "host": hosts[rank], "problem": problem, "fix": FIX})
+    shutdown()
+    return 0
 
 
 if __name__ == "__main__":
-    exit_code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Not sys.exit(): a thread of gloo that still runs while the interpreter is being torn down can abort (torch 2.13).
-    os._exit(exit_code)
+    sys.exit(main(sys.argv[1:]))

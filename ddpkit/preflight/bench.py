@@ -1,238 +1,149 @@
-"""`ddpkit bench` on the launcher's side: arguments of the rank program, its results, a table and a plot of them.
-
-Pure, but for `plot`.
-"""
+"""`ddpkit bench` on the launcher's side: arguments of the rank program, its results, and a table of them. Pure."""
 
 from __future__ import annotations
 
-import io
-import os
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ddpkit.distributed.bench.cases import DTYPES, OPS, SCOPES, parse_names, parse_size, show_size
-from ddpkit.distributed.bench.output import headline, slowest_group, table_line
-from ddpkit.distributed.bench.results import BenchFailure, Measurement, host_share
-from ddpkit.distributed.collectives import bench_parser
+from ddpkit.distributed.collectives import OPS
 from ddpkit.errors import UsageError
-from ddpkit.node.owned import create_file
-from ddpkit.preflight.program_events import Event
+from ddpkit.preflight.program_events import Event, RowEvent
 
-KNOWN_NAMES = {"ops": ("collective", OPS), "dtypes": ("type", DTYPES), "scope": ("scope", SCOPES)}
+HELP = "ddpkit bench --help"
+MORE = "more collectives, types and options: nccl-tests, https://github.com/NVIDIA/nccl-tests"
+_UNITS = "kmgt"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions:
-    """Options of the rank program as texts; None: its default."""
+    """Options as they were typed; None: the default."""
 
     min_bytes: str | None = None
     max_bytes: str | None = None
     factor: str | None = None
     ops: str | None = None
-    dtypes: str | None = None
-    in_place: bool = False
-    scope: str | None = None
     comm: str | None = None
-    iters: str | None = None
-    warmup: str | None = None
-    seconds: str | None = None
     timeout: str | None = None
     min_busbw: str | None = None
 
+    def arguments(self) -> tuple[str, ...]:
+        """Return the arguments of the rank program. Raises UsageError, so that no rank has to."""
+        least, most = _size("--min-bytes", self.min_bytes or "8"), _size("--max-bytes", self.max_bytes or "128M")
+        if least > most:
+            text = f"--min-bytes {show_size(least)} is more than --max-bytes {show_size(most)}"
+            raise UsageError(text, f"-e {show_size(least)}")
+        factor = self.factor or "4"
+        if not factor.isdecimal() or int(factor) < 2:
+            raise UsageError(f"--factor: {factor} is not an integer of at least 2", HELP)
+        ops = [_one_of("--ops", name.strip(), OPS) for name in (self.ops or ",".join(OPS)).split(",")]
+        comm = _one_of("--comm", self.comm or "auto", ("auto", "nccl", "gloo"))
+        timeout = _positive("--timeout", self.timeout or "60")
+        return comm, f"{timeout:g}", str(least), str(most), factor, ",".join(dict.fromkeys(ops))
 
-def bench_arguments(options: BenchOptions) -> tuple[str, ...]:
-    """Return the rank program's arguments. Raises UsageError, so that no rank has to."""
-    arguments = []
-    for entry in fields(options):
-        text = getattr(options, entry.name)
-        flag = f"--{entry.name.replace('_', '-')}"
-        if text is True:
-            arguments.append(flag)
-        elif text is not None and text is not False:
-            _check_option(entry.name, flag, text)
-            arguments.append(f"{flag}={text}")
-    default = bench_parser().parse_args([])
-    least = parse_size(options.min_bytes) if options.min_bytes else default.min_bytes
-    most = parse_size(options.max_bytes) if options.max_bytes else default.max_bytes
-    if least > most:
-        text = f"--min-bytes {show_size(least)} is more than --max-bytes {show_size(most)}"
-        raise UsageError(text, f"-e {show_size(least)}")
-    return tuple(arguments)
+    def least_busbw(self) -> float:
+        """Return the required GB/s; 0: none are. Raises UsageError."""
+        return 0.0 if self.min_busbw is None else _positive("--min-busbw", self.min_busbw)
 
 
-def _check_option(name: str, flag: str, text: str) -> None:
+def _one_of(flag: str, text: str, known: Sequence[str]) -> str:
+    if text not in known:
+        raise UsageError(f"{flag}: {text!r} is not one of {', '.join(known)}", HELP)
+    return text
+
+
+def _positive(flag: str, text: str) -> float:
     try:
-        if name.endswith("_bytes"):
-            parse_size(text)
-        elif name in KNOWN_NAMES:
-            kind, names = KNOWN_NAMES[name]
-            parse_names(text, names, kind)
-        elif name in ("factor", "iters", "warmup"):
-            if not text.isdecimal() or int(text) < (2 if name == "factor" else 0):
-                raise ValueError(f"{text} is not an integer of at least {2 if name == 'factor' else 0}")
-        elif name == "comm":
-            if text not in ("auto", "nccl", "gloo"):
-                raise ValueError(f"{text!r} is not one of auto, nccl, gloo")
-        elif not 0 < _number(text) < (1e9 if name == "min_busbw" else 1e5):
-            raise ValueError(f"{text} is not a number greater than 0")
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", "ddpkit bench --help") from None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        return float("nan")
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise UsageError(f"{flag}: {text} is not a number greater than 0", HELP)
+    return number
 
 
-def _fields_of(kind: type[Measurement] | type[BenchFailure], event: Mapping[str, object]) -> dict[str, Any]:
-    """Select the keys of an event that are fields of a class."""
-    return {entry.name: event[entry.name] for entry in fields(kind)}
+def _size(flag: str, text: str) -> int:
+    """Return bytes: 8, 64K, 128M, 1G, in units of 1024 as in nccl-tests. Raises UsageError."""
+    match = re.fullmatch(rf"(\d+)\s*([{_UNITS}]?)(i?b)?", text.strip().lower())
+    if not match or int(match[1]) < 1:
+        raise UsageError(f"{flag}: {text} is not a size: 8, 64K, 128M, 1G", HELP)
+    return int(match[1]) << 10 * (_UNITS.index(match[2]) + 1 if match[2] else 0)
+
+
+def show_size(number: int) -> str:
+    """Return a size in the notation of the options."""
+    for power in (3, 2, 1):
+        if number % (1 << 10 * power) == 0:
+            return f"{number >> 10 * power}{_UNITS[power - 1].upper()}"
+    return str(number)
 
 
 @dataclass(kw_only=True)
 class BenchResults:
     """Results that the ranks have sent so far."""
 
+    least_busbw: float = 0.0
     world: dict[str, Any] = field(default_factory=dict)  # comm, world_size, nodes, device, torch
-    measurements: list[Measurement] = field(default_factory=list)
-    failures: list[BenchFailure] = field(default_factory=list)
-    seconds: float = 0.0
-    ended: bool = False  # rank 0 sent its last event
+    rows: list[RowEvent] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)  # rank, host, problem, fix
 
     def add_event(self, event: Event) -> list[str]:
         """Add an event of a rank. Returns lines for people."""
         if event["e"] == "bench":
-            self.world = {
-                "comm": event["comm"],
-                "world_size": event["world_size"],
-                "nodes": event["nodes"],
-                "device": event["device"],
-                "torch": event["torch"],
-            }
-            return [headline(self.world), table_line(None)]
+            self.world = {name: value for name, value in event.items() if name not in ("e", "sender")}
+            ranks, nodes = event["world_size"], event["nodes"]
+            counts = f"{ranks} ranks on {nodes} node{'s' * (nodes > 1)}"
+            return [f"{counts}, {event['comm']}, {event['device']}, torch {event['torch']}", table_line(None)]
         if event["e"] == "row":
-            self.measurements.append(Measurement(**_fields_of(Measurement, event)))
-            groups = self.measurements[-event["groups"] :]
-            return [table_line(slowest_group(groups))] if event["group_index"] == event["groups"] - 1 else []
+            self.rows.append(event)
+            return [table_line(event)]
         if event["e"] == "problem":
-            failure = BenchFailure(**_fields_of(BenchFailure, event))
-            if failure not in self.failures:  # many ranks report a failure of rank 0
-                self.failures.append(failure)
-        elif event["e"] == "end":
-            self.seconds, self.ended = event["seconds"], True
+            self._fail(event["rank"], event["host"], event["problem"], event["fix"])
         return []
 
+    def finish(self) -> None:
+        """Compare the best busbw of each collective with what is required. Small sizes measure latency."""
+        for op, best in self.best().items():
+            if best["busbw"] < self.least_busbw:
+                reached = f"busbw {best['busbw']:.3g} GB/s at its best size, {show_size(best['bytes'])}"
+                who = f"rank {best['slowest']} on {best['host']} was the slowest; each rank alone: ddpkit test --full"
+                self._fail(None, "", f"{op}: {reached}; required: {self.least_busbw:g}", who)
+
+    def _fail(self, rank: int | None, host: str, problem: str, fix: str) -> None:
+        self.failures.append({"rank": rank, "host": host, "problem": problem, "fix": fix})
+
+    def best(self) -> dict[str, RowEvent]:
+        """Return the row of the highest busbw of each collective."""
+        best: dict[str, RowEvent] = {}
+        for row in self.rows:
+            if not row["note"] and (row["op"] not in best or row["busbw"] > best[row["op"]]["busbw"]):
+                best[row["op"]] = row
+        return best
+
+    def summary_lines(self) -> list[str]:
+        """Return the last lines of the table."""
+        peaks = ", ".join(f"{op} {row['busbw']:.3g}" for op, row in self.best().items())
+        return [f"best busbw: {peaks} GB/s", MORE] if peaks else [MORE]
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the object of `--json`."""
-        return {
-            "ok": self.ended and not self.failures,
-            "seconds": self.seconds,
-            **self.world,
-            "results": [asdict(one) for one in self.measurements],
-            "problems": [asdict(one) for one in self.failures],
-        }
+        """Return the part of the object of `--json` that the ranks have sent."""
+        hidden = ("e", "sender", "wrong_ranks")
+        rows = [{name: value for name, value in row.items() if name not in hidden} for row in self.rows]
+        return {**self.world, "results": rows, "problems": self.failures}
 
 
-def summary_lines(measurements: Sequence[Measurement]) -> list[str]:
-    """Return the highest bandwidth of each collective per scope, and the time of Python. The slowest group counts."""
-    lines = []
-    for scope in dict.fromkeys(one.scope for one in measurements):
-        peaks = []
-        for op in dict.fromkeys(one.op for one in measurements if one.scope == scope):
-            by_size: dict[tuple[str, int], list[Measurement]] = {}
-            for one in measurements:
-                if (one.scope, one.op) == (scope, op) and not one.note:
-                    by_size.setdefault((one.dtype, one.bytes), []).append(one)
-            if by_size:
-                peaks.append(f"{op} {max(slowest_group(groups).busbw for groups in by_size.values()):.3g}")
-        if peaks:
-            lines.append(f"best busbw, {scope}: {', '.join(peaks)} GB/s")
-    return [*lines, *filter(None, [host_share(measurements)])]
-
-
-def check_plot(path: str) -> None:
-    """Check before the run that a plot can be drawn. Raises UsageError."""
-    target = Path(path)
-    if target.suffix != ".png":
-        raise UsageError(
-            f"--plot {path}: the file name must end in .png", f"--plot {shlex.quote(str(target.with_suffix('.png')))}"
-        )
-    if not target.absolute().parent.is_dir():
-        raise UsageError(
-            f"--plot {path}: directory not found: {target.absolute().parent}",
-            f"mkdir -p {shlex.quote(str(target.absolute().parent))}",
-        )
-    if os.path.lexists(target):
-        raise UsageError(f"--plot {path}: the file exists", "--plot FILE.png, a new file")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"--plot requires matplotlib: {error}", "pip install 'ddpkit[plot]'") from None
-
-
-def plot(results: BenchResults, path: str) -> None:
-    """Draw bandwidth and time over size, a column for each scope. Raises UsageError where it cannot be written."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # needs no display
-    from matplotlib import pyplot
-
-    measurements = [one for one in results.measurements if not one.note]
-    scopes = list(dict.fromkeys(one.scope for one in measurements))
-    if not measurements:
-        raise UsageError(f"--plot {path}: nothing was measured", "fix the first failure above")
-    figure, axes = pyplot.subplots(
-        2, len(scopes), figsize=(1.5 + 4.5 * len(scopes), 7), squeeze=False, sharex=True, sharey="row"
-    )
-    sizes = sorted({one.bytes for one in measurements})
-    ticks = sizes[:: -(-len(sizes) // 7)]
-    for column, scope in enumerate(scopes):
-        bandwidth, latency = axes[0][column], axes[1][column]
-        groups = _draw_scope(bandwidth, latency, [one for one in measurements if one.scope == scope])
-        bandwidth.set_title(scope if groups == 1 else f"{scope} (slowest of {groups}; shaded: to the fastest)")
-        latency.set(xscale="log", yscale="log", xlabel="size")
-        latency.set_xscale("log", base=2)
-        latency.set_xticks(ticks, [show_size(size) for size in ticks])
-        latency.minorticks_off()
-        for one in (bandwidth, latency):
-            one.grid(alpha=0.3)
-    axes[0][0].set_ylabel("bus bandwidth, GB/s")
-    axes[0][0].set_ylim(bottom=0)
-    axes[1][0].set_ylabel("time, microseconds")
-    axes[0][0].legend(fontsize="small")
-    figure.suptitle(headline(results.world))
-    figure.tight_layout()
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120)
-    pyplot.close(figure)
-    try:
-        create_file(path, picture.getvalue(), 0o644)
-    except OSError as error:
-        raise UsageError(f"--plot {path}: {error.strerror}", "choose another file") from None
-
-
-def _draw_scope(bandwidth: Any, latency: Any, measurements: list[Measurement]) -> int:
-    """Draw the measurements of one scope on two axes. Returns the number of its groups."""
-    groups = len({one.group for one in measurements})
-    dtypes = list(dict.fromkeys(one.dtype for one in measurements))
-    for index, op in enumerate(OPS):
-        for number, dtype in enumerate(dtypes):
-            drawn = [one for one in measurements if (one.op, one.dtype) == (op, dtype)]
-            if not drawn:
-                continue
-            sizes = sorted({one.bytes for one in drawn})
-            by_size = [[one for one in drawn if one.bytes == size] for size in sizes]
-            style = {"color": f"C{index}", "linestyle": ("-", "--", ":", "-.")[number % 4]}
-            label = op if len(dtypes) == 1 else f"{op} {dtype}"
-            low = [min(one.busbw for one in same) for same in by_size]
-            bandwidth.plot(sizes, low, marker=".", label=label, **style)
-            latency.plot(sizes, [1e6 * max(one.seconds for one in same) for same in by_size], marker=".", **style)
-            if groups > 1:  # from the slowest group to the fastest
-                high = [max(one.busbw for one in same) for same in by_size]
-                bandwidth.fill_between(sizes, low, high, color=f"C{index}", alpha=0.15, linewidth=0)
-    return groups
+def table_line(row: RowEvent | None) -> str:
+    """Return one line of the table, or its head."""
+    cells = ("collective", "size", "time", "algbw GB/s", "busbw GB/s", "wrong", "slowest")
+    if row is not None and row["note"]:
+        cells = (row["op"], show_size(row["bytes"]), "-", "-", "-", "-", row["note"])
+    elif row is not None:
+        micro = row["seconds"] * 1e6
+        spent = f"{micro:.1f} us" if micro < 1e4 else f"{micro / 1e3:.1f} ms"
+        speeds = f"{row['algbw']:.3f}", f"{row['busbw']:.3f}"
+        slowest = f"rank {row['slowest']} on {row['host']}"
+        cells = (row["op"], show_size(row["bytes"]), spent, *speeds, str(row["wrong"]), slowest)
+    widths = (6, 10, 11, 11, 6)
+    numbers = " ".join(f"{cell:>{width}}" for cell, width in zip(cells[1:6], widths, strict=True))
+    return f"{cells[0]:<14} {numbers}  {cells[6]}"

@@ -99,7 +99,7 @@ class StageEvent(_Event):
 
 
 class ProblemEvent(_Event):
-    """A rank found a problem, its own or another rank's. Rank None: no single rank's."""
+    """A rank found a problem, its own or another rank's."""
 
     e: Literal["problem"]
     rank: int
@@ -123,22 +123,23 @@ class BenchEvent(_Event):
 
 
 class RowEvent(_Event):
-    """A measurement of one collective of one size in one group. It also has the fields of `Measurement`."""
+    """A measurement of one collective of one size. With a `note`, which is why it was not measured, it ends there."""
 
     e: Literal["row"]
-    group_index: int
-    groups: int
-
-
-class EndEvent(_Event):
-    """Rank 0 of a benchmark ended."""
-
-    e: Literal["end"]
-    ok: bool
-    seconds: float
+    op: str
+    bytes: int
+    note: str
+    rounds: int
+    seconds: float  # of one call, on the slowest rank
+    algbw: float  # GB/s, 10^9 bytes a second
+    busbw: float
+    wrong: int  # elements, over all ranks
+    wrong_ranks: list[int]
+    slowest: int  # rank
+    host: str  # of the slowest rank
 
 
 Event = (
     StartEvent | ReportEvent | BeginEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent
-    | BenchEvent | RowEvent | EndEvent
+    | BenchEvent | RowEvent
 )  # fmt: skip

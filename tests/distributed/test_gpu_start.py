@@ -23,8 +23,6 @@ from conftest import PATIENCE
 
 from ddpkit.distributed import check, process_group
 from ddpkit.distributed import torch as ddpkit_torch
-from ddpkit.distributed.bench.output import Output
-from ddpkit.distributed.bench.rank import BenchRank
 from ddpkit.distributed.torch import EnvError, device, resolve
 
 pytestmark = pytest.mark.torch
@@ -127,8 +125,8 @@ def test_a_cgroup_that_hides_the_gpu_means_the_cpu(
         assert check.count_gpus() == 0
 
 
-def test_ranks_of_the_check_and_the_benchmark_end_at_once(tmp_path: Path) -> None:
-    """Both are real programs, with the model in a sitecustomize.py; no store is waited for."""
+def test_ranks_of_the_check_end_at_once(tmp_path: Path) -> None:
+    """A real program, with the model in a sitecustomize.py; no store is waited for."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, torch\n"
         "def init():\n"
@@ -138,16 +136,14 @@ def test_ranks_of_the_check_and_the_benchmark_end_at_once(tmp_path: Path) -> Non
     env = os.environ | {"PYTHONPATH": str(tmp_path), "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
     env |= {"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     env.pop("NCCL_DEBUG", None)
-    for module in ("ddpkit.distributed.check", "ddpkit.distributed.collectives"):
-        ended = subprocess.run(
-            [sys.executable, "-m", module], env=env, capture_output=True, text=True, timeout=120, check=False
-        )
-        text = ended.stdout + ended.stderr
-        assert ended.returncode == check.BAD, text
-        assert "torch cannot use the GPUs of this node: " in text
-        assert "Error 802: system not yet initialized" in text
-        assert "listen" not in text
-        assert "with NCCL_DEBUG=WARN" in text  # NCCL's reason is on the screen, or in the log
+    argv = [sys.executable, "-m", "ddpkit.distributed.check"]
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    text = ended.stdout + ended.stderr
+    assert ended.returncode == check.BAD, text
+    assert "torch cannot use the GPUs of this node: " in text
+    assert "Error 802: system not yet initialized" in text
+    assert "listen" not in text
+    assert "with NCCL_DEBUG=WARN" in text  # NCCL's reason is on the screen, or in the log
 
 
 @pytest.mark.parametrize("reason", [process_group.error_reason, check.deciding_line])
@@ -272,25 +268,6 @@ def test_the_group_gets_its_device(version: str, bound: bool, backend: str, monk
     process_group.start_group(resolve({}), backend, own, None, 60.0)
     assert given.get("device_id") == (own if bound and "nccl" in backend else None)
     assert check.binds_device(version) is bound
-
-
-def test_groups_of_the_benchmark_are_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a device_id, new_group holds the interpreter lock in ncclCommSplit: where a rank hangs, no watchdog runs."""
-    import torch.distributed
-
-    dist: Any = torch.distributed  # torch's stubs leave out the stores
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: given.update(options, backend=backend))
-    monkeypatch.setattr(dist, "all_reduce", lambda *_, **__: None)
-    monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
-    env = check.RankEnv(1, 2, 1, 2, "127.0.0.1", 1)
-    rank: Any = BenchRank(env, argparse.Namespace(timeout=5.0), 1.0, Output("events"))
-    rank.store, rank.comm, rank.device = argparse.Namespace(work=dist.HashStore()), "nccl", torch.device("cuda", 1)
-    assert list(rank._start_groups([], ())) == [(0, 1)]
-    assert given["backend"] == "nccl"
-    assert "device_id" not in given
 
 
 def test_partitions_of_one_gpu_are_different_devices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,7 @@ def main(program: str, argv: list[str]) -> int:
         return check.main(argv, identify)
     if program == "bench":
         from ddpkit.distributed import collectives
-        from ddpkit.distributed.bench import agreement
 
-        vars(agreement)["identify_gpu"] = identify
         return collectives.main(argv)
     sys.argv = [program, *argv]
     sys.path[0] = str(Path(program).resolve().parent)
