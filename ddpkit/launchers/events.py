@@ -44,12 +44,6 @@ class HelloEvent(_Event):
     pid: Pid
 
 
-class SourceEvent(_Event):
-    """This Python cannot run our bytecode: it needs the supervisor's source."""
-
-    e: Literal["source"]
-
-
 class AnswerEvent(_Event):
     """The answer to a call, in packed pieces; once whole, with `values` (one, or one of each host) and `error`."""
 
@@ -199,7 +193,7 @@ class NoteEvent(_Event):
 
 
 Event = (
-    HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
+    HelloEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
     OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent | EndEvent |
     LostEvent | NoteEvent
 )  # fmt: skip
@@ -207,7 +201,7 @@ Event = (
 
 # Events that a supervisor sends. The others are made on this machine.
 _OF_NODES = (
-    HelloEvent, SourceEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
+    HelloEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
     ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, EndEvent,
 )  # fmt: skip
 _NEVER = ("host", "agent", "values", "error")  # keys that only this machine adds

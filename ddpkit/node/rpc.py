@@ -14,7 +14,6 @@ step beside the ranks; there a call may have "hosts", more arguments by host.
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import select
 import signal
@@ -45,11 +44,9 @@ class Programs:
         self._parts: dict[str, list[tuple[str, Any]]] = {}  # by program: names and code, the program's own last
 
     def load(self, modules: str) -> None:
-        parts = marshal.loads(zlib.decompress(a2b_base64(modules)))
+        parts = json.loads(zlib.decompress(a2b_base64(modules)))
         program = parts[-1][0].rpartition(".")[2]
-        self._parts[program] = [
-            (name, compile(code, name + ".py", "exec") if isinstance(code, str) else code) for name, code in parts
-        ]
+        self._parts[program] = [(name, compile(text, name + ".py", "exec")) for name, text in parts]
 
     def call(self, function: str, args: dict[str, Any]) -> tuple[Any, str | None]:
         """Value and None, or None and the exception in words."""

@@ -29,7 +29,6 @@ from ddpkit.transports.protocol import BOOT, Caller, Pieces, container_argv, new
 NOISE = 20  # lines of a shell's start-up files that an error can show
 QUOTED = 300  # characters of each
 HELLO = b'{"e":"hello"'
-SOURCE = b'{"e":"source"}'  # of the program's reader, before there is a seal
 BEAT = 5.0  # seconds between two signs of life
 LINE_LIMIT = 1 << 24  # bytes of one event, of which a supervisor sends at most a tenth
 LONG_READ = 2.0  # seconds that a stream's `read` takes only where this machine stood still
@@ -230,9 +229,6 @@ class Channel:
                 raise NoAnswerError(f"the connection ended before {early}{self._why()}{quoted_lines(self._noise)}")
             if event["e"] == kind:
                 return event
-            if event["e"] == "source":
-                self._caller.compiled = False
-                self._write(program(compiled=False, key=self._key))
 
     def _why(self) -> str:
         return f" ({self._ended})" if self._ended else ""
@@ -323,8 +319,7 @@ class Channel:
         for each in lines:
             # A start-up file may have left a line without an end, such as the title of a terminal.
             line = each[each.index(HELLO) :] if not self.opened_at and HELLO in each else each
-            early = not self.opened_at and line.endswith(SOURCE)
-            text = SOURCE if early else self._received.open(line)
+            text = self._received.open(line)
             if text is None:
                 # A shell's start-up file, a banner: not ours, and worth reading only if ours never comes.
                 shown = line.decode("utf-8", "replace").strip()

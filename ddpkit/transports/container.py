@@ -27,13 +27,11 @@ class ContainerLink(LocalLink):
     def __init__(self, container: Container) -> None:
         self._key = new_key()  # the runtime's client reaches its supervisor through pipes
         super().__init__(key=self._key)
-        self._caller.compiled = False
         self.argv = container_argv(container)
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         self.open(post)
-        # An image's Python is seldom ours: its text, and no waiting for what it says of our bytecode.
-        self._write(program(compiled=False, key=self._key))
+        self._write(program(key=self._key))
         self.request(request)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:

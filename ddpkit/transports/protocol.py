@@ -7,7 +7,6 @@ A `Link` is one supervisor, wherever it runs: something that takes commands and 
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import secrets
 import signal
@@ -20,10 +19,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib.machinery import SourceFileLoader
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
-from types import CodeType
 from typing import IO, Any, Protocol
 
 from ddpkit.errors import no_process
@@ -81,26 +77,20 @@ BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
 _CLIENT = "exec 3<&0; { { cat; exec >&2; n=15; while [ $n -gt 0 ] && [ -d /proc/$$ ]; do sleep .2; n=$((n-1)); done; "
 _CLIENT += 'kill -9 $(cat /proc/$$/task/$$/children); } <&3 2>/dev/null & } | exec "$@" 3<&-'
 # The first line of its input reads what follows it: the supervisor and its parts, as modules. `os.read` takes what is
-# there and not a byte more. Compiled ones are for a Python that has our bytecode; any other asks for their text, and is
-# sent a second such line. `_frozen_importlib_external` is in every CPython; `importlib.util` is slow to import.
+# there and not a byte more.
 _READ = """
-import os,sys,zlib,marshal
+import os,sys,zlib,json
 if sys.platform!="linux": sys.exit("a node has to run Linux, and this one runs "+sys.platform)
 d=b""
 while len(d)<{size}:
  c=os.read(0,{size}-len(d))
  if not c: os._exit(0)
  d+=c
-if {magic!r} not in (b"",getattr(sys.modules.get("_frozen_importlib_external"),"MAGIC_NUMBER",0)):
- os.write(1,b'{{"e":"source"}}\\n')
- exec(open(0,"rb",0,closefd=False).readline())
-else:
- for n,c in marshal.loads(zlib.decompress(d)):
-  m=sys.modules[n]=type(sys)(n)
-  exec(compile(c,n+".py","exec") if type(c) is str else c,m.__dict__)
- m.main({key})
+for n,c in json.loads(zlib.decompress(d)):
+ m=sys.modules[n]=type(sys)(n)
+ exec(compile(c,n+".py","exec"),m.__dict__)
+m.main({key})
 """
-_MARSHAL = 4  # the format's version that every Python since 3.4 reads
 
 
 def container_argv(container: Container) -> list[str]:
@@ -109,15 +99,14 @@ def container_argv(container: Container) -> list[str]:
     return ["sh", "-c", _CLIENT, "sh", *argv] if container.runtime in ("docker", "podman") else argv
 
 
-def program(*parts: str, compiled: bool = True, key: str = "") -> bytes:
+def program(*parts: str, key: str = "") -> bytes:
     """Return the first bytes of a connection: the supervisor with its parts, or other modules, and their reader.
 
-    The last module's `main` is called. A Python that cannot run our bytecode answers `{"e": "source"}` to compiled
-    modules, and waits for their text. `key`: of the connection's seals (`ddpkit/node/seal.py`).
+    The last module's `main` is called. `key`: of the connection's seals (`ddpkit/node/seal.py`).
     """
-    packed = _pack(parts or (*PARTS, "supervisor"), compiled)
+    packed = _pack(parts or (*PARTS, "supervisor"))
     with_key = f"key={key!r}" if key else ""
-    text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"", key=with_key)
+    text = _READ.format(size=len(packed), key=with_key)
     return f"exec({text!r})\n".encode() + packed
 
 
@@ -132,15 +121,20 @@ def companions(name: str) -> tuple[str, ...]:
 
 
 @cache
-def load_command(name: str, *, compiled: bool) -> LoadCommand:
+def load_command(name: str) -> LoadCommand:
     """The command that loads a program of `ddpkit/node`."""
-    return {"c": "load", "modules": b64encode(_pack(companions(name), compiled)).decode()}
+    return {"c": "load", "modules": b64encode(_pack(companions(name))).decode()}
 
 
 @cache
-def _pack(names: tuple[str, ...], compiled: bool) -> bytes:
-    parts = [(f"ddpkit.node.{name}", _code(name) if compiled else _source(name)) for name in names]
-    return zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
+def _pack(names: tuple[str, ...]) -> bytes:
+    """Names and texts of modules, packed."""
+    parts = [(f"ddpkit.node.{name}", _source(name)) for name in names]
+    return zlib.compress(json.dumps(parts).encode(), 6)
+
+
+def _source(name: str) -> str:
+    return (NODE / f"{name}.py").read_text(encoding="utf-8")
 
 
 class Caller:
@@ -148,7 +142,6 @@ class Caller:
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         """`write` takes one command, which has no end of a line."""
-        self.compiled = True  # the supervisor's Python runs our bytecode
         self._write = write
         self.unanswered: set[int] = set()  # numbers of calls
         self._loaded: set[str] = set()
@@ -159,7 +152,7 @@ class Caller:
         name = function.partition(".")[0]
         if name not in self._loaded:
             self._loaded.add(name)
-            self._send(load_command(name, compiled=self.compiled))
+            self._send(load_command(name))
         self._calls += 1
         self.unanswered.add(self._calls)
         self._send({"c": "call", "id": self._calls, "function": function, "args": args, **more})
@@ -167,17 +160,6 @@ class Caller:
 
     def _send(self, command: Mapping[str, object]) -> None:
         self._write(json.dumps(command).encode())
-
-
-def _source(name: str) -> str:
-    return (NODE / f"{name}.py").read_text()
-
-
-def _code(name: str) -> CodeType:
-    """The program as our Python compiles it, and keeps it in its cache."""
-    code = SourceFileLoader(name, str(NODE / f"{name}.py")).get_code(name)
-    assert code is not None
-    return code
 
 
 def parse_event(line: bytes) -> Event | None:

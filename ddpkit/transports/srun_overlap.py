@@ -108,8 +108,7 @@ class OverlapStep:
         self._hosts, self._partial = hosts, b""
         self._stream = self._machine.open(*_srun(self.job, self._group, hosts))
         self._caller = Caller(self._write_command)
-        self._caller.compiled = False  # srun has one input for all nodes, whatever Python each has
-        self._write(program("daemons", "process_tree", "seal", "rpc", compiled=False))
+        self._write(program("daemons", "process_tree", "seal", "rpc"))
 
     def _write(self, data: bytes) -> None:
         assert self._stream is not None

@@ -14,7 +14,7 @@ from ddpkit.launchers import events
 
 NODE = Path(ddpkit.__file__).parent / "node"
 # Sent by a transport in a supervisor's place, or by the line that starts a supervisor (`transports/protocol.py`).
-NOT_OF_SUPERVISORS = {"lost", "note", "source"}
+NOT_OF_SUPERVISORS = {"lost", "note"}
 _LINE = re.compile(r'^    \{"e": "(\w+)"((?:, "\w+")*)\}', re.MULTILINE)
 
 

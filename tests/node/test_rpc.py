@@ -24,11 +24,9 @@ def test_a_program_travels_with_what_it_imports(name: str) -> None:
         sent.append(module)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_program_is_sent_once(compiled: bool) -> None:
+def test_a_program_is_sent_once() -> None:
     written: list[dict[str, Any]] = []
     caller = Caller(lambda data: written.append(json.loads(data)))
-    caller.compiled = compiled
     assert [caller.call(f"probe.{name}", {}) for name in ("cpus", "reach", "cpus")] == [1, 2, 3]
     assert [command["c"] for command in written] == ["load", "call", "call", "call"]
     programs = Programs()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import queue
 import select
@@ -16,7 +15,6 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import pytest
@@ -386,11 +384,6 @@ def test_signs_of_life_begin_with_the_door_and_never_cut_a_message(nodes: list[N
 # ---- the supervisor's side
 
 
-@pytest.fixture
-def another_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "MAGIC_NUMBER", b"another's")
-
-
 def answers() -> list[bytes]:
     """What was sent to a Python on this machine until it answered a question."""
     stream = ByteStream()
@@ -419,30 +412,12 @@ def test_a_python_that_gets_no_program_ends_also_as_process_1() -> None:
             process.kill()
 
 
-def packed(*, compiled: bool) -> bytes:
-    """The supervisor with its parts, behind the key of the connection."""
-    return protocol._pack((*protocol.PARTS, "supervisor"), compiled)
-
-
-def modules(load: bytes) -> dict[str, Any]:
-    """What a command loads: code by name."""
+def test_a_node_gets_the_text_of_each_program() -> None:
+    program, load, *_ = answers()
+    assert program.endswith(protocol._pack((*protocol.PARTS, "supervisor")))
     command = json.loads(load[: -TAG - 2])  # without its seal
     assert command["c"] == "load"
-    return dict(marshal.loads(zlib.decompress(b64decode(command["modules"]))))
-
-
-def test_a_node_with_our_bytecode_compiles_nothing() -> None:
-    program, load, *_ = answers()
-    assert program.endswith(packed(compiled=True))
-    assert {type(code) for code in modules(load).values()} == {CodeType}
-
-
-@pytest.mark.usefixtures("another_bytecode")
-def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
-    program, text, load, *_ = answers()
-    assert program.endswith(packed(compiled=True))
-    assert text.endswith(packed(compiled=False))
-    assert "def reach" in modules(load)["ddpkit.node.probe"]
+    assert "def reach" in dict(json.loads(zlib.decompress(b64decode(command["modules"]))))["ddpkit.node.probe"]
 
 
 def supervisor(*folder: str, **settings: float) -> subprocess.Popen[bytes]:
@@ -468,7 +443,7 @@ def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
             process.stdin.write(b'{"c":"beat"}\n')
             process.stdin.flush()
             time.sleep(0.5)  # the distance between two
-        packed = b64encode(zlib.compress(marshal.dumps([("ddpkit.node.seven", "def f(): return 7")]))).decode()
+        packed = b64encode(zlib.compress(json.dumps([("ddpkit.node.seven", "def f(): return 7")]).encode())).decode()
         call = {"c": "call", "function": "seven.f", "args": {}, "id": 1}
         for command in ({"c": "load", "modules": packed}, call):
             process.stdin.write(json.dumps(command).encode() + b"\n")
@@ -484,7 +459,9 @@ def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
 
 def test_a_supervisor_sends_heartbeats_during_a_long_call(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    packed = b64encode(zlib.compress(marshal.dumps([("ddpkit.node.long", "def f(p): return open(p).read()")]))).decode()
+    packed = b64encode(
+        zlib.compress(json.dumps([("ddpkit.node.long", "def f(p): return open(p).read()")]).encode())
+    ).decode()
     call = {"c": "call", "function": "long.f", "args": {"p": f"{tmp_path}/pipe"}, "id": 1, "beat": 0.05}
     process = supervisor()
     with process:

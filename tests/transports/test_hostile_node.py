@@ -27,7 +27,7 @@ from ddpkit.transports.channel import Channel
 # `DDPKIT_FUZZ=10000` tries as many.
 TRIES = int(os.environ.get("DDPKIT_FUZZ", "60"))
 KINDS = (
-    *("hello", "source", "answer", "beat", "start", "mark", "versions", "steps", "out", "exit", "timeout", "failed"),
+    *("hello", "answer", "beat", "start", "mark", "versions", "steps", "out", "exit", "timeout", "failed"),
     *("left", "stuck", "refused", "end", "lost", "note", "later"),
 )
 NAMES = (
