@@ -89,7 +89,7 @@ def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
     for path, text in found.items():
         own = path.removeprefix("new/project/")
         source = ROOT / ("ddpkit/templates/ddpkit.toml" if own == "ddpkit.toml" else own)
-        if own != "distributed_env.py":  # which is made: see test_join.py
+        if own != "distributed_env.py":  # which is made
             assert text == source.read_bytes()
         assert os.access(tmp_path / path, os.X_OK) == text.startswith(b"#!")
     names = {path.removeprefix("new/project/") for path in found}
