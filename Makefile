@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 CUDA := .venv-cuda
-PARALLEL := -n 7 --dist loadfile --no-loadscope-reorder
+CORES := $(shell nproc 2> /dev/null || getconf _NPROCESSORS_ONLN)
+# Three processes a core, each with a lab of its own: most tests wait for something. The longest files come first (conftest.py).
+FILES := --dist loadfile --no-loadscope-reorder
+PARALLEL := -n $(shell expr 3 '*' $(CORES)) $(FILES)
 # Up to torch 2.10 the flight recorder is off by default, from 2.11 it is on. 5 to 7 GB of disk each.
 CUDA_TORCH ?= 2.11.0 2.10.0
 # The lab's SLURM, 22.05, 24.11 or 26.05; without it, the machine's own. Another version than its own is a Debian system
@@ -22,8 +25,7 @@ demo: $(VENV)/.demo
 
 # All tests.
 # The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
-# Seven at a time, each with a lab of its own: most of them wait for something. The longest files come first (conftest.py).
-# One process compiles the tests meanwhile, which each of the seven would do.
+# One process compiles the tests meanwhile, which each of the others would do.
 test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/pytest --collect-only --quiet > /dev/null & $(BIN)/python tests/lab/cluster.py install && wait
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough"
@@ -45,7 +47,7 @@ test-thorough: $(VENV)/.dev $(VENV)/.torch
 
 # What a change of a line is tried with: nothing is started but Python itself, and no torch is installed.
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest $(PARALLEL) -m "not torch and not lab and not live and not thorough" tests
+	$(BIN)/pytest -n $(CORES) $(FILES) -m "not torch and not lab and not live and not thorough" tests
 
 # All that needs neither torch nor the lab.
 test-light: $(VENV)/.dev

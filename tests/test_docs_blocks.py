@@ -178,6 +178,7 @@ def test_the_launch_from_python_of_the_site_runs(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.new_python
 def test_the_backend_in_contributing_works(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """Written from the two blocks alone, and installed."""
     site = install_backend("nice", tmp_path)
@@ -191,6 +192,7 @@ def test_the_backend_in_contributing_works(ddpkit: DDPKIT, tmp_path: Path) -> No
     assert done.stdout.count(f"priority {min(19, os.nice(0) + 15)}") == 2
 
 
+@pytest.mark.new_python
 def test_a_reach_that_nobody_knows_is_one_error(ddpkit: DDPKIT, tmp_path: Path) -> None:
     site = install_backend("nice", tmp_path)
     program = site / "ddpkit_nice.py"
