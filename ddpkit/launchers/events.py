@@ -281,15 +281,8 @@ class SignalCommand(TypedDict):
     name: str
 
 
-class LoadCommand(TypedDict):
-    """Load a program whose functions will be called."""
-
-    c: Literal["load"]
-    modules: str
-
-
 class CallCommand(TypedDict):
-    """Call a function of a loaded program."""
+    """Call PROGRAM.FUNCTION of `ddpkit/node`."""
 
     c: Literal["call"]
     id: int
@@ -297,4 +290,4 @@ class CallCommand(TypedDict):
     args: dict[str, object]
 
 
-Command = StopCommand | SignalCommand | LoadCommand | CallCommand
+Command = StopCommand | SignalCommand | CallCommand

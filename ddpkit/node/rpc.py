@@ -1,8 +1,7 @@
-"""Calls of functions on a node: the launcher sends a program once, then calls its functions by name.
+"""Calls of functions on a node: the launcher names a function of a program in `ddpkit/node`.
 
 Standard library only, Python 3.8 and later. Commands and answers are lines of JSON:
 
-    {"c": "load", "modules"}                    a program of `ddpkit/node` with the modules that it imports, packed
     {"c": "call", "id", "function", "args"}     `function` is PROGRAM.NAME; with "beat", heartbeats come meanwhile
     {"e": "answer", "id", "data", "t"}          [value, error], packed; with "more" it goes on in the next event
 
@@ -17,11 +16,11 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 import zlib
-from binascii import a2b_base64, b2a_base64
+from binascii import b2a_base64
 from contextlib import contextmanager
+from importlib import import_module
 
 from ddpkit.node.seal import Seal
 
@@ -38,37 +37,30 @@ WATCH_INTERVAL = 0.2  # seconds between two looks for the launcher during a call
 
 
 class Programs:
-    """Programs that the launcher sent. A module is executed at its first call."""
+    """Programs that the launcher called. A module is imported at its first call."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[tuple[str, Any]]] = {}  # by program: names and code, the program's own last
-
-    def load(self, modules: str) -> None:
-        parts = json.loads(zlib.decompress(a2b_base64(modules)))
-        program = parts[-1][0].rpartition(".")[2]
-        self._parts[program] = [(name, compile(text, name + ".py", "exec")) for name, text in parts]
+        self._called: dict[str, Any] = {}  # modules by name
 
     def call(self, function: str, args: dict[str, Any]) -> tuple[Any, str | None]:
         """Value and None, or None and the exception in words."""
         program, _, name = function.partition(".")
         try:
-            for part, code in self._parts[program]:
-                if part not in sys.modules:
-                    module = sys.modules[part] = type(sys)(part)
-                    exec(code, module.__dict__)
-            return getattr(sys.modules["ddpkit.node." + program], name)(**args), None
+            if program not in self._called:
+                self._called[program] = import_module("ddpkit.node." + program)
+            return getattr(self._called[program], name)(**args), None
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
 
     def close(self) -> None:
         """Let each program close what it opened."""
-        for parts in self._parts.values():
-            getattr(sys.modules.get(parts[-1][0]), "close", int)()
+        for module in self._called.values():
+            getattr(module, "close", int)()
 
     def abandon(self) -> None:
         """Let each program end what another connection of the lost launcher started here."""
-        for parts in self._parts.values():
-            getattr(sys.modules.get(parts[-1][0]), "abandon", int)()
+        for module in self._called.values():
+            getattr(module, "abandon", int)()
 
 
 def answer_events(number: int, result: bytes, piece: int = PIECE) -> Iterator[dict[str, Any]]:
@@ -96,7 +88,7 @@ class CallServer:
         self._received = b""
 
     def until_request(self) -> tuple[dict[str, Any], bytes, Programs]:
-        """Returns the request, what was read behind it, and the programs that came before it."""
+        """Returns the request, what was read behind it, and the programs that were called."""
         signal.signal(signal.SIGALRM, self._check_launcher)
         self._send({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
         while True:
@@ -105,9 +97,7 @@ class CallServer:
                 continue  # another process wrote it
             message = json.loads(line)
             kind = message.get("c", "request")
-            if kind == "load":
-                self._programs.load(message["modules"])
-            elif kind == "call":
+            if kind == "call":
                 self._answer(message)
             elif kind == "request":
                 self._programs.close()

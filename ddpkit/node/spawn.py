@@ -35,6 +35,15 @@ FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, s
 RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
 
 
+def program_text(name: str) -> str:
+    """Return the text of a program of `ddpkit/node`, which a rank gets as a file."""
+    package: Any = sys.modules["ddpkit.node"]
+    if hasattr(package, "texts"):  # it came over the connection: `transports/protocol.py`
+        return str(package.texts[name])
+    with open(f"{package.__path__[0]}/{name}.py", encoding="utf-8") as file:
+        return file.read()
+
+
 class Spawner:
     """`folder` is empty until the private folder is made."""
 
@@ -43,7 +52,7 @@ class Spawner:
     ) -> None:
         self.folder = ""
         self._request = request
-        self._sources: dict[str, str] = request.get("sources", {})  # of programs that run in ranks
+        self._programs: list[str] = request.get("programs", [])  # of `ddpkit/node`, for the ranks
         self._children = children
         self._table = table
         self._output = output
@@ -63,9 +72,9 @@ class Spawner:
         for proc in request["procs"]:
             env = self._add_hook(_merge(base, proc["env"]), proc["rank"], proc["argv"][0])
             if proc["rank"] is None:
-                if "rank_wrapper" in self._sources:
+                if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
-                    env["DDPKIT_TAP"] = self._write("rank_wrapper.py", self._sources["rank_wrapper"])
+                    env["DDPKIT_TAP"] = self._write("rank_wrapper.py", program_text("rank_wrapper"))
                     # torchrun makes a folder for logs that it does not write here, and leaves it behind.
                     env.setdefault("PET_LOG_DIR", self.folder)
                 self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
@@ -90,7 +99,7 @@ class Spawner:
         request = self._request
         self._make_wrapper_pipes(len(request["procs"]))
         os.mkdir(f"{self.folder}/preload")
-        self._write("preload/sitecustomize.py", self._sources["fork_server"])
+        self._write("preload/sitecustomize.py", program_text("fork_server"))
         ranks = [{"rank": proc["rank"], "env": proc["env"], "cpus": proc["cpus"]} for proc in request["procs"]]
         env = self._add_hook(dict(base), None, "")
         spec = {
@@ -108,7 +117,7 @@ class Spawner:
 
     def _add_hook(self, env: dict[str, str], rank: int | None, program: str) -> dict[str, str]:
         """Put the rank hook (`rank_hook.py`) on the path of a Python: of a rank, or of torchrun, which hands it on."""
-        if "rank_hook" not in self._sources or env.get("DDPKIT_DUMP") == "0":
+        if "rank_hook" not in self._programs or env.get("DDPKIT_DUMP") == "0":
             return env
         try:
             self._make_hook()
@@ -126,10 +135,10 @@ class Spawner:
         self._hook = f"{self.folder}/hook"
         if not os.path.isdir(self._hook):
             os.mkdir(self._hook)
-            self._write("hook/sitecustomize.py", self._sources["rank_hook"])
-            observers = self._sources.keys() - {"rank_hook", "rank_wrapper", "fork_server"}
+            self._write("hook/sitecustomize.py", program_text("rank_hook"))
+            observers = set(self._programs) - {"rank_hook", "rank_wrapper", "fork_server"}
             for name in observers:
-                self._write(f"hook/{name}.py", self._sources[name])
+                self._write(f"hook/{name}.py", program_text(name))
             if observers:
                 self._pipes.open_hooks(f"{self._hook}/marks")
 

@@ -115,8 +115,6 @@ class Supervisor:
             self.shutdown.stop(float(command["grace"]))
         elif command["c"] == "signal":
             self.table.signal(getattr(signal, command["name"]))
-        elif command["c"] == "load":
-            self.calls.programs.load(command["modules"])
         elif command["c"] == "call" and self.shutdown.deadline is None:
             self.calls.start(command["id"], command["function"], command["args"])
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from ddpkit.errors import no_process
-from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, LoadCommand, from_node, ranks_of
+from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, from_node, ranks_of
 from ddpkit.launchers.plan import Container, Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.launchers.typed_json import is_plain
@@ -42,21 +42,6 @@ ERROR_LIMIT = 2000  # characters of the error in an answer
 ANSWER_TIME = 2.0  # seconds beyond a call's own limit, for its answer's way back
 STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step, which has to start
 NODE = Path(__file__).parents[1] / "node"
-# Modules that the supervisor imports, each after those that it imports itself.
-PARTS = (
-    "seal", "owned", "stage_lock", "scratch_dir", "search_path", "oom", "rpc", "daemons", "process_tree", "event_loop",
-    "launcher_io", "first_failure", "rank_output", "children", "rank_table", "rank_pipes", "spawn", "shutdown",
-    "rank_calls",
-)  # fmt: skip
-# Modules that each other program of the node imports, and that no supervisor has.
-COMPANIONS = {
-    "probe": ("env_names", "cpu_topology"),
-    "inventory": ("env_names", "cpu_topology", "amd_gpus", "gpu_inventory"),
-    "resource_sample": ("cpu_topology", "amd_gpus"),
-    "login_host": ("env_names", "owners"),
-    "stage": ("owners", "rsync_server"),
-    "sync": ("rsync_server",),
-}
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
 NODE_PACKAGE = 'import sys; new = type(sys); sys.modules["ddpkit"] = new("ddpkit"); '
@@ -76,8 +61,8 @@ BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
 # container does not end with it. The client is the only child of this shell, process $$.
 _CLIENT = "exec 3<&0; { { cat; exec >&2; n=15; while [ $n -gt 0 ] && [ -d /proc/$$ ]; do sleep .2; n=$((n-1)); done; "
 _CLIENT += 'kill -9 $(cat /proc/$$/task/$$/children); } <&3 2>/dev/null & } | exec "$@" 3<&-'
-# The first line of its input reads what follows it: the supervisor and its parts, as modules. `os.read` takes what is
-# there and not a byte more.
+# The first line of its input reads what follows it: all of `ddpkit/node`, which is imported from there. `os.read` takes
+# what is there and not a byte more.
 _READ = """
 import os,sys,zlib,json
 if sys.platform!="linux": sys.exit("a node has to run Linux, and this one runs "+sys.platform)
@@ -86,10 +71,19 @@ while len(d)<{size}:
  c=os.read(0,{size}-len(d))
  if not c: os._exit(0)
  d+=c
-for n,c in json.loads(zlib.decompress(d)):
- m=sys.modules[n]=type(sys)(n)
- exec(compile(c,n+".py","exec"),m.__dict__)
-m.main({key})
+n=type(sys)
+sys.modules["ddpkit"]=n("ddpkit")
+p=sys.modules["ddpkit.node"]=n("ddpkit.node")
+p.__path__=[]
+p.texts=json.loads(zlib.decompress(d))
+class Bundle:
+ def find_spec(self,name,path=None,target=None):
+  if name.startswith("ddpkit.node.") and name[12:] in p.texts: return type(sys.__spec__)(name,self)
+ def create_module(self,spec): return None
+ def exec_module(self,m): exec(compile(p.texts[m.__name__[12:]],m.__name__+".py","exec"),m.__dict__)
+sys.meta_path.insert(0,Bundle())
+from ddpkit.node import {main}
+{main}.main({key})
 """
 
 
@@ -99,15 +93,14 @@ def container_argv(container: Container) -> list[str]:
     return ["sh", "-c", _CLIENT, "sh", *argv] if container.runtime in ("docker", "podman") else argv
 
 
-def program(*parts: str, key: str = "") -> bytes:
-    """Return the first bytes of a connection: the supervisor with its parts, or other modules, and their reader.
+def program(main: str = "supervisor", key: str = "") -> bytes:
+    """Return the first bytes of a connection: the programs of a node, and what reads them and calls `main` of one.
 
-    The last module's `main` is called. `key`: of the connection's seals (`ddpkit/node/seal.py`).
+    `key`: of the connection's seals (`ddpkit/node/seal.py`).
     """
-    packed = _pack(parts or (*PARTS, "supervisor"))
-    with_key = f"key={key!r}" if key else ""
-    text = _READ.format(size=len(packed), key=with_key)
-    return f"exec({text!r})\n".encode() + packed
+    bundle = _bundle()
+    text = _READ.format(size=len(bundle), main=main, key=f"key={key!r}" if key else "")
+    return f"exec({text!r})\n".encode() + bundle
 
 
 def new_key() -> str:
@@ -115,51 +108,29 @@ def new_key() -> str:
     return secrets.token_hex(16)
 
 
-def companions(name: str) -> tuple[str, ...]:
-    """A program of `ddpkit/node`, after the modules that it imports and that no supervisor has."""
-    return (*COMPANIONS.get(name, ()), name)
-
-
 @cache
-def load_command(name: str) -> LoadCommand:
-    """The command that loads a program of `ddpkit/node`."""
-    return {"c": "load", "modules": b64encode(_pack(companions(name))).decode()}
-
-
-@cache
-def _pack(names: tuple[str, ...]) -> bytes:
-    """Names and texts of modules, packed."""
-    parts = [(f"ddpkit.node.{name}", _source(name)) for name in names]
-    return zlib.compress(json.dumps(parts).encode(), 6)
-
-
-def _source(name: str) -> str:
-    return (NODE / f"{name}.py").read_text(encoding="utf-8")
+def _bundle() -> bytes:
+    """Texts of all modules of `ddpkit/node`, by name, packed."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(NODE.glob("*.py"))}
+    return zlib.compress(json.dumps(texts).encode(), 6)
 
 
 class Caller:
-    """Calls of functions on one supervisor. Each program is loaded before its first call."""
+    """Calls of functions on one supervisor."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         """`write` takes one command, which has no end of a line."""
         self._write = write
         self.unanswered: set[int] = set()  # numbers of calls
-        self._loaded: set[str] = set()
         self._calls = 0
 
     def call(self, function: str, args: Mapping[str, object], **more: object) -> int:
         """Call PROGRAM.NAME. Returns the number that the answer will have."""
-        name = function.partition(".")[0]
-        if name not in self._loaded:
-            self._loaded.add(name)
-            self._send(load_command(name))
         self._calls += 1
         self.unanswered.add(self._calls)
-        self._send({"c": "call", "id": self._calls, "function": function, "args": args, **more})
+        call = {"c": "call", "id": self._calls, "function": function, "args": args, **more}
+        self._write(json.dumps(call).encode())
         return self._calls
-
-    def _send(self, command: Mapping[str, object]) -> None:
-        self._write(json.dumps(command).encode())
 
 
 def parse_event(line: bytes) -> Event | None:
@@ -384,7 +355,7 @@ class LocalLink:
 def program_request(name: str, argv: list[str], env: dict[str, str]) -> str:
     """The request for one program of ours on this machine that is to end whenever we end: pdsh."""
     proc = {"name": name, "argv": argv, "env": env, "rank": None, "restarts": 0, "cpus": []}
-    empty: dict[str, Any] = {"env": {}, "ranks": [], "preload": [], "inside": "", "sources": {}}
+    empty: dict[str, Any] = {"env": {}, "ranks": [], "preload": [], "inside": "", "programs": []}
     return json.dumps({"run": "", "workdir": "/", "procs": [proc], "grace": 0.0, "silence": 0.0, **empty})
 
 
@@ -423,7 +394,7 @@ def request(step: Step, plan: Plan) -> str:
             ],
             "preload": list(step.preload),
             "inside": plan.run_id if step.container else "",
-            "sources": {name: _source(name) for name in needed},
+            "programs": sorted(needed),
             "copies": [copy.target for copy in plan.stage if not copy.by_nodes],
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,

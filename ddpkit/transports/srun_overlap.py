@@ -108,7 +108,7 @@ class OverlapStep:
         self._hosts, self._partial = hosts, b""
         self._stream = self._machine.open(*_srun(self.job, self._group, hosts))
         self._caller = Caller(self._write_command)
-        self._write(program("daemons", "process_tree", "seal", "rpc"))
+        self._write(program("rpc"))
 
     def _write(self, data: bytes) -> None:
         assert self._stream is not None

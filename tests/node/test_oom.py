@@ -60,7 +60,7 @@ def group() -> Iterator[Path]:
 def events(code: str, before: str = "") -> list[dict[str, Any]]:
     """What a supervisor says of one rank, from its first word to its end."""
     proc = {"name": "rank", "argv": [sys.executable, "-c", code], "env": {}, "rank": 0, "restarts": 0, "cpus": []}
-    empty: dict[str, Any] = {"env": {}, "ranks": [0], "preload": [], "inside": "", "sources": {}}
+    empty: dict[str, Any] = {"env": {}, "ranks": [0], "preload": [], "inside": "", "programs": []}
     request = {"run": "", "workdir": "/", "procs": [proc], "grace": 1.0, "silence": 0.0, **empty}
     argv = ["sh", "-c", f'{before}exec "$@"', "sh", *LocalLink.argv]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

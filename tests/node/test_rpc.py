@@ -1,36 +1,20 @@
-"""Calls of functions on a node: a program is sent once, its answers come in pieces, and it travels with its modules."""
+"""Calls of functions on a node: a program is imported at its first call, and its answers come in pieces."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import pytest
-import rooms
-
 from ddpkit.node.rpc import STEP_PIECE, Programs, answer_events
-from ddpkit.transports.protocol import NODE, PARTS, Caller, Pieces, companions
-
-PROGRAMS = ("probe", "inventory", "stack_dump", "resource_sample")
+from ddpkit.transports.protocol import Caller, Pieces
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_travels_with_what_it_imports(name: str) -> None:
-    """In that order: each module finds what it imports."""
-    sent = [*PARTS]
-    for module in companions(name):
-        used = {full.split(".")[2] for full in rooms.imported(NODE / f"{module}.py") if full.startswith("ddpkit.node.")}
-        assert used <= set(sent)
-        sent.append(module)
-
-
-def test_a_program_is_sent_once() -> None:
+def test_functions_are_called_by_name() -> None:
     written: list[dict[str, Any]] = []
     caller = Caller(lambda data: written.append(json.loads(data)))
     assert [caller.call(f"probe.{name}", {}) for name in ("cpus", "reach", "cpus")] == [1, 2, 3]
-    assert [command["c"] for command in written] == ["load", "call", "call", "call"]
+    assert [(command["c"], command["id"]) for command in written] == [("call", 1), ("call", 2), ("call", 3)]
     programs = Programs()
-    programs.load(written[0]["modules"])
     value, error = programs.call("probe.cpus", {})
     assert value > 0
     assert error is None

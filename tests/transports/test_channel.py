@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -413,15 +413,37 @@ def test_a_python_that_gets_no_program_ends_also_as_process_1() -> None:
 
 
 def test_a_node_gets_the_text_of_each_program() -> None:
-    program, load, *_ = answers()
-    assert program.endswith(protocol._pack((*protocol.PARTS, "supervisor")))
-    command = json.loads(load[: -TAG - 2])  # without its seal
-    assert command["c"] == "load"
-    assert "def reach" in dict(json.loads(zlib.decompress(b64decode(command["modules"]))))["ddpkit.node.probe"]
+    program, call, *_ = answers()
+    texts = json.loads(zlib.decompress(program.partition(b"\n")[2]))
+    assert set(texts) == {path.stem for path in NODE.glob("*.py")}
+    assert texts["probe"] == (NODE / "probe.py").read_text()
+    assert json.loads(call[: -TAG - 2])["c"] == "call"  # without its seal
 
 
-def supervisor(*folder: str, **settings: float) -> subprocess.Popen[bytes]:
-    text = f"{NODE_PACKAGE}from ddpkit.node import rpc, supervisor\n"
+@pytest.mark.parametrize("main", ["supervisor", "rpc"])
+def test_programs_that_came_over_a_connection_answer(main: str) -> None:
+    """Nothing of ddpkit is installed there. A module is imported at the first call of it."""
+    argv = [sys.executable, "-S", "-I", "-c", protocol.BOOT]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(protocol.program(main))
+        process.stdin.write(
+            json.dumps({"c": "call", "function": "inventory.limits", "args": {}, "id": 1}).encode() + b"\n"
+        )
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["e"] == "hello"
+        answer = protocol.Pieces({1}).take(json.loads(process.stdout.readline()))
+        assert answer is not None
+        assert answer["e"] == "answer"
+        assert isinstance(answer["values"][0], dict)
+        process.stdin.close()
+        process.wait(PATIENCE)
+
+
+def supervisor(*folder: str, programs: Path = NODE, **settings: float) -> subprocess.Popen[bytes]:
+    text = f"{NODE_PACKAGE}from ddpkit.node import rpc, supervisor\nm.__path__.append({str(programs)!r})\n"
     text += "".join(f"rpc.{name}; rpc.{name} = {value}\n" for name, value in settings.items())  # an error if unknown
     argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main(*sys.argv[2:])", str(NODE), *folder]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -434,8 +456,9 @@ def test_a_supervisor_that_gets_no_request_ends() -> None:
         assert process.wait(PATIENCE) is not None
 
 
-def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
-    process = supervisor(SILENCE_LIMIT=4.0)
+def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life(tmp_path: Path) -> None:
+    (tmp_path / "seven.py").write_text("def f(): return 7")
+    process = supervisor(programs=tmp_path, SILENCE_LIMIT=4.0)
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -443,10 +466,8 @@ def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
             process.stdin.write(b'{"c":"beat"}\n')
             process.stdin.flush()
             time.sleep(0.5)  # the distance between two
-        packed = b64encode(zlib.compress(json.dumps([("ddpkit.node.seven", "def f(): return 7")]).encode())).decode()
         call = {"c": "call", "function": "seven.f", "args": {}, "id": 1}
-        for command in ({"c": "load", "modules": packed}, call):
-            process.stdin.write(json.dumps(command).encode() + b"\n")
+        process.stdin.write(json.dumps(call).encode() + b"\n")
         process.stdin.flush()
         process.stdout.readline()
         answer = protocol.Pieces({1}).take(json.loads(process.stdout.readline()))
@@ -459,16 +480,13 @@ def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
 
 def test_a_supervisor_sends_heartbeats_during_a_long_call(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    packed = b64encode(
-        zlib.compress(json.dumps([("ddpkit.node.long", "def f(p): return open(p).read()")]).encode())
-    ).decode()
+    (tmp_path / "long.py").write_text("def f(p): return open(p).read()")
     call = {"c": "call", "function": "long.f", "args": {"p": f"{tmp_path}/pipe"}, "id": 1, "beat": 0.05}
-    process = supervisor()
+    process = supervisor(programs=tmp_path)
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
-        for command in ({"c": "load", "modules": packed}, call):
-            process.stdin.write(json.dumps(command).encode() + b"\n")
+        process.stdin.write(json.dumps(call).encode() + b"\n")
         process.stdin.flush()
         kinds = [json.loads(process.stdout.readline())["e"] for _ in range(4)]
         assert kinds == ["hello", "beat", "beat", "beat"]
@@ -491,7 +509,7 @@ def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
         "signal.signal(signal.SIGTERM, end)\nsys.stdout.write('x\\n' * (3 << 20))\nsys.stdout.flush()\ntime.sleep(3600)"
     )
     proc = {"name": "rank", "argv": [sys.executable, "-c", rank], "env": {}, "rank": 0, "restarts": 0, "cpus": []}
-    request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "sources": {}}
+    request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "programs": []}
     process = supervisor()
     with process:
         assert process.stdin is not None
@@ -505,7 +523,7 @@ def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
 def test_a_killed_guard_is_the_reason_also_where_its_end_closed_the_connection(tmp_path: Path) -> None:
     """sshd does so, and on a busy node the end of the input came before TERM: "the connection was lost"."""
     proc = {"name": "rank", "argv": ["sleep", "3600"], "env": {}, "rank": 0, "restarts": 0, "cpus": []}
-    request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "sources": {}}
+    request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "programs": []}
     process = supervisor(str(tmp_path / "private"))
     with process:
         assert process.stdin is not None
