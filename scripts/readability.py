@@ -266,8 +266,6 @@ def texts() -> Iterator[Text]:
     """Every text that people read, with its group."""
     yield from help_texts()
     for path in sorted(PACKAGE.rglob("*.py")):
-        if path.is_symlink():
-            continue
         parts = path.relative_to(PACKAGE).parts
         room = parts[0].removesuffix(".py")
         room = "catalogue" if "catalogue" in parts else "report" if "report" in parts else room
@@ -278,7 +276,7 @@ def texts() -> Iterator[Text]:
     yield from docstring_texts(ROOT / "train.py", "docstrings: train.py")
     yield from source_texts(ROOT / "test_distributed.py", "texts: test_distributed.py", "texts: test_distributed.py")
     for path in sorted([*(ROOT / "scripts").rglob("*"), *PACKAGE.rglob("*.sh")]):
-        if path.is_file() and not path.is_symlink() and path.read_bytes()[:2] == b"#!" and path.suffix != ".py":
+        if path.is_file() and path.read_bytes()[:2] == b"#!" and path.suffix != ".py":
             yield from shell_texts(path, "texts: scripts")
     template = (PACKAGE / "templates/ddpkit.toml").read_text(encoding="utf-8")
     for block in re.findall(r"(?m)(?:^# .*\n)+", template):
