@@ -356,7 +356,7 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
     return ThreadCall(function).result(seconds)
 
 
-def wait_for_listener(env: RankEnv, seconds: float) -> None:
+def wait_for_store(env: RankEnv, seconds: float) -> None:
     """Wait until rank 0 listens at the master address. Raises OSError with more detail than torch's store."""
     deadline = time.monotonic() + seconds
     while True:
@@ -406,7 +406,7 @@ class RankStore:
             return
         serve = serves_store(env)
         if not serve:
-            wait_for_listener(env, seconds)
+            wait_for_store(env, seconds)
         self._store = call_within(seconds + 2, lambda: connect_store(env, serve, seconds, "ddpkit_check"))
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         if call_within(seconds, lambda: self._store.add(f"rank {env.rank} {attempt}", 1)) > 1:
