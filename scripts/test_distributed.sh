@@ -6,7 +6,7 @@
 #
 # Run it in the folder of test_distributed.py, which has to be on every HOST, at the same path. HOST is what ssh takes;
 # MASTER_ADDR and MASTER_PORT, where set, say where the ranks meet: else the first HOST, and a free port of it. What a
-# node prints is in logs/TIME/node_HOST.log as well. Exit code: 0, 3 something is wrong, 2 wrong arguments.
+# node prints is in logs/TIME/node_HOST.log as well. Exit code: 0, 1 a problem, 3 a node is not ready, 2 wrong arguments.
 
 set -euo pipefail
 

@@ -92,7 +92,7 @@ def test_a_backend_does_nothing_itself(name: str) -> None:
 def test_only_the_command_line_prints() -> None:
     """`node` talks to its launcher over file descriptors; its one print is a warning of a rank-to-be.
 
-    `distributed/check` is the script test_distributed.py.
+    `distributed/check` prints a table where no launcher reads its events.
     """
     for name, path in FILES.items():
         if name in ("__main__", "node/fork_server", "distributed/check") or name.startswith("cli/"):

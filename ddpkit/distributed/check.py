@@ -1,1 +1,1131 @@
-../../test_distributed.py
+"""Rank program of `ddpkit test`: ranks meet, compare their devices, add numbers, and name what is wrong.
+
+It needs PyTorch. It is sent to nodes as text, and uses ddpkit where a node has it. All ranks first report their devices
+to rank 0, which names a missing rank and a device used twice before NCCL starts. Each step ends in time.
+Exit codes, the same on every rank: 0 success; 122 a check failed; 2 an option is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import errno
+import importlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+BAD = 122  # as PreflightError
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+GPU_START_FIX = "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid"
+DEVICES = "/dev"
+# `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines with this prefix; nothing else is printed then.
+EVENT = "\x1eddpkit "
+# Messages of a rank that lost another rank. The rank that failed first has other messages.
+CONSEQUENCES = ("closed by peer", "reset by peer", "roken pipe", "ncclRemoteError", "Application timeout caused pair")
+END_OF_RANK_0 = 2.0  # seconds in which a launcher learns that rank 0 ended: its end comes before those of the others
+MAX_ROUNDS = 16  # of pairs
+PAIR_SECONDS = 1.5  # for one all_reduce of a pair; a pair takes three times that at most
+SMI_WAIT = 40.0  # for nvidia-smi on a node without persistence mode
+# Seconds for NCCL's start, apart from adding: 8 ranks take 4 to 8 without contexts and kernels. Libraries may be read
+# from a file server, and without persistence mode each GPU is initialized anew.
+NCCL_START = 30.0
+NCCL_ADVICE = "set NCCL_DEBUG=INFO for details; on nodes with several networks: export NCCL_SOCKET_IFNAME=<interface>"
+GLOO_ADVICE = "open all ports between the nodes; to select a network: export GLOO_SOCKET_IFNAME=<interface>"
+
+
+@dataclass(frozen=True)
+class RankProblem:
+    """Problem of a rank, and its fix. The host of a missing rank may be ''."""
+
+    rank: int
+    host: str
+    problem: str
+    fix: str
+    check: str = "ranks"  # ranks, gpu-map, gloo, nccl, speed
+    level: str = "fail"  # or warn
+    cause: str = ""
+
+    def __str__(self) -> str:
+        host = f" on {self.host}" if self.host else ""
+        word = "FAILED" if self.level == "fail" else "warning"
+        return f"check: {word}: rank {self.rank}{host}: {self.problem}; hint: {self.fix}"
+
+
+@dataclass(frozen=True)
+class RankEnv:
+    """Rank, sizes and master address of this process."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    master_addr: str
+    master_port: int
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """Description of a rank, which it sends to rank 0 first."""
+
+    rank: int
+    host: str
+    torch: str
+    local_rank: int
+    local_world_size: int
+    devices: int
+    device: str
+    identity: str | None  # of the device, unique in the world; None without a device
+    nccl: bool = True  # torch has it
+    nccl_version: str = ""  # of the library that is loaded
+
+
+def emit(kind: str, **event: object) -> None:
+    """Write an event for the launcher: one line in one write, which no other rank's line can split."""
+    if emits_events():
+        sys.stdout.flush()
+        os.write(1, (EVENT + json.dumps({"e": kind, **event}) + "\n").encode())
+
+
+def emits_events() -> bool:
+    """Return whether a launcher reads events instead of text."""
+    return os.environ.get("DDPKIT_EVENTS") == "1"
+
+
+def emit_problems(problems: list[RankProblem]) -> None:
+    """Write an event for each problem."""
+    for problem in problems:
+        emit("problem", **asdict(problem))
+
+
+def deciding_line(error: BaseException) -> str:
+    """Return the line of an error's message that names the cause: NCCL's after `Last error:`, else the first one."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
+    after = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
+    return f"{after[0]} ({lines[0]})" if after else lines[0]
+
+
+# ---------------------------------------------------------------- rank and device of this process
+
+
+def read_rank_env(environ: dict[str, str]) -> RankEnv:
+    """Read the rank of this process with ddpkit's resolver, or without ddpkit. Raises ValueError."""
+    try:
+        from ddpkit.distributed.torch import gather_facts, resolve
+        from ddpkit.errors import DdpkitError
+    except ImportError:
+        return read_launcher_variables(environ)
+    try:
+        env = resolve(environ, (), gather_facts(environ))
+    except DdpkitError as error:
+        raise ValueError(error.message + (f" ({error.hint})" if error.hint else "")) from None
+    return RankEnv(env.rank, env.world_size, env.local_rank, env.local_world_size, env.master_addr, env.master_port)
+
+
+def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
+    """Read the rank from PyTorch's variables, else from those of a SLURM step, else assume one process."""
+    present = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if environ.get(name)]
+    if "RANK" in present or "WORLD_SIZE" in present:
+        if len(present) < 4:
+            raise ValueError(f"of PyTorch's variables only {', '.join(present)} are set")
+        rank, world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+        local, width = int(environ.get("LOCAL_RANK", 0)), int(environ.get("LOCAL_WORLD_SIZE", 1))
+        return RankEnv(rank, world, local, width, environ["MASTER_ADDR"], int(environ["MASTER_PORT"]))
+    # A step: a job script has SLURM_PROCID as well. SLURM reserves the largest step ids, also printed as negative ones.
+    if environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and 0 <= int(environ.get("SLURM_STEP_ID", 0)) < 2**32 - 16:
+        address = environ.get("MASTER_ADDR")
+        if not address:
+            show = ["scontrol", "show", "hostnames", environ["SLURM_STEP_NODELIST"]]
+            address = subprocess.run(show, check=True, capture_output=True, text=True).stdout.split()[0]
+        job, step = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_STEP_ID"])
+        port = int(environ.get("MASTER_PORT") or 20000 + (job * 16 + step % 16) % 12000)
+        ids = environ["SLURM_GTIDS"].split(",")
+        rank, world = int(environ["SLURM_PROCID"]), int(environ["SLURM_STEP_NUM_TASKS"])
+        return RankEnv(rank, world, int(environ["SLURM_LOCALID"]), len(ids), address, port)
+    for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"):
+        if environ.get(name, "1") != "1":
+            raise ValueError(f"{name}={environ[name]} is set: mpirun started this process, which requires ddpkit")
+    return RankEnv(0, 1, 0, 1, "127.0.0.1", 0)
+
+
+def identify_gpu(index: int) -> tuple[str, str]:
+    """Return a GPU's name and its unique identity: the UUID, or host and PCI address."""
+    import torch
+
+    properties: Any = torch.cuda.get_device_properties(index)
+    identity = getattr(properties, "uuid", None)  # torch >= 2.3
+    if identity is None:
+        names = ("pci_domain_id", "pci_bus_id", "pci_device_id")
+        pci = [getattr(properties, name, None) for name in names]
+        visible = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')} {index}"
+        identity = f"{socket.gethostname()} " + (visible if None in pci else ":".join(f"{part:x}" for part in pci))
+    elif torch.version.hip:  # partitions of one GPU have its UUID
+        others: list[Any] = [torch.cuda.get_device_properties(other) for other in range(torch.cuda.device_count())]
+        same = [other for other, each in enumerate(others) if each.uuid == identity]
+        identity = f"{identity}/{same.index(index)}" if index != same[0] else identity
+    return properties.name, str(identity)
+
+
+def binds_device(version: str) -> bool:
+    """Return whether init_process_group may get a device_id with this torch: from 2.3 on, but not 2.6.0 to 2.7.0.
+
+    There NCCL with a device_id is non-blocking, and hangs at random: https://github.com/pytorch/pytorch/pull/154055
+    """
+    number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return number >= (2, 3) and not (2, 6) <= number < (2, 7, 1)
+
+
+def gpu_index(env: RankEnv, count: int) -> int:
+    """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
+    return 0 if count == 1 else env.local_rank
+
+
+class GpuStartError(Exception):
+    """CUDA did not start in this process, though the node has GPUs for it. The message is torch's own."""
+
+
+def count_gpus() -> int:
+    """Count the GPUs of this process. Raises GpuStartError where torch cannot use those that are there.
+
+    Without this check, such a rank runs on the CPU, or its error is taken for one of the store.
+    """
+    import torch
+
+    try:
+        count = torch.cuda.device_count()
+        if count or (torch.version.cuda and openable_gpu()):
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            count = torch.cuda.device_count()
+    except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
+        raise GpuStartError(deciding_line(error)) from error
+    return count
+
+
+def openable_gpu() -> bool:
+    """Return whether this process may open an NVIDIA GPU. A cgroup that hides a GPU forbids it."""
+    if any(os.environ.get(name, "0").strip() in ("", "-1", "NoDevFiles") for name in VISIBLE):
+        return False
+    for path in sorted(Path(DEVICES).glob("nvidia[0-9]*")):
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES, errno.ENOENT):
+                continue  # not for this process; a broken GPU gives EIO or ENODEV
+        return True
+    return False
+
+
+def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
+    """Describe this rank; `count` GPUs are visible."""
+    import torch
+
+    index = gpu_index(env, count)
+    name, identity = identify(index) if index < count else ("cpu", None)
+    version, nccl = str(torch.__version__), torch.distributed.is_nccl_available()
+    host, width = socket.gethostname(), env.local_world_size
+    return RankReport(env.rank, host, version, env.local_rank, width, count, name, identity, nccl, loaded_nccl())
+
+
+def cpu_contention(file: str = "/proc/self/schedstat") -> float:
+    """Return the seconds in which this thread got one second of a processor, so far: 1.0 where it has one alone."""
+    try:
+        with open(file) as numbers:
+            worked, waited, _ = map(int, numbers.read().split())  # nanoseconds
+    except (OSError, ValueError):  # macOS, and kernels that do not count it
+        return 1.0
+    return 1 + waited / worked if worked else 1.0
+
+
+def loaded_nccl() -> str:
+    """Return the version of the loaded NCCL, which LD_LIBRARY_PATH can replace; '' where torch has none."""
+    import torch
+
+    try:
+        parts = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+    except (AttributeError, RuntimeError):  # a build without NCCL
+        return ""
+    return ".".join(str(part) for part in parts) if isinstance(parts, tuple) else str(parts)
+
+
+# ---------------------------------------------------------------- problems that the reports show
+
+
+def find_missing_ranks(reports: dict[int, RankReport], world: int, seconds: float) -> list[RankProblem]:
+    """Return a problem for each rank without a report; its host is known if ranks of that node reported."""
+    width = max((one.local_world_size for one in reports.values()), default=1)
+    hosts = {rank // width: one.host for rank, one in reports.items() if one.local_rank == rank % width}
+    fix = "read its first error; check the number of processes, and that every node reaches rank 0's address and port"
+    return [
+        RankProblem(rank, hosts.get(rank // width, ""), f"did not join within {seconds:.0f} s", fix)
+        for rank in range(world)
+        if rank not in reports
+    ]
+
+
+def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
+    """Return problems that would make NCCL fail, and differences between ranks."""
+    problems: list[RankProblem] = []
+    users: dict[str, RankReport] = {}
+    first = reports[0]
+    with_gpu = next((one for one in reports if one.devices), None)
+    for one in reports:
+
+        def add(problem: str, fix: str, one: RankReport = one, check: str = "gpu-map") -> None:
+            problems.append(RankProblem(one.rank, one.host, problem, fix, check))
+
+        if one.local_world_size != first.local_world_size and one.local_rank == 0:
+            text = f"{one.local_world_size} ranks on this node, {first.local_world_size} on {first.host}"
+            cause = "the world size is not nodes times ranks; code that divides by it is wrong"
+            fix = "start the same number of ranks on every node, unless this is intended"
+            problems.append(RankProblem(one.rank, one.host, text, fix, "ranks", "warn", cause))
+        if one.devices and not one.nccl:
+            text, fix = f"torch {one.torch} has no NCCL, and the node has GPUs", "install a build of torch with CUDA"
+            add(text, fix, check="nccl")
+        if one.torch != first.torch:
+            text = f"has torch {one.torch}, rank {first.rank} on {first.host} has {first.torch}"
+            add(text, "install the same torch", check="ranks")
+        if one.nccl_version != first.nccl_version and one.devices:
+            text = f"loads NCCL {one.nccl_version}, rank {first.rank} on {first.host} loads {first.nccl_version}"
+            add(text, "use the same environment on every node; check LD_LIBRARY_PATH and LD_PRELOAD", check="nccl")
+        if one.identity is None and one.devices:
+            add(
+                f"local rank {one.local_rank} of {one.local_world_size}, but torch sees only {one.devices} GPUs here",
+                f"start at most {one.devices} ranks on this node, or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
+            )
+        elif one.identity is None and with_gpu:
+            add(
+                f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one",
+                "compare nvidia-smi and CUDA_VISIBLE_DEVICES of both; check torch.version.cuda on that node",
+            )
+        elif one.identity in users:
+            other = users[one.identity]
+            add(
+                f"uses the same GPU as rank {other.rank} on {other.host}: {one.device} {one.identity}",
+                "start one rank per GPU with torchrun, srun or ddpkit, and check CUDA_VISIBLE_DEVICES",
+            )
+        elif one.identity is not None:
+            users[one.identity] = one
+    return problems
+
+
+# ---------------------------------------------------------------- the store
+
+
+class StepTimeoutError(RuntimeError):
+    """A step took longer than its timeout."""
+
+
+class ThreadCall:
+    """Call of a function in a thread of its own, because it may hang in a library."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._results: list[Any] = []
+        self._thread = threading.Thread(target=self._call, args=(function,), daemon=True)
+        self._thread.start()
+
+    def _call(self, function: Callable[[], Any]) -> None:
+        try:
+            self._results.append((function(), None))
+        except BaseException as error:
+            self._results.append((None, error))
+
+    def result(self, seconds: float) -> Any:
+        """Return the function's value, or raise its error. Raises StepTimeoutError."""
+        self._thread.join(seconds)
+        if not self._results:
+            raise StepTimeoutError(f"no answer for {seconds:.0f} s")
+        value, error = self._results[0]
+        if error is not None:
+            raise error
+        return value
+
+
+def call_within(seconds: float, function: Callable[[], Any]) -> Any:
+    """Call a function in a thread. Raises StepTimeoutError."""
+    return ThreadCall(function).result(seconds)
+
+
+def wait_for_store(env: RankEnv, seconds: float) -> None:
+    """Wait until rank 0 listens at the master address. Raises OSError with more detail than torch's store."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            left = max(0.1, deadline - time.monotonic())
+            socket.create_connection((env.master_addr, env.master_port), left).close()
+            return
+        except socket.gaierror as error:
+            raise OSError(f"{env.master_addr}: {error.strerror}") from None
+        except OSError as error:
+            if time.monotonic() + 0.2 > deadline:
+                reason = "no answer" if isinstance(error, socket.timeout) else error.strerror or error
+                raise OSError(f"{reason}, for {seconds:.0f} s") from None
+        time.sleep(0.1)
+
+
+def serves_store(env: RankEnv) -> bool:
+    """Return whether this rank serves the store: rank 0, unless its torchrun does."""
+    return env.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+
+
+def connect_store(env: RankEnv, serve: bool, seconds: float, prefix: str) -> Any:
+    """Open a connection to torch's store at the master address."""
+    import torch.distributed as dist
+
+    torch_dist: Any = dist  # torch's stubs leave out the stores
+    timeout = datetime.timedelta(seconds=seconds)
+    store = torch_dist.TCPStore(
+        env.master_addr, env.master_port, env.world_size, is_master=serve, timeout=timeout, wait_for_workers=False
+    )
+    return torch_dist.PrefixStore(prefix, store)
+
+
+class RankStore:
+    """Keys and values that all ranks share. No request waits longer than its timeout."""
+
+    def __init__(self, env: RankEnv, seconds: float) -> None:
+        import torch.distributed as dist
+
+        self._terminated = False  # torchrun sends SIGTERM to all ranks after the first failure; they still report
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, self._on_term)
+        self._torch_dist: Any = dist  # torch's stubs leave out the stores
+        self._env, self._seconds = env, seconds
+        if env.world_size == 1:
+            self._store: Any = self._torch_dist.HashStore()
+            return
+        serve = serves_store(env)
+        if not serve:
+            wait_for_store(env, seconds)
+        self._store = call_within(seconds + 2, lambda: connect_store(env, serve, seconds, "ddpkit_check"))
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        if call_within(seconds, lambda: self._store.add(f"rank {env.rank} {attempt}", 1)) > 1:
+            raise ValueError("another process has the same rank: two launchers or two jobs share one address")
+
+    def connect_group(self, name: str) -> Any:
+        """Return a store for a process group, with a connection of its own: a group may wait in it."""
+        alone = self._env.world_size == 1
+        store = self._store if alone else connect_store(self._env, False, self._seconds, "ddpkit_check")
+        return self._torch_dist.PrefixStore(name, store)
+
+    def _on_term(self, *_: object) -> None:
+        self._terminated = True
+
+    def publish(self, key: str, value: object) -> None:
+        """Set a value."""
+        call_within(self._seconds, lambda: self._store.set(key, json.dumps(value)))
+
+    def read(self, keys: list[str], seconds: float) -> dict[str, Any]:
+        """Return the values that are set in time. Raises StepTimeoutError where the store does not answer."""
+        values: dict[str, Any] = {}
+
+        def poll() -> None:
+            deadline = time.monotonic() + seconds
+            while True:
+                for key in keys:
+                    if key not in values and self._store.check([key]):
+                        values[key] = json.loads(self._store.get(key))
+                if self._terminated:
+                    deadline, self._terminated = min(deadline, time.monotonic() + 2), False
+                if len(values) == len(keys) or time.monotonic() > deadline:
+                    return
+                time.sleep(0.01)
+
+        call_within(seconds + 2, poll)
+        return values
+
+    def read_one(self, key: str, seconds: float) -> Any:
+        """Return one value. Raises StepTimeoutError where it is not set in time."""
+        values = self.read([key], seconds)
+        if key not in values:
+            raise StepTimeoutError(key)
+        return values[key]
+
+    def read_ranks(self, topic: str, ranks: list[int], seconds: float) -> dict[int, Any]:
+        """Return the values of `TOPIC RANK` that are set in time, by rank."""
+        values = self.read([f"{topic} {rank}" for rank in ranks], seconds)
+        return {rank: values[f"{topic} {rank}"] for rank in ranks if f"{topic} {rank}" in values}
+
+
+# ---------------------------------------------------------------- steps: gloo, NCCL and pairs
+
+
+def time_all_reduce(env: RankEnv, device: Any, elements: int, seconds: float, group: Any = None) -> float:
+    """Run an all_reduce three times, once if it is slow. Returns the seconds of the fastest.
+
+    Raises ArithmeticError. Elements differ, so that a piece at a wrong offset gives a wrong sum.
+    """
+    import torch
+    import torch.distributed as dist
+
+    best = float("inf")
+    pattern = torch.arange(elements, device=device, dtype=torch.float32) % 251
+    expected = pattern * env.world_size + sum(rank % 16 + 1 for rank in range(env.world_size))
+    for _ in range(3):
+        numbers = pattern + (env.rank % 16 + 1)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        began = time.perf_counter()
+        dist.all_reduce(numbers, group=group)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        took = time.perf_counter() - began
+        best = min(best, took)
+        wrong = int((numbers != expected).sum())
+        if wrong:
+            at = int((numbers != expected).nonzero()[0])
+            example = f"the first, {at}, is {numbers[at].item():g} and not {expected[at].item():g}"
+            raise ArithmeticError(f"{wrong} of {elements} sums are wrong: {example}")
+        # All ranks have to repeat it equally often: they agree on the slowest.
+        slow = torch.tensor([float(took > seconds / 8)], device=device)
+        dist.all_reduce(slow, group=group)
+        if slow.item():
+            break
+    return best
+
+
+class BackendCheck:
+    """Start of one backend, and sums over it. `doing` names the current part, and `part` counts them."""
+
+    def __init__(self, env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float) -> None:
+        self.env, self.store, self.backend, self.mib, self.seconds = env, store, backend, mib, seconds
+        self.start_seconds = start_limit(backend, seconds)
+        self.started = threading.Event()  # also set by a start that failed
+        self.part, self.doing = 0, f"starting {backend}"
+
+    def begin(self, doing: str) -> None:
+        """Record the part that begins."""
+        self.part, self.doing = self.part + 1, doing
+
+    def start(self) -> Any:
+        """Start the process group instead of an earlier one. Returns its device."""
+        import torch
+        import torch.distributed as dist
+
+        device: Any = torch.device("cpu")
+        options: dict[str, Any] = {"rank": self.env.rank, "world_size": self.env.world_size}
+        if self.backend == "nccl":
+            device = torch.device("cuda", gpu_index(self.env, torch.cuda.device_count()))
+            self.begin(f"creating a CUDA context on {device}")
+            torch.cuda.set_device(device)  # of this thread
+            torch.cuda.synchronize(device)
+            if binds_device(torch.__version__):
+                options["device_id"] = device
+        self.begin(f"starting {self.backend}")
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        timeout = datetime.timedelta(seconds=self.start_seconds)
+        store = self.store.connect_group(self.backend)
+        dist.init_process_group(self.backend, timeout=timeout, store=store, **options)
+        if self.backend == "nccl":  # the first sum loads kernels, and connects where torch did not before
+            self.begin("the first all_reduce over nccl")
+            time_all_reduce(self.env, device, 1, self.start_seconds)
+        return device
+
+    def run(self) -> dict[str, Any]:
+        """Run a small and a large all_reduce. Returns their times."""
+        import torch
+        import torch.distributed as dist
+
+        env = self.env
+        try:
+            device = self.start()
+        finally:
+            self.started.set()
+        self.begin("a small all_reduce")
+        small = time_all_reduce(env, device, 1, self.seconds)
+        self.begin(f"an all_reduce of {self.mib} MiB")
+        large = time_all_reduce(env, device, self.mib * 2**18, self.seconds)
+        if self.backend == "nccl":
+            # Many programs exchange their CPU tensors so.
+            self.begin("gloo beside NCCL")
+            timeout = datetime.timedelta(seconds=self.seconds)
+            time_all_reduce(env, torch.device("cpu"), 1, self.seconds, dist.new_group(backend="gloo", timeout=timeout))
+        # The bandwidth of the busiest wire in a ring, as in nccl-tests.
+        moved = self.mib * 2**20 * 2 * (env.world_size - 1) / env.world_size
+        return {"small_ms": small * 1e3, "large_ms": large * 1e3, "gb_per_s": moved / large / 1e9}
+
+
+def start_limit(backend: str, seconds: float) -> float:
+    """Return the seconds in which a backend must start, where a step of adding has `seconds`."""
+    return max(NCCL_START, seconds) if backend == "nccl" else seconds
+
+
+def check_backend(
+    env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float, advice: str
+) -> dict[str, Any]:
+    """Run a BackendCheck. Returns this rank's times, or its problem."""
+    check = BackendCheck(env, store, backend, mib, seconds)
+    call = ThreadCall(check.run)
+    began = time.monotonic()
+    in_time = check.started.wait(check.start_seconds)
+    # gloo starts in the time of its sums, as it connects through the store alone.
+    left = seconds if backend == "nccl" else max(0.0, began + seconds - time.monotonic())
+    try:
+        return dict(call.result(left if in_time else 0.0))
+    except StepTimeoutError:
+        limit = seconds if in_time else check.start_seconds
+        fix = GPU_START_FIX if "CUDA context" in check.doing else advice
+        problem = f"no answer after {limit:.3g} s of {check.doing}"
+        return {"problem": problem, "fix": fix, "late": True, "part": check.part}
+    except Exception as error:
+        problem = f"{check.doing}: {deciding_line(error)}"
+        return {"problem": problem, "fix": error_fix(problem, advice)}
+
+
+def error_fix(problem: str, advice: str) -> str:
+    """Return the fix of a backend's error: `advice`, unless the reason is CUDA's, or one of NCCL and no network's."""
+    if re.search("(?i)cuda (failure|error|out of memory)", problem):
+        return GPU_START_FIX
+    if "NCCL error" in problem and not re.search("(?i)socket|connect|bootstrap|NET/|remote|timed? ?out", problem):
+        return NCCL_ADVICE.partition(";")[0]
+    return advice
+
+
+def add_in_pair(env: RankEnv, store: RankStore, other: int, name: str, seconds: float) -> str:
+    """Run an all_reduce over gloo with one other rank. Returns the problem, or ''."""
+    import torch
+    import torch.distributed as dist
+
+    doing = ["connecting"]
+
+    def add() -> None:
+        timeout = datetime.timedelta(seconds=seconds)
+        torch_dist: Any = dist
+        group = torch_dist.ProcessGroupGloo(store.connect_group(name), int(env.rank > other), 2, timeout)
+        for elements, size in ((1, "4 bytes"), (1 << 17, "512 KiB")):
+            doing.append(f"{size} do not pass, and {doing[-1]} did" if len(doing) > 1 else f"{size} do not pass")
+            group.allreduce([torch.ones(elements)]).wait()
+            doing[-1] = size
+
+    try:
+        call_within(seconds, add)
+    except StepTimeoutError:
+        return doing[-1] if len(doing) > 1 else "they do not connect"
+    except Exception as error:
+        return deciding_line(error)
+    return ""
+
+
+def pair_rounds(members: list[int]) -> list[list[tuple[int, int]]]:
+    """Return rounds of pairs in which each two members meet once: a tournament."""
+    order: list[int | None] = [*members, *([None] if len(members) % 2 else [])]
+    rounds = []
+    for _ in range(len(order) - 1):
+        pairs = [(order[index], order[-1 - index]) for index in range(len(order) // 2)]
+        rounds.append([(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None])
+        order = [order[0], order[-1], *order[1:-1]]
+    return rounds
+
+
+def find_broken_pairs(results: dict[tuple[int, int], str], reports: list[RankReport], advice: str) -> list[RankProblem]:
+    """Return a problem for each rank that fails in all its pairs, else for each pair. Results: a problem or ''."""
+    hosts = {one.rank: one.host for one in reports}
+    broken = {pair: text for pair, text in results.items() if text}
+    problems = []
+    while broken:
+        counts = {rank: sum(rank in pair for pair in broken) for pair in broken for rank in pair}
+        rank = max(counts, key=lambda one: (counts[one], one))
+        if counts[rank] > 1 and all(text for pair, text in results.items() if rank in pair):
+            text = next(text for pair, text in broken.items() if rank in pair)
+            message = f"gloo all_reduce fails with every other rank: {text}"
+            cause = "its name, its interface, or its firewall"
+            problems.append(RankProblem(rank, hosts[rank], message, advice, "gloo", "fail", cause))
+            broken = {pair: text for pair, text in broken.items() if rank not in pair}
+            continue
+        pair, text = next((pair, text) for pair, text in broken.items() if rank in pair)
+        other = pair[0] if pair[1] == rank else pair[1]
+        rest = "; all other pairs succeed" if len(results) > 1 and sum(map(bool, results.values())) == 1 else ""
+        message = f"gloo all_reduce fails with rank {other} on {hosts[other]}: {text}{rest}"
+        small_passed = "and 4 bytes did" in text
+        cause = "small packets pass and large packets are lost: an MTU, a cable or a filter" if small_passed else ""
+        ping = f"ssh {hosts[rank]} ping -c 2 -M do -s 1472 {hosts[other]}"
+        fix = (
+            f"{ping} shows it; fix the path, lower the MTU, or exclude one of the two nodes" if small_passed else advice
+        )
+        problems.append(RankProblem(rank, hosts[rank], message, fix, "gloo", "fail", cause))
+        del broken[pair]
+    return problems
+
+
+def find_failures(
+    results: dict[int, dict[str, Any]], reports: list[RankReport], check: str = "gloo"
+) -> list[RankProblem]:
+    """Return the problems of ranks that died, else of ranks with a reason of their own, else of all that failed."""
+    silent = [one for one in reports if one.rank not in results]
+    if silent:
+        fix = "read its last lines; if it was killed, read dmesg on that node"
+        text, cause = "ended, or hung, while the ranks added", "it stopped sending messages"
+        return [RankProblem(one.rank, one.host, text, fix, check, cause=cause) for one in silent]
+    failed = [(one, results[one.rank]) for one in reports if "problem" in results[one.rank]]
+    known = [each for each in failed if not each[1].get("late")]
+    first = [each for each in known if not any(words in each[1]["problem"] for words in CONSEQUENCES)]
+    # The others wait in a later part for those that are in the earliest one.
+    earliest = min((own.get("part", 0) for _, own in failed), default=0)
+    stuck = [each for each in failed if each[1].get("part", 0) == earliest]
+    return [RankProblem(one.rank, one.host, own["problem"], own["fix"], check) for one, own in first or known or stuck]
+
+
+# ---------------------------------------------------------------- step: the speed of each rank alone
+
+
+def time_local_work(env: RankEnv, gpu: bool) -> dict[str, float]:
+    """Return the seconds of a matrix product and of a copy: the best of several, as the machine may be shared."""
+    import torch
+
+    device = torch.device("cuda", gpu_index(env, torch.cuda.device_count())) if gpu else None
+    if device is not None:
+        torch.cuda.set_device(device)  # of this thread; without it, pinned memory makes a context on GPU 0
+    size, kind = (8192, torch.float16) if gpu else (384, torch.float32)
+    # On a CPU the time of this thread: other processes do not count.
+    clock = time.perf_counter if gpu else time.thread_time
+    threads = torch.get_num_threads()
+    if not gpu:
+        torch.set_num_threads(1)
+    factor = torch.ones((size, size), dtype=kind, device=device)
+    block = torch.ones((16 if gpu else 4) << 20, dtype=torch.float32, pin_memory=gpu)
+    repeats = 8 if gpu else 1  # of one timing, so that the launch of a kernel takes little of it
+
+    def best(function: Callable[[], object]) -> float:
+        seconds = float("inf")
+        for _ in range(8):
+            began = clock()
+            for _ in range(repeats):
+                function()
+            if device is not None:
+                torch.cuda.synchronize(device)  # without a device, that of this thread
+            seconds = min(seconds, clock() - began)
+        return seconds / repeats
+
+    def copy() -> object:
+        return block.to(device, non_blocking=True) if gpu else block.clone()
+
+    times = {"gemm": best(lambda: factor @ factor), "copy": best(copy)}
+    torch.set_num_threads(threads)
+    return times
+
+
+def find_slow_ranks(times: dict[int, dict[str, Any]], reports: list[RankReport], gpu: bool) -> list[RankProblem]:
+    """Return ranks that are much slower than the median. GPUs of one kind differ little; CPUs are shared."""
+    problems = []
+    for name, words in (("gemm", "a matrix product"), ("copy", "a copy to the GPU" if gpu else "a copy in memory")):
+        ordered = sorted(one[name] for one in times.values() if name in one)
+        if len(ordered) < 2:
+            continue
+        median = ordered[(len(ordered) - 1) // 2]
+        # All ranks copy at the same time, and GPUs share PCIe switches.
+        bound = 1.15 if gpu and name == "gemm" else 2.5
+        for one in reports:
+            own = times.get(one.rank, {}).get(name, 0.0)
+            if own > bound * median:
+                text = f"{words} takes {own * 1e3:.1f} ms, {own / median:.1f} times as long as on the others"
+                fix = "check the node for heat, throttling and other users: nvidia-smi -q -d PERFORMANCE"
+                fix = fix if gpu else "check the node: top, lscpu"
+                problems.append(RankProblem(one.rank, one.host, text, fix, "speed", "warn"))
+    return problems
+
+
+# ---------------------------------------------------------------- step: nodes, for `ddpkit test` with a scheduler
+
+
+class NodeReport:
+    """Facts of this node, gathered during the import of torch. A hung driver keeps no rank from starting.
+
+    `inventory` and `probe` are modules that the launcher sends along.
+    """
+
+    def __init__(self, env: RankEnv, smi: bool) -> None:
+        self._look: dict[str, Any] = {}
+        self._thread = threading.Thread(target=self._run, args=(env, smi), daemon=True)
+        self._thread.start()
+
+    def _run(self, env: RankEnv, smi: bool) -> None:
+        try:
+            self._look = self._emit_facts(env, smi)
+        except Exception as error:  # unknown facts are no failure
+            emit("unknown", host=socket.gethostname(), why=f"{type(error).__name__}: {error}")
+
+    def _emit_facts(self, env: RankEnv, smi: bool) -> dict[str, Any]:
+        inventory, probe = importlib.import_module("inventory"), importlib.import_module("probe")
+        look = probe.look(".", None, sys.executable, {}, None, True)
+        probe.close()
+        torch_folder = (look["torch"] or {}).get("place")
+        paths = {"tmp": look["tmp"], "shm": "/dev/shm", "workdir": look["workdir"]}
+        names = [env.master_addr] if env.master_addr else []
+        emit("facts", look=look, facts=inventory.gather(paths, names, torch_folder, smi))
+        return dict(look)
+
+    def wait(self, seconds: float) -> dict[str, Any]:
+        """Return the facts that are known in time."""
+        self._thread.join(seconds)
+        return self._look
+
+
+def compare_nodes(
+    store: RankStore, env: RankEnv, reports: list[dict[str, Any]], seconds: float, look: dict[str, Any]
+) -> dict[str, Any]:
+    """Try every other node's addresses and clock, from one rank of each node.
+
+    Returns {"host", "errors": {host: {address: problem}}, "behind": [least, most]}: the seconds by which this node's
+    clock is ahead of rank 0's. Needs `probe`, which the launcher sends along.
+    """
+    leaders = [one["rank"] for one in reports if one["local_rank"] == 0]
+    if env.rank not in leaders:
+        return {}
+    probe = importlib.import_module("probe")
+    own = {**probe.listen(None), "host": socket.gethostname(), "addresses": [], "own_name": []}
+    own.update({name: look[name] for name in ("host", "addresses", "own_name") if name in look})
+    store.publish(f"at {env.rank}", own)
+    others = store.read_ranks("at", leaders, seconds)
+    targets, hosts = [], []
+    for rank, other in others.items():
+        names = [name for name in other["own_name"] if not name.startswith("127.")]
+        for name in dict.fromkeys([*names, *(address for _, address in other["addresses"])]):
+            if rank != env.rank:
+                targets.append([name, other["high_port"], other["secret"]])
+                hosts.append(other["host"])
+    results: dict[str, dict[str, str]] = {}
+    for index, answer in enumerate(probe.reach(targets, min(2.0, seconds))):
+        results.setdefault(hosts[index], {})[targets[index][0]] = answer[1]
+    ahead = compare_clocks(store, env, leaders, seconds)
+    store.publish(f"tried {env.rank}", True)
+    store.read_ranks("tried", leaders, seconds)  # the others try this node as well
+    probe.close()
+    return {"host": own["host"], "errors": results, "behind": ahead}
+
+
+def compare_clocks(store: RankStore, env: RankEnv, leaders: list[int], seconds: float) -> list[float]:
+    """Return by how many seconds this node's clock is ahead of the first node's, at least and at most."""
+    if env.rank == leaders[0]:
+        requests = {f"ask {rank}" for rank in leaders[1:]}
+        deadline = time.monotonic() + seconds
+        while requests and time.monotonic() < deadline:
+            # Answered at once: the delay of the answer widens the result.
+            for key in store.read(sorted(requests), 0.0):
+                store.publish(key.replace("ask", "clock"), time.time())
+                requests.remove(key)
+        return [0.0, 0.0]
+    before = time.time()
+    store.publish(f"ask {env.rank}", True)
+    theirs = store.read([f"clock {env.rank}"], seconds).get(f"clock {env.rank}")
+    return [0.0, 0.0] if theirs is None else [before - theirs, time.time() - theirs]
+
+
+# ---------------------------------------------------------------- the steps, in order
+
+
+class RankCheck:
+    """Part of one rank in all steps. After each, rank 0 reads the results of all and decides how to go on."""
+
+    def __init__(self, env: RankEnv, args: argparse.Namespace, store: RankStore) -> None:
+        self.env, self.args, self.store = env, args, store
+        self.ranks = list(range(env.world_size))
+        self.reports: list[RankReport] = []
+        self.problems: list[RankProblem] = []  # rank 0 only, as the next two
+        self.times: dict[int, dict[str, Any]] = {}
+        self.alive: list[int] = []
+        self.backend = "gloo"
+        self.plan: dict[str, Any] = {}
+
+    def join(self, own: RankReport) -> dict[str, Any]:
+        """Send this rank's report to rank 0. Returns the steps to run."""
+        seconds = self.args.meeting
+        self.store.publish(f"here {self.env.rank}", asdict(own))
+        emit("here", **asdict(own), waits=seconds)
+        if self.env.rank:
+            # Rank 0 may come here later, and have another limit: from then on it waits that long for the others.
+            limit = float(self.store.read_one("meeting", seconds + 3))
+            self.plan = self.store.read_one("plan", limit + 3)
+            self.reports = [RankReport(**fields) for fields in self.plan["reports"]]
+            return self.plan
+        self.store.publish("meeting", seconds)
+        values = self.store.read_ranks("here", self.ranks, seconds)
+        reports = {rank: RankReport(**fields) for rank, fields in sorted(values.items())}
+        self.reports, self.alive = list(reports.values()), list(reports)
+        missing = find_missing_ranks(reports, self.env.world_size, seconds)
+        self.problems = missing or compare_reports(self.reports)
+        gpus = all(one.identity for one in self.reports)
+        mapped = not any(one.check in ("gpu-map", "nccl") for one in self.problems)
+        self.backend = "nccl" if gpus else "gloo"
+        # Gloo is tried also where GPUs are mapped wrongly, so that its problems are known as well.
+        steps = ["gloo", *(["nccl"] if gpus and mapped else []), *(["speed"] if self.args.speed else [])]
+        steps = [] if missing else ["mesh", *steps] if self.args.nodes else steps
+        listed = [asdict(one) for one in self.reports]
+        self.plan = {"steps": steps, "gpus": gpus, "reports": listed, "seconds": self.args.step}
+        self.store.publish("plan", self.plan)
+        emit_problems(self.problems)
+        if not missing:
+            emit("stage", stage="ranks", seconds=0)
+        if gpus and mapped:
+            emit("stage", stage="gpu-map", seconds=0)
+        return self.plan
+
+    def run_step(self, name: str, gpus: bool) -> bool:
+        """Run one step with all other ranks. Returns whether all succeeded."""
+        began = time.monotonic()
+        # All began together: a rank without a result soon after the timeout is lost.
+        seconds = float(self.plan["seconds"])
+        longest = 3 * seconds if name in ("mesh", "speed") else seconds
+        longest += start_limit(name, seconds) if name == "nccl" else 0.0
+        emit("begin", stage=name, rank=self.env.rank, waits=longest)
+        own = self._run_own_part(name, gpus)
+        self.store.publish(f"{name} {self.env.rank}", own)
+        emit("did", stage=name, rank=self.env.rank, **own)
+        left = max(0.0, began + longest + 1 - time.monotonic())
+        if self.env.rank:
+            decision = self.store.read_one(f"after {name}", left + 1.5)
+            if decision["pairs"]:
+                self.check_pairs()
+            return bool(decision["well"])
+        return self._judge_step(name, gpus, self.store.read_ranks(name, self.ranks, left))
+
+    def _run_own_part(self, name: str, gpus: bool) -> dict[str, Any]:
+        seconds = float(self.plan["seconds"])
+        if name == "mesh":
+            return compare_nodes(self.store, self.env, self.plan["reports"], seconds, self.args.look(seconds))
+        if name == "speed":
+            return dict(time_local_work(self.env, gpus))
+        # Where NCCL carries the data, gloo carries little.
+        mib = 1 if name == "gloo" and gpus else self.args.mib
+        advice = NCCL_ADVICE if name == "nccl" else GLOO_ADVICE
+        return check_backend(self.env, self.store, name, mib, seconds, advice)
+
+    def _judge_step(self, name: str, gpus: bool, results: dict[int, dict[str, Any]]) -> bool:
+        """Decide, on rank 0, whether all succeeded and whether pairs are tried. The launcher judges the mesh."""
+        self.alive = sorted(results)
+        problems = []
+        if name == "speed":
+            problems = find_slow_ranks(results, self.reports, gpus)
+        elif name != "mesh":
+            problems = find_failures(results, self.reports, name)
+            if not problems and name == self.backend:
+                self.times = results
+        success = not any(one.level == "fail" for one in problems)
+        # New groups of gloo work beside one that hangs; NCCL's kernels would wait behind those that hang.
+        # An all_reduce does not use every pair: with more than two nodes all are tried, as other collectives do.
+        several = len({one.host for one in self.reports}) > 2
+        pairs = name == "gloo" and (several or not success) and len(results) == self.env.world_size > 1
+        self.store.publish(f"after {name}", {"well": success, "pairs": pairs})
+        if pairs:
+            broken = find_broken_pairs(self.check_pairs(), self.reports, GLOO_ADVICE)
+            problems = broken or problems
+            success = success and not problems
+        self.problems += problems
+        emit_problems(problems)
+        if success:
+            emit("stage", stage=name, done={str(rank): own for rank, own in results.items()})
+        return success
+
+    def check_pairs(self) -> dict[tuple[int, int], str]:
+        """Try all pairs of nodes, with one rank of each; on a single node, all pairs of its ranks."""
+        first = {one.host: one.rank for one in reversed(self.reports)}
+        ranks = sorted(first.values()) if len(first) > 1 else self.ranks[:MAX_ROUNDS]
+        seconds = min(PAIR_SECONDS, float(self.plan["seconds"]))
+        results: dict[tuple[int, int], str] = {}
+        bad_rounds = 0
+        for number, pairs in enumerate(pair_rounds(ranks)[:MAX_ROUNDS]):
+            if self.env.rank == 0:
+                self.store.publish(f"round {number}", bad_rounds < 3)
+            if not (bad_rounds < 3 if self.env.rank == 0 else self.store.read_one(f"round {number}", 3 * seconds + 2)):
+                break
+            for low, high in pairs:
+                if self.env.rank in (low, high):
+                    other = high if self.env.rank == low else low
+                    problem = add_in_pair(self.env, self.store, other, f"pair {number} {low}", seconds)
+                    self.store.publish(f"pair {number} {self.env.rank}", problem)
+            if self.env.rank == 0:
+                values = self.store.read_ranks(f"pair {number}", [rank for pair in pairs for rank in pair], 2 * seconds)
+                for pair in pairs:
+                    results[pair] = max((values.get(rank, "no answer") for rank in pair), key=len)
+                bad_rounds += any(results[pair] for pair in pairs)
+        return results
+
+    def finish(self) -> int:
+        """Print the result on rank 0. Returns the exit code, the same on all ranks."""
+        if self.env.rank:
+            failed = bool(self.store.read_one("over", float(self.plan["seconds"])))
+            self.store.publish(f"read {self.env.rank}", True)
+            return BAD if failed else 0
+        if not emits_events():
+            print_results(self)
+        sys.stdout.flush()
+        failed = any(one.level == "fail" for one in self.problems)
+        self.store.publish("over", failed)
+        # The store may end with this process: the living ranks read it before.
+        self.store.read([f"read {rank}" for rank in self.alive if rank], 2 if failed else 5)
+        return BAD if failed else 0
+
+
+def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int], tuple[str, str]]) -> int:
+    """Run all steps as this rank. Returns the exit code, the same on all ranks."""
+    host, endpoint = socket.gethostname(), f"{env.master_addr}:{env.master_port}"
+    check, doing = None, "ranks"
+    try:
+        devices = count_gpus() if args.devices is None else args.devices
+        check = RankCheck(env, args, RankStore(env, args.meeting))
+        plan = check.join(describe_rank(env, devices, identify))
+        success = True
+        for name in plan["steps"]:
+            doing = name
+            # The speed of each rank is worth knowing also where the ranks do not reach each other.
+            if success or name == "speed":
+                success = check.run_step(name, plan["gpus"]) and success
+        return check.finish()
+    except GpuStartError as error:
+        text = f"torch cannot use the GPUs of this node: {error}"
+        return fail(RankProblem(env.rank, host, text, GPU_START_FIX, "gpu-map"))
+    except ValueError as error:
+        return fail(RankProblem(env.rank, host, str(error), "use one launcher, and a port that no other job uses"))
+    except StepTimeoutError:
+        if check is None:
+            return fail(RankProblem(env.rank, host, f"cannot reach the store at {endpoint}", "check rank 0"))
+        hosts = {one.rank: one.host for one in check.reports}
+        text = "does not proceed" if doing == "ranks" else f"ended, or hung, in the step {doing}"
+        fix = "read its last lines; if it was killed, read dmesg on that node"
+        doing = doing if doing in ("gloo", "nccl", "speed") else "ranks"
+        return fail(RankProblem(0, hosts.get(0, ""), text, fix, doing))
+    except (RuntimeError, OSError) as error:  # of the store
+        text = deciding_line(error)
+        if env.rank == 0:
+            taken = "EADDRINUSE" in text or "address already in use" in text.lower()
+            fix = "export MASTER_PORT=<free port>" if taken else "check that this is an address of rank 0's host"
+            return fail(RankProblem(0, host, f"cannot listen at {endpoint}: {text}", fix))
+        if check is not None:  # the store was there before
+            time.sleep(END_OF_RANK_0)
+        fix = f"check that rank 0 runs, and that this node reaches it: nc -vz {env.master_addr} {env.master_port}"
+        return fail(RankProblem(env.rank, host, f"cannot reach rank 0 at {endpoint}: {text}", fix))
+
+
+# ---------------------------------------------------------------- output
+
+
+def table(reports: list[RankReport], times: dict[int, dict[str, Any]], mib: int) -> str:
+    """Return the table of ranks and their times."""
+    rows = [("rank", "host", "device", "small", f"{mib} MiB", "bandwidth")]
+    for one in reports:
+        own = times.get(one.rank, {})
+        cells = ("-", "-", "-")
+        if "small_ms" in own:
+            cells = (f"{own['small_ms']:.2f} ms", f"{own['large_ms']:.1f} ms", f"{own['gb_per_s']:.2f} GB/s")
+        rows.append((str(one.rank), one.host, one.device, *cells))
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    return "\n".join("  ".join(row[i].ljust(widths[i]) for i in range(6)).rstrip() for row in rows)
+
+
+def print_results(check: RankCheck) -> None:
+    """Print the table, or one JSON object, and the problems."""
+    reports, problems, mib = check.reports, check.problems, check.args.mib
+    failed = [one for one in problems if one.level == "fail"]
+    if check.args.json:
+        ranks = [{**asdict(one), **check.times.get(one.rank, {})} for one in reports]
+        listed = [asdict(problem) for problem in problems]
+        print(json.dumps({"ok": not failed, "backend": check.backend, "mib": mib, "ranks": ranks, "problems": listed}))
+        return
+    if reports:
+        print(table(reports, check.times, mib))
+    for problem in problems:
+        print(problem)
+    if not failed:
+        hosts = len({one.host for one in reports})
+        ranks_on = f"{len(reports)} rank{'s' * (len(reports) > 1)} on {hosts} host{'s' * (hosts > 1)}"
+        print(f"check: ok: {ranks_on}, {check.backend}, torch {reports[0].torch}")
+
+
+def fail(problem: RankProblem) -> int:
+    """Report why this rank does not go on. Returns its exit code."""
+    emit_problems([problem])
+    if not emits_events():
+        print(problem, file=sys.stderr)
+    return BAD
+
+
+# ---------------------------------------------------------------- start
+
+
+def import_age() -> float:
+    """Return the age of the process that imported torch and forked this one; 0 where torch is not loaded yet."""
+    if "torch" not in sys.modules or sys.platform != "linux":
+        return 0.0
+    try:
+        with open(f"/proc/{os.getppid()}/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        return min(60.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def parse_args(argv: list[str]) -> argparse.Namespace:
+    """Parse the command line. Ends the process with 2 where an option is wrong."""
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("check.py", description=__doc__, formatter_class=style)
+    parser.add_argument("--timeout", type=float, default=30, metavar="SECONDS", help="for each step (default: 30)")
+    parser.add_argument("--mib", type=int, default=64, help="the size of the large all_reduce (default: 64)")
+    parser.add_argument("--speed", action="store_true", help="also measure each rank alone, and report a slow one")
+    # For `ddpkit test` with a scheduler: report this node as well, or nothing else.
+    parser.add_argument("--nodes", choices=("quick", "usual"), help=argparse.SUPPRESS)
+    parser.add_argument("--no-ranks", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    args = parser.parse_args(argv)
+    if not args.timeout > 0 or args.mib < 1:
+        parser.error("--timeout and --mib must be greater than 0")
+    return args
+
+
+def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_gpu, devices: int | None = None) -> int:
+    """Run as one rank. `identify` and `devices` replace GPUs in tests."""
+    args = parse_args(argv)
+    args.devices, args.look = devices, lambda _: {}
+    host = socket.gethostname()
+    try:
+        env = read_rank_env(dict(os.environ))
+    except (ValueError, KeyError, OSError, subprocess.CalledProcessError) as error:
+        fix = "start it with ddpkit test, or unset these variables"
+        return fail(RankProblem(int(os.environ.get("RANK") or 0), host, str(error), fix))
+    emit("rank", rank=env.rank, host=host, nodes=os.environ.get("SLURM_STEP_NODELIST", ""))
+    if args.nodes and env.local_rank == 0:
+        args.look = NodeReport(env, args.nodes != "quick").wait
+    if args.no_ranks:
+        args.look(SMI_WAIT)
+        return 0
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # the store's failed tries are reported here, once
+    os.environ.setdefault("NCCL_DEBUG", "WARN")  # an error of NCCL has its reason in a warning
+    before = import_age()
+    began = time.monotonic()
+    try:
+        import torch.distributed as dist
+    except Exception as error:
+        text, fix = (
+            f"cannot import torch: {deciding_line(error)}",
+            f"test that Python: {sys.executable} -c 'import torch'",
+        )
+        return fail(RankProblem(env.rank, host, text, fix))
+    if not dist.is_available():
+        text = "this torch was built without torch.distributed"
+        return fail(RankProblem(env.rank, host, text, f"{sys.executable} -m pip install --force-reinstall torch"))
+    took = time.monotonic() - began + before
+    # Where the import of torch takes long, or CPUs are shared, everything does; many ranks need longer to meet.
+    crowd = max(1.0, env.world_size / 64)
+    args.step = args.timeout * min(4.0, max(1.0, took / 4, cpu_contention())) * crowd
+    # Other ranks may begin to import it later, or from a slower disk: as long again, and longer where that is long.
+    args.meeting = args.timeout * crowd + max(1 + took, 2 * took - 3)
+    code = run_checks(env, args, identify)
+    args.look(SMI_WAIT)  # the launcher needs the facts of this node, also where the ranks were quicker
+    return code
+
+
+if __name__ == "__main__":
+    exit_code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit(): a thread of gloo that still runs while the interpreter is being torn down can abort (torch 2.13).
+    os._exit(exit_code)

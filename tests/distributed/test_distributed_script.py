@@ -1,11 +1,10 @@
-"""test_distributed.py names what is wrong with each rank. Devices are told by a function of the tests: none is needed.
+"""test_distributed.py, the file that people copy, names what is wrong with each rank. It has torch alone.
 
-The ranks are started by hand, with PyTorch's variables, wherever an exit code matters: torchrun turns each into 1.
+The ranks are started by hand, as its help shows: torchrun turns each exit code into 1.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import subprocess
@@ -23,10 +22,14 @@ import test_distributed as script  # noqa: E402
 
 PATIENCE = 120.0
 HOST = socket.gethostname()
-# What a rank runs instead of the script as it is; the script itself is imported.
-WITHOUT_DDPKIT = "import sys; sys.modules['ddpkit'] = None\n"
-START = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); import test_distributed as script\n"
-END = "os._exit(script.main(sys.argv[1:]))\n"
+FAILED = "test_distributed: FAILED: "
+# What a rank runs instead of the script as it is: the script itself is imported, and something in it is replaced.
+START = f"""import sys
+sys.modules["ddpkit"] = None
+sys.path.insert(0, {str(ROOT)!r})
+import os, test_distributed as script
+"""
+END = "os._exit(script.main())\n"
 
 
 def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +40,7 @@ def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def ranks(world: int, present: list[int], text: str, *args: str) -> dict[int, tuple[int, str]]:
-    """Run these ranks of so many. Returns the exit code and the output of each."""
+    """Run these ranks of so many, by hand. Returns the exit code and the output of each."""
     port = free_port()
     started = {}
     for rank in present:
@@ -50,56 +53,60 @@ def ranks(world: int, present: list[int], text: str, *args: str) -> dict[int, tu
     return {rank: (process.returncode, said[rank]) for rank, process in started.items()}
 
 
-def report(rank: int, **changes: Any) -> script.RankReport:
-    fields: dict[str, Any] = {"rank": rank, "host": f"node{rank // 2 + 1}", "torch": "2.13", "local_rank": rank % 2}
-    fields |= {"local_world_size": 2, "devices": 2, "device": "Fake", "identity": f"GPU-{rank}", **changes}
-    return script.RankReport(**fields)
+def failures(ended: dict[int, tuple[int, str]]) -> list[str]:
+    """The failures that all ranks printed."""
+    lines = [line for _, text in ended.values() for line in text.splitlines()]
+    assert all("; hint: " in line for line in lines if "FAILED" in line)
+    return [line.removeprefix(FAILED) for line in lines if line.startswith(FAILED)]
 
 
 # ---------------------------------------------------------------- without torch
 
-
-def test_importing_it_does_nothing() -> None:
-    text = "import signal; before = signal.getsignal(signal.SIGTERM), dict(os.environ)\n" + START.split("; ", 2)[2]
-    text += "assert before == (signal.getsignal(signal.SIGTERM), dict(os.environ))\nassert 'torch' not in sys.modules"
-    done = run("-c", f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n{text}")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 TORCH = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a"}
 STEP = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "1", "SLURM_JOB_ID": "7", "SLURM_PROCID": "2"}
-STEP |= {"SLURM_GTIDS": "0,2", "SLURM_LOCALID": "1", "MASTER_ADDR": "b"}
+STEP |= {"SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_LOCALID": "1", "MASTER_ADDR": "b", "SLURM_STEP_NODELIST": "b,c"}
+OPEN_MPI = {f"OMPI_COMM_WORLD_{name}": number for name, number in (("RANK", "1"), ("SIZE", "2"), ("LOCAL_RANK", "1"))}
+OPEN_MPI |= {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+ALONE = (0, 1, 0, 1, "127.0.0.1", 0)
 
 
 @pytest.mark.parametrize(
     ("environ", "place"),
     [
-        ({}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({**TORCH, "MASTER_PORT": "9"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
-        ({**TORCH, **STEP, "MASTER_PORT": "9", "MASTER_ADDR": "a"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
-        (STEP, script.RankEnv(2, 4, 1, 2, "b", 20113)),
-        ({**STEP, "SLURM_STEP_ID": "4294967290"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({**STEP, "SLURM_STEP_ID": "-6"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
+        ({}, ALONE),
+        (TORCH | {"MASTER_PORT": "9"}, (3, 4, 1, 2, "a", 9)),
+        ({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a"}, (1, 2, 0, 1, "a", 29500)),  # by hand
+        (TORCH | STEP | {"MASTER_ADDR": "a"}, (3, 4, 1, 2, "a", 29500)),
+        (STEP, (2, 4, 1, 2, "b", 20113)),
+        (STEP | {"SLURM_STEP_ID": "4294967290"}, ALONE),  # the shell of a job
+        (STEP | {"SLURM_STEP_ID": "-6"}, ALONE),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, ALONE),
+        (OPEN_MPI, (1, 2, 1, 2, "127.0.0.1", 29500)),
+        (OPEN_MPI | STEP, (1, 2, 1, 2, "b", 29500)),  # mpirun in a job: the step is its daemons'
+        (STEP | {"PMI_RANK": "2", "PMI_SIZE": "4"}, (2, 4, 1, 2, "b", 20113)),  # srun --mpi=pmi2
+        (MPICH, (1, 2, 1, 2, "127.0.0.1", 29500)),
     ],
 )
-def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.RankEnv) -> None:
-    assert script.read_launcher_variables(environ) == place
+def test_who_it_is(environ: dict[str, str], place: tuple[object, ...]) -> None:
+    assert script.find_place(environ) == place
 
 
 @pytest.mark.parametrize(
     ("environ", "said"),
-    [(TORCH, "only RANK, WORLD_SIZE, MASTER_ADDR"), ({"OMPI_COMM_WORLD_SIZE": "2"}, "mpirun started this process")],
+    [
+        ({"RANK": "0"}, "incomplete variables of a launcher: RANK=0; hint: unset RANK"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "incomplete variables of a launcher: OMPI_COMM_WORLD_SIZE=2"),
+        (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "MASTER_ADDR is not set; hint: export MASTER_ADDR="),
+    ],
 )
-def test_what_is_incomplete_is_said(environ: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        script.read_launcher_variables(environ)
-    for text in (START, WITHOUT_DDPKIT + START):
-        done = run("-c", text + END, **{**environ, "MASTER_PORT": ""})
-        (line,) = done.stderr.splitlines()
-        assert done.returncode == 122
-        assert line.startswith(f"test_distributed: FAILED: rank {environ.get('RANK', '0')} on {HOST}: ")
-        assert "; hint: " in line
+def test_an_incomplete_environment_is_an_error(environ: dict[str, str], said: str) -> None:
+    """Many processes are never a world of one each."""
+    done = run("-S", str(SCRIPT), **environ)  # without site-packages there is no torch
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert line.startswith(f"{FAILED}rank ")
+    assert f" on {HOST}: {said}" in line
 
 
 @pytest.mark.parametrize("args", [("--timeout", "0"), ("--timeout", "nan"), ("--mib", "0"), ("--mib", "x"), ("word",)])
@@ -109,266 +116,144 @@ def test_a_wrong_option(args: tuple[str, ...]) -> None:
     assert "test_distributed.py: error: " in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("2000 0 7", 1.0), ("2000 3000 7", 2.5), ("0 300 1", 1.0), ("", 1.0), (None, 1.0)]
-)
-def test_contention_for_processors(text: str | None, expected: float, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "schedstat").write_text(text)
-    assert script.cpu_contention(str(tmp_path / "schedstat")) == expected
+def report(rank: int, **changes: Any) -> dict[str, Any]:
+    fields = {"host": f"node{rank // 2 + 1}", "torch": "2.13", "device": "Fake", "gpu": f"GPU-{rank}", "problem": ()}
+    return fields | changes
 
 
-def test_a_busy_machine_has_longer_steps(tmp_path: Path) -> None:
-    """With 9 s of a processor in 36 s, an all_reduce takes four times as long as alone."""
-    (tmp_path / "schedstat").write_text("9000000000 27000000000 1")
-    busy = "import functools\nscript.cpu_contention = functools.partial(script.cpu_contention, 'schedstat')\n"
-    late = "script.time_all_reduce = lambda *_: __import__('time').sleep(60)\n"
-    code, said = ranks(1, [0], f"os.chdir({str(tmp_path)!r})\n{busy}{late}{END}", "--timeout", "0.5")[0]
-    assert code == 122, said
-    assert "no answer after 2 s of a small all_reduce" in said
+def compared(**changes: dict[str, Any]) -> list[str]:
+    """The failures of four ranks with a GPU each, some of which are changed."""
+    reports = {rank: report(rank, **changes.get(f"rank{rank}", {})) for rank in range(4)}
+    return [line.removeprefix(FAILED) for line in script.compare(reports)]
 
 
-def said(reports: list[script.RankReport]) -> list[str]:
-    return [str(problem).removeprefix("test_distributed: FAILED: ") for problem in script.compare_reports(reports)]
-
-
-def test_problems_are_found_before_anything_is_added() -> None:
-    four = [report(rank) for rank in range(4)]
-    assert said(four) == []
-    assert said([report(rank, identity=None, devices=0, device="cpu") for rank in range(4)]) == []
-
-    (twice,) = said([*four[:3], report(3, identity="GPU-2")])
+def test_problems_are_found_before_nccl_starts() -> None:
+    assert compared() == []
+    assert compared(**{f"rank{rank}": {"gpu": "", "device": "cpu"} for rank in range(4)}) == []
+    (twice,) = compared(rank3={"gpu": "GPU-2"})
     assert twice.startswith("rank 3 on node2: uses the same GPU as rank 2 on node2: Fake GPU-2; hint: ")
-
-    (few,) = said([*four[:3], report(3, identity=None, devices=1)])
-    assert few.startswith("rank 3 on node2: local rank 1 of 2, but torch sees only 1 GPUs here; hint: start at most 1 ")
-
-    (none,) = said([*four[:3], report(3, identity=None, devices=0)])
-    assert none.startswith("rank 3 on node2: has no GPU, rank 0 on node1 has one; hint: ")
-
-    assert len(said([four[0], report(1, torch="2.12"), report(2, identity="GPU-0")])) == 2
-
-    (without,) = said([*four[:3], report(3, nccl=False)])
-    assert without.startswith("rank 3 on node2: torch 2.13 has no NCCL, and the node has GPUs; hint: ")
-
-    (uneven,) = script.compare_reports([*four[:2], report(2, local_world_size=1, local_rank=0)])
-    assert (uneven.rank, uneven.level, uneven.problem) == (2, "warn", "1 ranks on this node, 2 on node1")
+    (none,) = compared(rank2={"gpu": ""})
+    assert none.startswith("rank 2 on node2: has no GPU, and others have one; hint: ")
+    (broken,) = compared(rank1={"gpu": "", "problem": ("torch cannot use the GPUs: Error 802", "nvidia-smi")})
+    assert broken == "rank 1 on node1: torch cannot use the GPUs: Error 802; hint: nvidia-smi"
+    (other,) = compared(rank1={"torch": "2.12"})
+    assert other == "rank 1 on node1: has torch 2.12, and rank 0 has 2.13; hint: pip install torch==2.13"
 
 
-@pytest.mark.parametrize("number", range(2, 18))
-def test_every_rank_meets_every_other_once(number: int) -> None:
-    rounds = script.pair_rounds(list(range(number)))
-    assert len(rounds) == number - 1 + number % 2
-    met = [pair for one in rounds for pair in one]
-    assert sorted(met) == [(low, high) for low in range(number) for high in range(low + 1, number)]
-    assert all(len({rank for pair in one for rank in pair}) == 2 * len(one) for one in rounds)
-
-
-def apart(number: int, *bad: tuple[int, int]) -> list[tuple[int, str]]:
-    tried = {pair: "lost" if pair in bad else "" for one in script.pair_rounds(list(range(number))) for pair in one}
-    reports = [report(rank, host=f"node{rank}") for rank in range(number)]
-    return sorted((one.rank, one.problem) for one in script.find_broken_pairs(tried, reports, "fix"))
-
-
-def test_a_pair_or_a_node_is_named() -> None:
-    assert apart(4) == []
-    assert apart(2, (0, 1)) == [(1, "gloo all_reduce fails with rank 0 on node0: lost")]
-    assert apart(4, (1, 2)) == [(2, "gloo all_reduce fails with rank 1 on node1: lost; all other pairs succeed")]
-    assert apart(4, (0, 1), (1, 2), (1, 3)) == [(1, "gloo all_reduce fails with every other rank: lost")]
-    assert [rank for rank, _ in apart(6, (0, 1), (4, 5))] == [1, 5]
-    assert [rank for rank, _ in apart(6, (0, 2), (1, 2), (2, 3), (2, 4), (2, 5), (0, 1))] == [1, 2]
-
-
-def test_who_only_says_that_another_went_is_not_named() -> None:
-    done: dict[int, dict[str, Any]] = {
-        0: {"small_ms": 1.0},
-        1: {"problem": "a: Connection closed by peer", "fix": "f"},
-        2: {},
-    }
-    done[2] = {"problem": "starting gloo: Unable to find address for: ib7", "fix": "f"}
-    done[3] = {"problem": "no answer after 5 s of starting gloo", "fix": "f", "late": True}
-    found = script.find_failures(done, [report(rank) for rank in range(4)])
-    assert [(one.rank, one.problem) for one in found] == [(2, "starting gloo: Unable to find address for: ib7")]
-
-
-def test_a_rank_in_an_earlier_part_of_the_start_keeps_the_others_waiting() -> None:
-    stuck = {
-        "problem": "no answer after 30 s of creating a CUDA context on cuda:1",
-        "fix": "f",
-        "late": True,
-        "part": 1,
-    }
-    waits = {"problem": "no answer after 30 s of starting nccl", "fix": "f", "late": True, "part": 2}
-    results: dict[int, dict[str, Any]] = {0: waits, 1: stuck, 2: waits, 3: waits}
-    (found,) = script.find_failures(results, [report(rank) for rank in range(4)], "nccl")
-    assert (found.rank, found.host, found.problem) == (1, "node1", stuck["problem"])
-    alike = script.find_failures(dict.fromkeys(range(4), waits), [report(rank) for rank in range(4)], "nccl")
-    assert [one.rank for one in alike] == [0, 1, 2, 3]
-
-
-def test_a_start_of_nccl_has_more_time_than_its_sums() -> None:
-    """8 ranks need 4 to 8 s for ncclCommInitRank alone (see NCCL_START); a step has 5 s."""
-    assert script.start_limit("nccl", 5.0) >= 30
-    assert script.start_limit("nccl", 60.0) == 60
-    assert script.start_limit("gloo", 5.0) == 5
-
-
-def test_another_nccl_is_named() -> None:
-    """LD_LIBRARY_PATH of one node has an older NCCL than torch's own."""
-    reports = [report(rank, nccl_version="2.18.1" if rank == 2 else "2.28.9") for rank in range(4)]
-    (found,) = script.compare_reports(reports)
-    assert (found.rank, found.host, found.check) == (2, "node2", "nccl")
-    assert found.problem == "loads NCCL 2.18.1, rank 0 on node1 loads 2.28.9"
-    assert "LD_LIBRARY_PATH" in found.fix
-
-
-def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
-    here = {rank: report(rank) for rank in (0, 1, 2)}
-    assert [(one.rank, one.host) for one in script.find_missing_ranks(here, 6, 30)] == [(3, "node2"), (4, ""), (5, "")]
+def test_the_cause_is_named_and_not_its_consequence() -> None:
+    reports = {rank: report(rank) for rank in range(4)}
+    lost, own, late = "nccl: Connection closed by peer", "nccl: unhandled system error", "no answer after 60 s"
+    errors = {0: lost, 1: own, 2: late, 3: ""}
+    results = {rank: {"error": text} for rank, text in errors.items()}
+    (line,) = script.judge(results, reports)
+    assert line.startswith(f"{FAILED}rank 1 on node1: {own}; hint: export NCCL_SOCKET_IFNAME=")
+    del results[2]
+    (line,) = script.judge(results, reports)
+    assert line.startswith(f"{FAILED}rank 2 on node2: ended while the ranks added; hint: ")
+    assert len(script.judge({rank: {"error": late} for rank in range(4)}, reports)) == 4
 
 
 # ---------------------------------------------------------------- with torch
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("text", [START, WITHOUT_DDPKIT + START], ids=["with ddpkit", "without ddpkit"])
-def test_two_ranks_under_torchrun(text: str, tmp_path: Path) -> None:
-    (tmp_path / "rank.py").write_text(text + END)
-    port = free_port()
-    torchrun = ("-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}", f"--log-dir={tmp_path}")
-    done = run(*torchrun, str(tmp_path / "rank.py"), "--mib", "3")
+def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(START + END)
+    torchrun = ("-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}")
+    done = run(*torchrun, f"--log-dir={tmp_path}", str(tmp_path / "rank.py"), "--mib", "3")
     assert done.returncode == 0, done.stderr
-    head, *rows, last = done.stdout.splitlines()
-    assert head.split() == ["rank", "host", "device", "small", "3", "MiB", "bandwidth"]
-    assert [row.split()[:3] for row in rows] == [["0", HOST, "cpu"], ["1", HOST, "cpu"]]
-    assert last.startswith("test_distributed: ok: 2 ranks on 1 host, gloo, torch ")
+    *rows, last = done.stdout.splitlines()
+    assert [row.split()[:4] for row in rows] == [["rank", "0", HOST, "cpu"], ["rank", "1", HOST, "cpu"]]
+    assert last.startswith("test_distributed: ok: 2 ranks on 1 hosts, gloo, torch ")
 
 
 @pytest.mark.torch
-def test_alone_and_as_json() -> None:
-    done = run(str(SCRIPT), "--json", "--mib", "1")
+def test_alone() -> None:
+    done = run(str(SCRIPT), "--mib", "1")
     assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert (shown["ok"], shown["backend"], shown["problems"]) == (True, "gloo", [])
-    (row,) = shown["ranks"]
-    assert (row["rank"], row["host"], row["device"]) == (0, HOST, "cpu")
-    assert row["large_ms"] > 0
+    assert re.fullmatch(rf"rank 0  {re.escape(HOST)}  cpu  [\d.]+ ms  [\d.]+ ms", done.stdout.splitlines()[0])
 
 
 @pytest.mark.torch
-def test_a_missing_rank_is_named() -> None:
-    ended = ranks(3, [0, 1], END, "--timeout", "12")
-    assert [code for code, _ in ended.values()] == [122, 122], ended
-    failed = [line for _, text in ended.values() for line in text.splitlines() if "FAILED" in line]
-    (line,) = failed
-    assert re.match(rf"test_distributed: FAILED: rank 2 on {re.escape(HOST)}: did not join within \d+ s; hint: ", line)
+@pytest.mark.parametrize("slow", ["", "rank0"])
+def test_a_missing_rank_is_named_once(slow: str) -> None:
+    """Also where rank 0 comes to the meeting later than the others have time for it, as on a busy machine."""
+    late = "if os.environ['RANK'] == '0':\n    wait = script.wait_for\n"
+    late += "    script.wait_for = lambda *args: (__import__('time').sleep(8), wait(*args))[1]\n"
+    ended = ranks(3, [0, 1], (late if slow else "") + END, "--timeout", "12")
+    assert [code for code, _ in ended.values()] == [1, 1], ended
+    (line,) = failures(ended)
+    assert line.startswith(
+        f"rank 2 on {HOST}: did not join within 12 s; hint: read its first error; on its host: nc -vz "
+    )
 
 
 @pytest.mark.torch
 def test_a_master_that_is_not_there_is_named() -> None:
-    ((code, text),) = ranks(2, [1], END, "--timeout", "1").values()
-    assert code == 122
-    line = next(line for line in text.splitlines() if "FAILED" in line)
-    assert f"rank 1 on {HOST}: cannot reach rank 0 at 127.0.0.1:" in line
+    ended = ranks(2, [1], END, "--timeout", "1")
+    assert ended[1][0] == 1
+    (line,) = failures(ended)
+    assert line.startswith(f"rank 1 on {HOST}: cannot reach rank 0 at 127.0.0.1:")
+
+
+@pytest.mark.torch
+def test_a_port_in_use_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        done = run(str(SCRIPT), "--timeout", "5", **place)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"{FAILED}rank 0 on {HOST}: cannot listen at 127.0.0.1:{port}: ")
+    assert f"hint: export MASTER_PORT={port + 1}" in line
 
 
 @pytest.mark.torch
 def test_two_launchers_at_one_address_are_named() -> None:
-    """L10: each starts a rank 1. The other one's is here what it leaves in the store."""
+    """Both start a rank 1. The second one's is here the key that it sets in the store."""
     twice = """
-connect = script.connect_store
-def with_another(env, *args):
-    store = connect(env, *args)
-    if env.rank == 1:
-        store.add("rank 1 0", 1)
-    return store
-script.connect_store = with_another
+import torch.distributed as dist
+prefix = dist.PrefixStore
+def with_another(name, store):
+    made = prefix(name, store)
+    if os.environ["RANK"] == "1":
+        made.add("rank 1", 1)
+    return made
+dist.PrefixStore = with_another
 """
     ended = ranks(2, [0, 1], twice + END, "--timeout", "8")
-    assert ended[1][0] == 122, ended
-    assert "another process has the same rank" in ended[1][1], ended
-
-
-@pytest.mark.torch
-def test_nccl_comes_with_the_device_and_gloo_beside_it() -> None:
-    """There is no GPU here: what would be started is looked at."""
-    text = """
-import torch, torch.distributed as dist
-torch.cuda.set_device = lambda device: print("device", device)
-torch.cuda.synchronize = lambda device: print("context", device)
-torch.cuda.device_count = lambda: 2
-def start(backend, timeout=None, store=None, rank=-1, world_size=-1, device_id=None):
-    print("start", backend, rank, world_size, device_id)
-dist.init_process_group = start
-dist.new_group = lambda backend, timeout: backend
-script.time_all_reduce = lambda env, device, elements, seconds, group=None: print("add", device, elements, group) or 1.0
-env = script.RankEnv(0, 1, 1, 2, "127.0.0.1", 0)
-print(sorted(script.BackendCheck(env, script.RankStore(env, 10), "nccl", 1, 10).run()))
-"""
-    done = run("-c", START + text)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "device cuda:1",
-        "context cuda:1",
-        "start nccl 0 1 cuda:1",
-        "add cuda:1 1 None",  # part of the start
-        "add cuda:1 1 None",
-        "add cuda:1 262144 None",
-        "add cpu 1 gloo",
-        "['gb_per_s', 'large_ms', 'small_ms']",
-    ]
-
-
-@pytest.mark.torch
-def test_a_rank_ends_after_the_facts_of_its_node() -> None:
-    """nvidia-smi can take longer than all stages. The facts come here when the stages have ended."""
-    text = """
-import threading, types
-from ddpkit.node import probe
-ended = threading.Event()
-run_checks = script.run_checks
-def run(*args):
-    code = run_checks(*args)
-    ended.set()
-    return code
-script.run_checks = run
-sys.modules["probe"] = probe
-sys.modules["inventory"] = types.SimpleNamespace(gather=lambda *_: {"late": ended.wait(60)})
-"""
-    done = run("-c", START + text + END, "--nodes", "usual", "--timeout", "5", "--mib", "1", DDPKIT_EVENTS="1")
-    assert done.returncode == 0, done.stdout
-    assert '"facts": {"late": true}' in done.stdout
+    assert ended[1][0] == 1, ended
+    assert "another process has the same rank; hint: export MASTER_PORT=" in ended[1][1], ended
 
 
 @pytest.mark.torch
 def test_a_rank_that_dies_is_named() -> None:
-    die = "if os.environ['RANK'] == '1': script.time_all_reduce = lambda *_: os._exit(9)\n"
-    ended = ranks(3, [0, 1, 2], die + END, "--json", "--timeout", "10")
-    assert [code for code, _ in ended.values()] == [122, 9, 122], ended
-    shown = json.loads(ended[0][1].splitlines()[-1])
-    (problem,) = shown["problems"]
-    assert (problem["rank"], problem["host"]) == (1, HOST)
-    assert problem["problem"].startswith("ended, or hung, while")
+    die = "if os.environ['RANK'] == '1': script.add_numbers = lambda *_: os._exit(9)\n"
+    ended = ranks(3, [0, 1, 2], die + END, "--timeout", "10")
+    assert [code for code, _ in ended.values()] == [1, 9, 1], ended
+    (line,) = failures(ended)
+    assert line.startswith(f"rank 1 on {HOST}: ended while the ranks added; hint: ")
 
 
 @pytest.mark.torch
 def test_a_wrong_sum_is_named() -> None:
-    wrong = "import torch.distributed as dist\nif os.environ['RANK'] == '1': dist.all_reduce = lambda *_, **__: None\n"
-    ended = ranks(2, [0, 1], wrong + END, "--json", "--timeout", "5")
-    assert [code for code, _ in ended.values()] == [122, 122], ended
-    problems = json.loads(ended[0][1].splitlines()[-1])["problems"]
-    assert "1 of 1 sums are wrong: the first, 0, is 2 and not 3" in {one["rank"]: one["problem"] for one in problems}[1]
+    wrong = "import torch.distributed as dist\nif os.environ['RANK'] == '1': dist.all_reduce = lambda *_: None\n"
+    ended = ranks(2, [0, 1], wrong + END, "--timeout", "5")
+    assert [code for code, _ in ended.values()] == [1, 1], ended
+    assert any(
+        line.startswith(f"rank 1 on {HOST}: gloo all_reduce: 1 of 1 sums are wrong; ") for line in failures(ended)
+    )
 
 
 @pytest.mark.torch
-def test_two_ranks_on_one_device_are_named_before_nccl_speaks() -> None:
+def test_two_ranks_on_one_device_are_named() -> None:
     """There is no GPU here: what says which device a rank has is a function of this test."""
-    fake = "import torch.distributed as dist; dist.is_nccl_available = lambda: True\n"
-    fake += "os._exit(script.main(sys.argv[1:], identify=lambda index: ('Fake', 'GPU-1'), devices=1))\n"
-    ended = ranks(2, [0, 1], fake)
-    assert [code for code, _ in ended.values()] == [122, 122], ended
-    head, zero, one, failed = ended[0][1].splitlines()
-    assert head.split()[:3] == ["rank", "host", "device"]
-    assert [row.split()[:3] for row in (zero, one)] == [["0", HOST, "Fake"], ["1", HOST, "Fake"]]
-    assert failed.startswith(f"test_distributed: FAILED: rank 1 on {HOST}: uses the same GPU as rank 0 on {HOST}: Fake")
+    fake = "script.find_device = lambda local: ('cuda:0', 'Fake', 'GPU-1')\n"
+    ended = ranks(2, [0, 1], fake + END)
+    assert [code for code, _ in ended.values()] == [1, 1], ended
+    zero, one, failed = ended[0][1].splitlines()
+    assert [row.split() for row in (zero, one)] == [["rank", "0", HOST, "Fake"], ["rank", "1", HOST, "Fake"]]
+    assert failed.startswith(f"{FAILED}rank 1 on {HOST}: uses the same GPU as rank 0 on {HOST}: Fake GPU-1; hint: ")
     assert ended[1][1] == ""

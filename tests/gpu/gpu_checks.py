@@ -73,7 +73,7 @@ SHARED = (
         name="nccl-two-ranks",
         purpose="two ranks add over NCCL on one GPU, and every sum is right",
         argv=shared("check", "--timeout", "60", "--mib", "16", "--speed"),
-        present=("test_distributed: ok: 2 ranks on 1 host, nccl",),
+        present=("check: ok: 2 ranks on 1 host, nccl",),
         env={**TWO, "NCCL_DEBUG": "INFO"},
         limit=100,
     ),
