@@ -15,8 +15,6 @@ ROOMS = {
     room: list(names) for room, names in groupby(sorted(FILES), key=lambda name: name.partition(".")[0] or "__init__")
 }
 LONGEST = 60  # lines of a function
-# Functions that may be longer: a command's signature is its list of options.
-DECLARED = {"cli.launch.launch"}
 # Words that this project alone used for things that have a name in PyTorch, SLURM, OpenSSH, POSIX or Python. See the
 # glossary in CONTRIBUTING.md.
 PRIVATE = frozenset(
@@ -73,17 +71,7 @@ def test_functions_are_short(room: str) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (size := (node.end_lineno or 0) - node.lineno + 1) > LONGEST
     }
-    assert set(long) <= DECLARED, long
-
-
-def test_declared_long_functions_are_long() -> None:
-    """An exception that is not needed any more goes."""
-    for name in DECLARED:
-        module, _, function = name.rpartition(".")
-        (node,) = (
-            each for each in ast.walk(parsed(module)) if isinstance(each, ast.FunctionDef) and each.name == function
-        )
-        assert (node.end_lineno or 0) - node.lineno + 1 > LONGEST, name
+    assert not long
 
 
 def test_modules_say_what_they_are() -> None:
