@@ -57,7 +57,13 @@ print("rank", os.environ["RANK"])
 def call(lab: Lab, words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Type `ddpkit WORDS` on the login node."""
     argv = lab.argv(LOGIN, [sys.executable, "-m", "ddpkit", *words], folder)
-    env = {**lab.environ(), "DDPKIT_GPUS": "0", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = {
+        **lab.environ(),
+        "DDPKIT_GPUS": "0",
+        "DDPKIT_BAD_NODES": "bad_nodes.json",
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
     return subprocess.run(
         argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -77,7 +83,6 @@ def one_launch(lab: Lab, way: str, folder: Path, number: int) -> tuple[float, li
     """One launch. Returns its seconds, and what was not well."""
     (folder / "job.py").write_text(JOB)
     bad_nodes = folder / "bad_nodes.json"
-    (folder / "ddpkit.toml").write_text(f'bad_nodes = "{bad_nodes}"\n')
     words = ["launch", *WAYS[way], *SPARES[way], "--retries", "2", "--"]
     before, began = set(folder.glob("logs/*/run.json")), time.monotonic()
     done = call(lab, [*words, "job.py", *(["reduce"] if number % 10 == 0 else [])], folder)

@@ -462,11 +462,7 @@ class LaunchSettings:
         "Files that are newer when the run makes progress. Default: the steps in its metrics.",
     )
     retry_codes: tuple[int, ...] = _setting(
-        (75,),
-        _parse_codes,
-        "a list of exit codes: retry_codes = [75]",
-        "",
-        "Restart the ranks after these exit codes.",
+        (75,), _parse_codes, "a list of exit codes: retry_codes = [75]", "", "Restart the ranks after these exit codes."
     )
     stop_codes: tuple[int, ...] = _setting(
         (93,),

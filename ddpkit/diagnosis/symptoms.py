@@ -164,19 +164,11 @@ STAGE_ENTRIES: Mapping[str, str] = {
     "nccl": "collective-timeout",
 }
 
-# Answers of a scheduler that rejects a request. `Batch.show_refused` has the commands that list what it offers.
+# Answers of a scheduler that rejects a request.
 REQUESTS = (
     Symptom("command-not-found", "not found on this machine", "its commands are not on this machine"),
     Symptom("slurm-bad-request", "contact|ommunication|did not answer", "its controller does not answer"),
     Symptom("slurm-bad-request", "wait forever", "no partition is large enough", "sinfo --summarize shows the sizes; request fewer nodes or ranks: -N N -n N"),
-    Symptom("slurm-bad-request", "[Ff]eature|constraint", "no node has these features"),
-    Symptom("slurm-bad-request", "[Rr]eservation", "the reservation does not exist, or excludes this user"),
-    Symptom("slurm-bad-request", "Memory specification", "no node has so much memory"),
-    Symptom("slurm-bad-request", "node name", "the node does not exist"),
-    Symptom("slurm-bad-request", "account|QOS", "this user has no access to it"),
-    Symptom("slurm-bad-request", "partition", "the partition does not exist"),
-    Symptom("slurm-bad-request", "gres|eneric resource", "no node has it"),
     Symptom("step-refused", r"create step|rocessors requested|allocation \w+ has|Requested nodes are busy|Memory required", "the allocation has less, or another step uses it", "squeue --steps; start fewer ranks: -n N, or allocate more: salloc --ntasks-per-node=N"),
-    Symptom("slurm-bad-request", "odes? (count|configuration)|too many|not available", "no partition is large enough"),
-    Symptom("slurm-bad-request", ""),
+    Symptom("slurm-bad-request", "", "the cluster does not have what was requested, or this user has no access to it"),
 )  # fmt: skip

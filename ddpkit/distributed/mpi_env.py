@@ -1,17 +1,6 @@
-"""Ranks of an MPI launcher or of another scheduler that names them: Flux, PALS, Open MPI, MPICH, MVAPICH, jsrun.
+"""Ranks of an MPI launcher or of another scheduler: one table of the names of their variables.
 
-They give ranks, but no address of rank 0: several nodes need MASTER_ADDR. LSF and Azure ML list the hosts.
-
-| launcher | variables | source |
-|---|---|---|
-| jsrun (LSF) | JSM_NAMESPACE_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE; LSB_MCPU_HOSTS | IBM Spectrum LSF 10.1 |
-| Open MPI | OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE | Open MPI 5 |
-| Azure ML's Open MPI | the same; AZ_BATCH_MASTER_NODE, AZ_BATCH_HOST_LIST | Azure Batch |
-| MVAPICH | MV2_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE | MVAPICH2 2.3 |
-| Flux | FLUX_TASK_RANK, FLUX_JOB_SIZE, FLUX_TASK_LOCAL_ID, FLUX_JOB_NNODES | flux-core, src/shell/task.c |
-| PALS (HPE Cray) | PALS_RANKID, PMI_SIZE, PALS_LOCAL_RANKID, PMI_LOCAL_SIZE, PALS_NODEID | Slurm, mpi_cray_shasta.h |
-| MPICH, Intel MPI | PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS | MPICH 4, hydra |
-| ALPS, PMIx alone (prrte) | ALPS_APP_PE, PMIX_RANK: a rank without a size, an error | libfabric, gnix_nic.c; PRRTE |
+They give ranks, but no address of rank 0: several nodes need MASTER_ADDR. A launcher that gives less is an error.
 """
 
 from __future__ import annotations
@@ -45,7 +34,6 @@ class _Launcher:
     local_rank: tuple[str, ...]
     local_size: tuple[str, ...] = ()
     node_rank: str = ""
-    nodes: str = ""
 
 
 def _mpi(source: str, prefix: str) -> _Launcher:
@@ -53,12 +41,13 @@ def _mpi(source: str, prefix: str) -> _Launcher:
 
 
 # The order: jsrun starts Spectrum MPI, an Open MPI, which sets OMPI_COMM_WORLD_* too. Flux and PALS set PMI_RANK and
-# PMI_SIZE too. OMPI_COMM_WORLD_NODE_RANK is the rank *on* the node.
+# PMI_SIZE too. OMPI_COMM_WORLD_NODE_RANK is the rank *on* the node. Sources: Open MPI 5, MVAPICH2 2.3, LSF 10.1,
+# flux-core (src/shell/task.c), Slurm (mpi_cray_shasta.h), MPICH 4 (hydra).
 _LAUNCHERS = (
     _mpi("lsf", "JSM_NAMESPACE_"),
     _mpi("openmpi", "OMPI_COMM_WORLD_"),
     _mpi("mvapich", "MV2_COMM_WORLD_"),
-    _Launcher("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", ("FLUX_TASK_LOCAL_ID",), nodes="FLUX_JOB_NNODES"),
+    _Launcher("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", ("FLUX_TASK_LOCAL_ID",)),
     _Launcher(
         "pals",
         "PALS_RANKID",
@@ -110,16 +99,14 @@ def _build_task(environ: Environ, names: _Launcher) -> Task:
     local_rank, local_world = _first(environ, names.local_rank), _first(environ, names.local_size)
     if world.value == 1:
         local_rank, local_world = local_rank or Num(0, names.size), local_world or Num(1, names.size)
-    nodes = read_number(environ, names.nodes) if names.nodes else _azure_nodes(environ, names.source)
-    if local_world is None and local_rank is not None and nodes is not None:
-        local_world = _even_share(rank, world, local_rank, nodes)
     if local_rank is None or local_world is None:
-        missing = names.local_rank if local_rank is None else names.local_size or (names.nodes,)
+        missing = names.local_rank if local_rank is None else names.local_size
+        why = f"{missing[0]} is not set" if missing else f"{names.source} does not provide the ranks of each node"
         raise EnvError(
-            f"MPI rank {rank.value} of {world.value} has no local rank: {missing[0]} is not set",
+            f"MPI rank {rank.value} of {world.value} has no local rank: {why}",
             f"start the script with torchrun or `ddpkit launch`, or {_EXPLICIT}",
         )
-    num_nodes = count_nodes(world, local_world, nodes)
+    num_nodes = count_nodes(world, local_world, None)
 
     def master() -> tuple[tuple[str, str], Num]:
         known = [name for name in _JOB_IDS if read_text(environ, name)]
@@ -129,16 +116,11 @@ def _build_task(environ: Environ, names: _Launcher) -> Task:
         addr = master_address(environ)
         if addr is None and num_nodes.value == 1:
             addr = ("127.0.0.1", "one node")
-        if addr is None and names.source == "lsf":
-            addr = _lsf_first_host(environ)
-        azure = read_text(environ, "AZ_BATCH_MASTER_NODE").partition(":")[0]
-        if addr is None and azure:
-            addr = (azure, "AZ_BATCH_MASTER_NODE (Azure ML)")
         if addr is None:
             raise EnvError(
                 f"{names.source} rank {rank.value} of {world.value}, with {local_world} on this node, has no address "
                 "of rank 0: its launcher does not provide it, and MASTER_ADDR is not set",
-                _MASTER_HINTS.get(names.source, _MASTER_HINTS["openmpi"]),
+                _MASTER_HINT,
             )
         return addr, port
 
@@ -152,55 +134,9 @@ def _build_task(environ: Environ, names: _Launcher) -> Task:
 _JOB_IDS = (
     "PMIX_NAMESPACE OMPI_MCA_ess_base_jobid FLUX_JOB_ID PALS_APID SLURM_JOB_ID LSB_JOBID PBS_JOBID AZUREML_RUN_ID"
 ).split()
-_MASTER_HINTS = {
-    "openmpi": "mpirun -x MASTER_ADDR=<the host of rank 0> -x MASTER_PORT=29500 ... (Open MPI), "
-    "or -genv MASTER_ADDR <the host of rank 0> (MPICH, Intel MPI)",
-    "flux": 'flux run --env=MASTER_ADDR="$(flux hostlist --nth=0 instance)" --env=MASTER_PORT=29500 ...',
-    "pals": 'export MASTER_ADDR="$(head -n 1 "$PBS_NODEFILE")" MASTER_PORT=29500 before mpiexec',
-}
+_MASTER_HINT = "mpirun -x MASTER_ADDR=<the host of rank 0> -x MASTER_PORT=29500 ... (Open MPI), "
+_MASTER_HINT += "-genv MASTER_ADDR <the host of rank 0> (MPICH, Intel MPI), or export it in every process"
 
 
 def _first(environ: Environ, names: tuple[str, ...]) -> Num | None:
     return next((read_number(environ, name) for name in names if read_text(environ, name)), None)
-
-
-def _azure_nodes(environ: Environ, source: str) -> Num | None:
-    """Return the number of hosts of an Azure ML job, whose Open MPI may give no local size."""
-    hosts = read_text(environ, "AZ_BATCH_HOST_LIST")
-    return Num(len(hosts.split(",")), "AZ_BATCH_HOST_LIST (hosts)") if hosts and source == "openmpi" else None
-
-
-def _even_share(rank: Num, world: Num, local_rank: Num, nodes: Num) -> Num:
-    """Return the ranks of this node, where each node has the same number. Raises EnvError.
-
-    With uneven nodes the local rank of some process fits neither of the two usual orders, and that process refuses.
-    """
-    share, rest = divmod(world.value, max(1, nodes.value))
-    block, cyclic = rank.value % max(1, share), rank.value // max(1, nodes.value)
-    if rest or local_rank.value not in (block, cyclic):
-        raise EnvError(
-            f"{rank} of {world} with {local_rank} on {nodes}: the ranks of each node differ, and their number here "
-            "is not known",
-            _EXPLICIT,
-        )
-    return Num(share, f"{world.origin} / {nodes.origin}")
-
-
-def _lsf_first_host(environ: Environ) -> tuple[str, str] | None:
-    """Return the first compute host of an LSF job. The list may begin with the node of the job's script."""
-    words = read_text(environ, "LSB_MCPU_HOSTS").split()
-    entries = zip(words[::2], words[1::2])  # noqa: B905  # strict= needs Python 3.10
-    slots = [(host, int(count)) for host, count in entries if count.isdigit()]
-    name = "LSB_MCPU_HOSTS"
-    if not slots:
-        name = "LSB_HOSTS"
-        hosts = read_text(environ, name).split()
-        slots = [(host, hosts.count(host)) for host in dict.fromkeys(hosts)]
-    if not slots:
-        return None
-    head, one = slots[0]
-    # With jsrun the first entry is the launch node, which has one slot while the compute nodes have many.
-    launch = head.startswith(("batch", "login", "launch")) or one == 1
-    if launch and len(slots) > 1 and all(count > 1 for _, count in slots[1:]):
-        return slots[1][0], f"{name} (first compute host)"
-    return head, f"{name} (first host)"

@@ -214,10 +214,6 @@ class Scheduler:
     no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
     signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
-    show_queue: tuple[str, ...] = ()  # shows the {queue} of such a job to a person
-    limits: tuple[str, ...] = ()  # prints the limits of the {queue} of a job that can never run; empty: no such program
-    asked_pattern: str = ""  # named groups of the state's output: queue, and others, which a person sees
-    limits_pattern: str = ""  # named groups of the output of `limits`, which a person sees
 
     def state_of(self, job_id: str) -> list[str]:
         """Return the command that prints the state of a job."""
@@ -247,8 +243,6 @@ class Batch(Scheduler):
     follow: bool = True  # False: many jobs in one; only submitted
     nodes: int = 0  # of one attempt, where its script can start the ranks again
     script_lost: tuple[str, ...] = ()  # requeues such a job whose script died with its node
-    # A pattern of the submitting program's error, the command that lists what can be requested, and more of the hint.
-    show_refused: tuple[tuple[str, str, str], ...] = ()
     via: Via | None = None  # the host with these commands, the files of the plan and the log; None: this machine
 
     def typed(self, argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -153,21 +153,6 @@ _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
-# What sbatch refuses, the command that lists what can be requested instead, and more of the hint.
-_SHOW_REFUSED = (
-    ("[Ff]eature|constraint", "sinfo --Node --format='%N %f'", "lists the features: --constraint NAME"),
-    ("[Rr]eservation", "scontrol show reservation", "lists them: --reservation NAME"),
-    ("Memory specification", "sinfo --Node --format='%N %m'", "lists it, in MB: --mem SIZE"),
-    ("node name", "sinfo --Node", "lists the nodes: --nodelist NAME"),
-    ("account|QOS", "sacctmgr show associations user=$USER", "lists yours: --account NAME"),
-    ("partition", "sinfo --summarize", "lists the partitions: --partition NAME"),
-    ("gres|eneric resource", "sinfo --Node --format='%N %G'", "lists the resources: --gres gpu:N"),
-    (
-        "odes? (count|configuration)|too many|not available",
-        "sinfo --summarize",
-        "shows the sizes; request fewer nodes or ranks: -N N -n N",
-    ),
-)
 _FLAGS = {"exclusive"}  # without a value
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
@@ -197,12 +182,6 @@ SLURM = Scheduler(
     # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
     signal=("scancel", "--signal={signal}", "{job}"),
     no_output=53,  # Slurm 22.05, seen
-    show_queue=("sinfo", "-p", "{queue}"),
-    limits=("scontrol", "--oneliner", "show", "partition", "{queue}"),
-    asked_pattern=r"\b(?P<time>TimeLimit=\S+) .*?\bPartition=(?P<queue>\S+) .*?"
-    r"\b(?P<resources>(?:Req)?TRES=\S+?)(?:,billing=\d+)? ",
-    limits_pattern=r"\b(?P<nodes>MaxNodes=\S+) (?P<time>MaxTime=\S+) .*?\b(?P<state>State=\S+) "
-    r".*?\b(?P<resources>TRES=\S+?)(?:,billing=\d+)?(?: |$)",
 )
 
 
@@ -780,7 +759,6 @@ class Slurm(Contained):
                 **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
             },
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
-            show_refused=_SHOW_REFUSED[: -1 if world.hosts or self.nodelist else None],
             log=self._log(job),
             poll=self.poll,
             follow=not self.array,

@@ -16,8 +16,6 @@ from pathlib import Path
 from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import FACTS, Batch, Step, job_facts
-from ddpkit.launchers.shell import join
-from ddpkit.launchers.slurm_limits import compare_request, double_time
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.machine import HERE, LostError, Machine, Phase, Poller
 from ddpkit.transports.protocol import revealed
@@ -65,13 +63,13 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
 
 
 def _refusal_hint(batch: Batch, words: str) -> str:
-    """Return the command that shows why the scheduler refuses a job, as a person would type it here."""
+    """Return what the catalogue knows against this refusal, else the command that shows what can be requested."""
+    from ddpkit.diagnosis.analyze import analyze_log
+
     if re.search(batch.unreachable, words):
         return _words(batch, batch.ping)
-    refused = (row for row in batch.show_refused if re.search(row[0], words))
-    _, command, more = next(refused, ("", join(batch.show_resources), ""))
-    command = join((*batch.via.by_hand, command)) if batch.via else command
-    return f"{command} {more}".rstrip()
+    known = analyze_log([(batch.submit[0], f"{batch.submit[0]}: error: {words}\n")]).first
+    return known.fix if known is not None else _words(batch, batch.show_resources)
 
 
 def filled(argv: tuple[str, ...], **words: str) -> list[str]:
@@ -139,7 +137,6 @@ class JobLink:
         self._poller = Poller(machine.place, batch.poll, submitted=True)
         self._noted = ""
         self._reason = ""  # for which it was last seen to wait
-        self._shown = ""  # the last answer of the scheduler
         self._run = step.env.get("DDPKIT_RUN")
         self.outlives = (
             f"job {job_id} continues without this command; "
@@ -260,11 +257,12 @@ class JobLink:
             if self._batch.disposable:
                 self._over = True
                 self._machine.run(self._argv(self._batch.stop))
-                words = f"would wait forever ({reason}), and was cancelled{self._excess()}"
+                words = f"would wait forever ({reason}), and was cancelled"
                 yield self._failed(words, code=LaunchError.exit_code)
                 yield {"e": "end"}
             elif reason != self._reason:
-                why = f"{reason}, and cannot start as requested{self._excess()}"
+                show = _words(self._batch, self._batch.show_resources)
+                why = f"{reason}, and cannot start as requested; for the available resources: {show}"
                 yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
         else:
             start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
@@ -289,7 +287,7 @@ class JobLink:
         reply = self._machine.run(self._argv(self._batch.state))
         match = re.search(self._batch.state_pattern, reply.output)
         if match:
-            self._silent, self._shown = None, reply.output
+            self._silent = None
             # A heterogeneous job has one for each group.
             nodes = [each.groupdict().get("nodes") for each in re.finditer(self._batch.state_pattern, reply.output)]
             return {**job_facts(match, self._batch.signals_from), "nodes": ",".join(filter(None, nodes))}
@@ -304,23 +302,6 @@ class JobLink:
             text = f"{self._batch.state[0]} does not answer ({reply.error}); job {self._job_id} is still followed"
             self._post({"e": "note", "text": text})
         return nothing
-
-    def _excess(self) -> str:
-        """Describe what the job has too much of for its queue, and the command that shows the queue."""
-        asked = self._batch.asked_pattern and re.search(self._batch.asked_pattern, self._shown)
-        if not asked:
-            return f"; for the available resources: {_words(self._batch, self._batch.show_resources)}"
-        queue = asked["queue"]
-        reply = self._machine.run([word.replace("{queue}", queue) for word in self._batch.limits])
-        has = re.search(self._batch.limits_pattern, reply.output.strip())
-        excess = compare_request(asked[0], queue, has[0] if has else "")
-        show = _words(self._batch, [word.replace("{queue}", queue) for word in self._batch.show_queue])
-        return f"{f': {excess}' if excess else ''}; for the available resources: {show}"
-
-    def _more_time(self) -> str:
-        """Return twice the time limit of the job, as `--time` takes it."""
-        asked = re.search(r"\bTimeLimit=(\S+)", self._shown)
-        return double_time(asked[1]) if asked else "2:00:00"
 
     def _restarted(self, restarts: int) -> Iterator[Event]:
         """Discard a failure of the attempt before a requeue, also where it is read only now."""
@@ -379,7 +360,7 @@ class JobLink:
             yield {"e": "note", "text": f"{text}; use a shared path: -o output=FILE"}
         reason = {
             "CANCELLED": "was cancelled",
-            "TIMEOUT": f"reached its time limit; request more: --time {self._more_time()}",
+            "TIMEOUT": "reached its time limit; request more: --time D-HH:MM:SS",
             "DEADLINE": "reached its deadline",
             "NODE_FAIL": f"lost a node of {facts['nodes']}; for the reason: sinfo -R",
             "PREEMPTED": "was preempted",

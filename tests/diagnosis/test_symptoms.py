@@ -68,7 +68,6 @@ FOREIGN = (
     "Node failure on node3, TIME LIMIT, Task launch failed",
     "Unable to create step for job 7, More processors requested than permitted, Requested nodes are busy",
     "Memory required by task is not available",
-    "Memory specification can not be satisfied",
     "it cannot reach a port of any other node: no answer in 2 s",  # put together from two texts
     "its Python did not start ddpkit's process in time",
 )

@@ -17,6 +17,7 @@ from launching import DDPKIT, ROOT, Launch
 from ddpkit.run import bad_nodes
 
 NOW = 1.8e9
+FILE = {"DDPKIT_BAD_NODES": "bad.json"}
 ECC = """\
 import os
 if os.uname().nodename == os.environ.get("BAD"):
@@ -41,14 +42,13 @@ def know(file: Path, host: str) -> None:
 def test_a_named_host_is_used_with_a_warning_until_it_is_forgiven(bare: Bare, backend: str) -> None:
     (bare.folder / "job.py").write_text(ECC)
     file = bare.folder / "bad.json"
-    (bare.folder / "ddpkit.toml").write_text('bad_nodes = "bad.json"\n')
     words = ("-b", backend, "node[1-2]", "-n", "1", "-o", "starter=ranks")
-    done = bare.launch(*words, "--env", "BAD=node2", "--", "job.py")
+    done = bare.launch(*words, "--env", "BAD=node2", "--", "job.py", env=FILE)
     assert done.code == 1, done.text
     assert remembered(file) == [], "a rank printed it, which is no evidence"
     know(file, "node2")
 
-    done = bare.launch(*words, "--", "job.py")
+    done = bare.launch(*words, "--", "job.py", env=FILE)
     assert done.code == 0, done.text
     assert sorted(re.findall("ran . (.*)", done.out)) == ["node1", "node2"]
     (warning,) = [line for line in done.err.splitlines() if "bad node" in line]
@@ -57,11 +57,11 @@ def test_a_named_host_is_used_with_a_warning_until_it_is_forgiven(bare: Bare, ba
         r"\S+-job-\w+\); if it is repaired: ddpkit nodes forgive node2",
         warning,
     )
-    done = bare._run(bare.argv("check", "-b", backend, verb="nodes"), None, slow=False)
+    done = bare._run(bare.argv("check", "-b", backend, "--bad-nodes", "bad.json", verb="nodes"), None, slow=False)
     assert done.code == 0, done.text
     assert "forgave node2" in done.out
     assert remembered(file) == []
-    assert "bad node" not in bare.launch(*words, "--", "job.py").err
+    assert "bad node" not in bare.launch(*words, "--", "job.py", env=FILE).err
 
 
 def test_a_node_that_does_not_pass_stays(bare: Bare) -> None:
@@ -81,10 +81,9 @@ def test_a_lost_node_is_remembered_alone(bare: Bare, cut: list[str]) -> None:
     """One of three is lost: its fault. Two at once: maybe the launcher's own network."""
     (bare.folder / "job.py").write_text(SILENT)
     words = ["-b", "ssh", "node[1-3]", "-n", "1", "-o", "starter=ranks", "-o", "heartbeat_timeout=3", "--grace", "1"]
-    (bare.folder / "ddpkit.toml").write_text('bad_nodes = "bad.json"\n')
     launcher = subprocess.Popen(
         bare.argv(*words, "--", "job.py"),
-        env=bare.environ(),
+        env=bare.environ(FILE),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -101,14 +100,14 @@ def test_a_lost_node_is_remembered_alone(bare: Bare, cut: list[str]) -> None:
 def test_a_slurm_job_excludes_it(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     """A job ends on a bad node; the next one runs elsewhere, unless the user requests that node."""
     (folder / "job.py").write_text(ECC)
-    (folder / "ddpkit.toml").write_text('bad_nodes = "bad.json"\n')
     words = ["-b", "slurm", "-N", "1", "-n", "1"]
-    failed = launch(*words, "--env", "BAD=node1", "-o", "nodelist=node1", "--", "job.py")
+    before = ["env", "DDPKIT_BAD_NODES=bad.json"]
+    failed = launch(*words, "--env", "BAD=node1", "-o", "nodelist=node1", "--", "job.py", before=before)
     assert failed.end() == 1, failed.text
     assert remembered(folder / "bad.json") == [], failed.text
     know(folder / "bad.json", "node1")
 
-    ran = launch(*words, "-o", "exclude=node2", "--", "job.py")
+    ran = launch(*words, "-o", "exclude=node2", "--", "job.py", before=before)
     assert ran.end() == 0, ran.text
     assert re.search("ran 0 node[34]", ran.text)
     assert "ddpkit: excludes node1: the memory of a GPU of the host has errors" in ran.text
@@ -116,7 +115,7 @@ def test_a_slurm_job_excludes_it(launch: Callable[..., Launch], folder: Path, id
 
     def dry(*more: str) -> subprocess.CompletedProcess[str]:
         argv = [*DDPKIT, "launch", *words, *more, "--dry-run", "--", "job.py"]
-        env = {**idle_lab.environ(), "PYTHONPATH": str(ROOT)}
+        env = {**idle_lab.environ(), **FILE, "PYTHONPATH": str(ROOT)}
         return subprocess.run(
             idle_lab.argv("login", argv, folder), env=env, capture_output=True, text=True, check=True, timeout=60
         )

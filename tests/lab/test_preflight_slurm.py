@@ -120,10 +120,10 @@ def refused(
 
 
 REFUSALS = {
-    "partition": refused("the partition does not exist", "sinfo", "-N", "2", "-o", "partition=nosuch"),
-    "gres": refused("no node has it", "sinfo", "-N", "2", "-o", "gres=tpu:4"),
-    "gpus": refused("large", "sinfo", "-N", "2", "-o", "gpus_per_node=9"),
-    "nodes": refused("large", "sinfo", "-N", "9"),
+    "partition": refused(".", "--partition", "-N", "2", "-o", "partition=nosuch"),
+    "gres": refused(".", "sinfo", "-N", "2", "-o", "gres=tpu:4"),
+    "gpus": refused(".", "--gres", "-N", "2", "-o", "gpus_per_node=9"),
+    "nodes": refused(".", "sinfo", "-N", "9"),
     "node": refused(".", ".", "-N", "1", "-o", "nodelist=node77"),
     "empty": refused(".", ".", "-N", "1", "-o", "partition=empty"),
     "step": refused(

@@ -162,7 +162,7 @@ def test_ranks_of_one_host_are_one_finding() -> None:
 @pytest.mark.parametrize(
     ("reason", "doc"),
     [
-        ("reached its time limit; request more: --time 2:00:00", "slurm-time-limit"),
+        ("reached its time limit; request more: --time D-HH:MM:SS", "slurm-time-limit"),
         ("lost a node of node[1-2]; for the reason: sinfo -R", "slurm-node-failure"),
         ("was preempted", "slurm-preempted"),
     ],
