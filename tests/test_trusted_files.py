@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from ddpkit import config
 from ddpkit.errors import UsageError
 from ddpkit.files import LIMIT, read_trusted
 from ddpkit.transports import hosts
+
+DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 
 OTHER = 12345  # a user that nobody is
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -93,15 +96,13 @@ def test_another_users_pyproject_without_settings_is_ignored(tmp_path: Path) -> 
 
 
 @needs_root
-def test_nothing_of_another_users_file_runs(tmp_path: Path) -> None:
+def test_nothing_of_another_users_file_runs(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """Every command that reads settings is refused, and `ps` does not read them."""
     _file(tmp_path / config.FILE, 'python = "./evil"\non_end = "touch ran"\n', owner=OTHER)
     evil = _file(tmp_path / "evil", "#!/bin/sh\ntouch ran\n", 0o755)
     (tmp_path / "ok.py").write_text("print('ok')\n")
     for words in (["launch", "-n", "1", "--", "ok.py"], ["launch", "--dry-run", "--", "ok.py"], ["test", "--dry-run"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ddpkit", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        done = ddpkit(*words)
         assert done.returncode == UsageError.exit_code, done.stderr
         assert f"{tmp_path}/{config.FILE} is not obeyed: it belongs to user 12345" in done.stderr
         assert "Traceback" not in done.stderr
@@ -118,13 +119,11 @@ def test_root_under_sudo_obeys_the_file_of_the_user_who_typed_it(
 
 
 @needs_root
-def test_a_host_file_of_another_user_is_refused(tmp_path: Path) -> None:
+def test_a_host_file_of_another_user_is_refused(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "ok.py").write_text("")
     path = _file(tmp_path / "hosts", "node1\n", owner=OTHER)
     words = ["launch", "-b", "ssh", "--hostfile", str(path), "--dry-run", "--", "ok.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "ddpkit", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = ddpkit(*words)
     assert done.returncode == UsageError.exit_code
     assert f"{path} is not obeyed: it belongs to user 12345, neither to you nor to root\nhint: ls -l" in done.stderr
 

@@ -373,18 +373,18 @@ def test_options_of_a_backend_fit_a_narrow_window(
 def test_backends_are_listed_with_their_options(ddpkit: DDPKIT) -> None:
     listed = json.loads(ddpkit("backends", "--json").stdout)["backends"]
     assert "local" in [backend["name"] for backend in listed]
+    shown = ddpkit("backends").stdout
     for backend in listed:
         assert backend["summary"]
         assert backend["needs"]
         assert all(option["doc"] for option in backend["options"])
-        assert backend["name"] in ddpkit("backends").stdout
+        assert backend["name"] in shown
+    assert shown.splitlines()[1].startswith("local (default) ")
+    assert "\nssh (ssh-torchrun-auto) " in shown
     shown = ddpkit("backends", "local").stdout
     for option in next(each for each in listed if each["name"] == "local")["options"]:
         assert f"--{option['name'].replace('_', '-')} " in shown
     assert "-p, --partition " in ddpkit("backends", "slurm").stdout
-    first = ddpkit("backends").stdout.splitlines()[1]
-    assert first.startswith("local (default) ")
-    assert "\nssh (ssh-torchrun-auto) " in ddpkit("backends").stdout
     assert "\nslurm (slurm-srun, default) " in ddpkit("backends", env={"DDPKIT_BACKEND": "slurm"}).stdout.replace(
         "backend ", "", 1
     )

@@ -89,6 +89,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 STRICT = {"PYTHONIOENCODING": "utf-8:strict"}  # what a locale like en_US.UTF-8 has
 
 
+@pytest.mark.new_python
 @pytest.mark.parametrize("locale", [STRICT, ASCII], ids=["strict", "C"])
 def test_a_name_that_is_no_text(locale: dict[str, str], ddpkit: DDPKIT, tmp_path: Path) -> None:
     """A file may have any bytes for a name. It is shown, with escapes, by every command."""

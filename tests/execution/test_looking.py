@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from program import PATIENCE
+from warm_python import run_ddpkit
 
 import ddpkit
 
@@ -66,15 +67,7 @@ def _ddpkit(project: Path, *words: str, **env: str) -> subprocess.CompletedProce
         "HF_TOKEN": "hf_value-of-it",
         **env,
     }
-    return subprocess.run(
-        [sys.executable, "-m", "ddpkit", *words],
-        cwd=project,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_ddpkit(words, env=variables, cwd=project, timeout=PATIENCE)
 
 
 HOSTILE = """

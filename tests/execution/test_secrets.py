@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import html
-import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,8 @@ import pytest
 from ddpkit import config
 from ddpkit.execution import job
 from ddpkit.launchers.shell import hide_secrets, is_secret
+
+DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SECRET = [
     ("DATABASE_URL", "postgres"),
@@ -65,7 +66,7 @@ def test_secrets_by_name_and_by_form(name: str, value: str, secret: bool) -> Non
 
 
 @pytest.mark.parametrize("backend", ["local", "slurm", "ssh"])
-def test_no_secret_is_printed_or_kept(backend: str, tmp_path: Path) -> None:
+def test_no_secret_is_printed_or_kept(backend: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
     """`--env NAME` is always secret; `--env NAME=VALUE`, and `[env]`, by name or by form."""
     (tmp_path / "ok.py").write_text("import os; assert os.environ['PLAIN'] == 'value-1'; print('ok')\n")
     (tmp_path / "ddpkit.toml").write_text('env = { OF_FILE = "hf_value-2-abcdefgh" }\nhosts = ["node1"]\n')
@@ -81,10 +82,7 @@ def test_no_secret_is_printed_or_kept(backend: str, tmp_path: Path) -> None:
         ["launch", "--dry-run", "--nnodes", "x"],
     ]
     for way in [*ways, *([["launch"], ["launch", "--json"]] if backend == "local" else [])]:
-        argv = [sys.executable, "-m", "ddpkit", *way, *words, "--", "ok.py"]
-        done = subprocess.run(
-            argv, cwd=tmp_path, env={**os.environ, "PLAIN": "value-1"}, capture_output=True, text=True, check=False
-        )
+        done = ddpkit(*way, *words, "--", "ok.py", env={"PLAIN": "value-1"})
         assert "Traceback" not in done.stderr
         assert done.returncode == (121 if "x" in way else 0), done.stderr
         shown += done.stdout + done.stderr
@@ -95,12 +93,11 @@ def test_no_secret_is_printed_or_kept(backend: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["nvapi-0123456789", 'it\'s "$HOME"\nand two lines', "sig=0%2F=="])
-def test_a_report_shows_no_value_that_was_typed(value: str, tmp_path: Path) -> None:
+def test_a_report_shows_no_value_that_was_typed(value: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
     """Others get to see it, and no form of a value says for sure that it is no secret."""
     launch = ["launch", "-n", "1", "--env", f"NGC={value}", "--env", "NCCL_DEBUG=INFO", "--", "true"]
     for words in (launch, ["report"]):
-        argv = [sys.executable, "-m", "ddpkit", *words]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = ddpkit(*words)
     page = (tmp_path / done.stdout.strip()).read_text()
     assert "NCCL_DEBUG=INFO" in page
     assert "NGC=" in page
@@ -155,10 +152,9 @@ def test_a_record_shows_no_secret_argument(words: list[str], shown: list[str] | 
     assert list(hide_secrets(words)) == (words if shown is None else shown)
 
 
-def test_a_secret_argument_reaches_the_script_alone(tmp_path: Path, clean_environ: dict[str, str]) -> None:
+def test_a_secret_argument_reaches_the_script_alone(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys\nsys.exit(sys.argv[2] != 'hf_abcdefghijklmnop')\n")
-    argv = [sys.executable, "-m", "ddpkit", "launch", "--", "train.py", "--token", "hf_abcdefghijklmnop"]
-    done = subprocess.run(argv, cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=False)
+    done = ddpkit("launch", "--", "train.py", "--token", "hf_abcdefghijklmnop")
     assert done.returncode == 0, done.stderr
     files = [path for path in (tmp_path / "logs").rglob("*") if path.is_file() and path.stat().st_mode & 0o077]
     assert "run.json" in [path.name for path in files]

@@ -27,7 +27,7 @@ NOT_READY = "Error 802: system not yet initialized"
 START = Callable[..., Command]
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
-pytestmark = [pytest.mark.cuda, pytest.mark.torch]
+pytestmark = [pytest.mark.cuda, pytest.mark.torch, pytest.mark.new_python]
 
 
 @pytest.fixture(scope="session", params=PARAMS, ids=lambda path: Path(path).parts[-3] if path else "none")

@@ -28,6 +28,7 @@ from ddpkit.run import tmux
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
 SCRIPT = Callable[..., str]
+pytestmark = pytest.mark.new_python  # its TMPDIR is that of the test
 WORDS = [sys.executable, "-m", "ddpkit"]
 
 
@@ -210,7 +211,6 @@ def test_early_errors_are_shown_and_leave_nothing(
     gone(clean_environ, sockets)
 
 
-@pytest.mark.new_python
 def test_no_room_for_the_record_is_shown(
     script: SCRIPT, ddpkit: DDPKIT, clean_environ: dict[str, str], sockets: Callable[[], list[Path]], tmp_path: Path
 ) -> None:
@@ -225,7 +225,6 @@ def test_no_room_for_the_record_is_shown(
     gone(clean_environ, sockets)
 
 
-@pytest.mark.new_python
 def test_no_room_for_anything_is_said(script: SCRIPT, ddpkit: DDPKIT, tmp_path: Path) -> None:
     script("")
     script("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "sitecustomize.py")
@@ -236,7 +235,6 @@ def test_no_room_for_anything_is_said(script: SCRIPT, ddpkit: DDPKIT, tmp_path: 
     assert second.startswith("hint: df ")
 
 
-@pytest.mark.new_python
 def test_a_crash_before_the_run_is_shown(
     script: SCRIPT, ddpkit: DDPKIT, clean_environ: dict[str, str], sockets: Callable[[], list[Path]], tmp_path: Path
 ) -> None:

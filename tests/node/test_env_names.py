@@ -33,11 +33,11 @@ def test_names_and_prefixes() -> None:
     assert not is_stale("SLURM_JOB_ID")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_containers_get_the_names_of_the_list(name: str) -> None:
+def test_containers_get_the_names_of_the_list() -> None:
     passes = env_matcher("container")
-    for word in (name.replace("*", "X"), f"{name.rstrip('*')}_X", f"X{name.rstrip('*')}"):
-        assert bool(re.fullmatch(containers._PASSED, word)) == passes(word), word
+    for name in NAMES:
+        for word in (name.replace("*", "X"), f"{name.rstrip('*')}_X", f"X{name.rstrip('*')}"):
+            assert bool(re.fullmatch(containers._PASSED, word)) == passes(word), word
 
 
 @pytest.mark.parametrize("name", ["DDPKIT_SECRET", "SLURM_JOB_COMMENT", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY"])

@@ -60,6 +60,7 @@ def look(ddpkit: DDPKIT, tmp_path: Path, options: list[str], command: list[str],
     return [json.loads((tmp_path / f"seen.{rank}").read_text()) for rank in range(2)]
 
 
+@pytest.mark.new_python
 @pytest.mark.parametrize("command", [["job.py", "a", "b c"], ["-m", "job", "a"], ["sub/../job.py"]], ids=str)
 def test_ranks_see_what_they_would_see_alone(
     command: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
@@ -116,6 +117,7 @@ def test_random_numbers_differ_between_ranks(ddpkit: DDPKIT, script: SCRIPT) -> 
         assert len(set(column)) == 3
 
 
+@pytest.mark.new_python
 def test_a_module_that_starts_a_thread_is_not_forked(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     """Its thread would be missing in the ranks: they are started alone instead, and a line says so."""
     (tmp_path / "threaded.py").write_text(

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -120,14 +119,7 @@ def test_a_log_that_is_no_regular_file_is_not_read(
             os.mkfifo(folder / name)
         else:
             (folder / name).symlink_to(private if kind == "link" else "/dev/zero")
-    done = subprocess.run(
-        [sys.executable, "-m", "ddpkit", command[0], str(folder), *command[1:]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = ddpkit(command[0], str(folder), *command[1:])
     page = tmp_path / "page.html"
     assert "the secret" not in done.stdout + done.stderr + (page.read_text() if page.exists() else "")
     assert "Traceback" not in done.stderr

@@ -1,14 +1,25 @@
 """Printed texts that lead to an entry of the catalogue: for each id, pairs of a text and its source.
 
-Each module here has the name of the catalogue's module whose entries it is for. A source is a public link, or a version
-and one of `run`, `source` and `documented`: "torch 2.6, run".
+Each file has the name of the catalogue's module whose entries it is for. `== ID` begins an entry, `-- SOURCE` an
+example: the lines after it are what was printed. A source is a public link, or a version and one of `run`, `source` and
+`documented`: "torch 2.6, run".
 """
 
-import importlib
-import pkgutil
+from pathlib import Path
+
+
+def _read(text: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    entries = {}
+    for block in text.removeprefix("== ").removesuffix("\n").split("\n== "):
+        name, *examples = block.split("\n-- ")
+        assert name not in entries, f"{name} is there twice"
+        pairs = (each.split("\n", 1) for each in examples)
+        entries[name] = tuple((printed, source) for source, printed in pairs)
+    return entries
+
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {}
-for _info in pkgutil.iter_modules(__path__):
-    _examples = importlib.import_module(f"{__name__}.{_info.name}").EXAMPLES
-    assert EXAMPLES.keys().isdisjoint(_examples), f"{_info.name}: the id has examples in another module"
+for _path in sorted(Path(__file__).parent.glob("*.txt")):
+    _examples = _read(_path.read_text(encoding="utf-8"))
+    assert EXAMPLES.keys().isdisjoint(_examples), f"{_path.name}: the id has examples in another file"
     EXAMPLES |= _examples

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Recorder of the labelled logs: record_cases.py [--missing] [--interop BIN] [CATEGORY or part of a name]...
 
-Provokes each fault again with real programs in the lab, and writes cases/CATEGORY/NAME.txt. Needs root and the lab's
-packages (`make lab`); some cases need Open MPI, podman, or `make test-interop`'s Python. The labels are in
-recording/*.py: they state what was provoked, and are never taken from an answer.
+Provokes each fault again with real programs in the lab, and writes tests/diagnosis/cases/CATEGORY/NAME.txt. It needs
+root and the lab's packages (`make lab`); some cases need Open MPI, podman, or `make test-interop`'s Python. The labels
+are in recording/*.py: they state what was provoked, and are never taken from an answer.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import tempfile
 import traceback
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "lab"), str(Path(__file__).parent)]
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/lab")]
 
 from recording import scene  # noqa: E402
 
-CASES = Path(__file__).with_name("cases")
+CASES = ROOT / "tests/diagnosis/cases"
 
 
 def record(here: scene.Scene, each: scene.Recorded, folder: Path) -> None:
@@ -50,7 +51,7 @@ def main() -> int:
     parser.add_argument("--missing", action="store_true", help="cases without a recording only")
     parser.add_argument("--relabel", action="store_true", help="write the headers of recordings again, and no log")
     parser.add_argument("--to", type=Path, default=CASES, help="directory of the recordings")
-    parser.add_argument("--interop", default=str(Path(__file__).parents[2] / ".venv-interop/bin"))
+    parser.add_argument("--interop", default=str(ROOT / ".venv-interop/bin"))
     args = parser.parse_args()
     from recording import clusters, frameworks, healthy, machine, training  # noqa: F401  fill the table
 

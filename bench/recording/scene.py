@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cluster import Lab
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 LONGEST = 16_000  # characters of a recording
 
 

@@ -1,4 +1,4 @@
-"""Faults of training on one real GPU, under several launchers. tests/gpu/record_gpus.py records them, without the lab.
+"""Faults of training on one real GPU, under several launchers. bench/record_gpus.py records them, without the lab.
 
 Two ranks share the GPU: NCCL accepts that where NCCL_HOSTID differs, and their data go over sockets. Each case has less
 than 2 GB of the GPU, as others run beside it. Requests that must fail are larger than any GPU. The cases that fill the

@@ -28,8 +28,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/lab"), str(ROOT / "tests/diagnosis"), str(ROOT)]
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/lab"), str(ROOT)]
 
 from cluster import Lab  # noqa: E402
 from record_cases import write  # noqa: E402
