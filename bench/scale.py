@@ -131,7 +131,7 @@ def measure(nodes: int, ranks: int, seconds: float, mute: int, *, dump: bool) ->
     world = nodes * ranks
     usage, inbox = Usage(), executor.Inbox()
     options: dict[str, Any] = {"burst": BURST, "line_every": LINE_EVERY, "step_every": STEP_EVERY}
-    options |= {"seconds": SETTLED + seconds, "late": world // 2 + 1, "mute": list(range(1, mute + 1))}
+    options |= {"seconds": SETTLED + seconds, "late": world // 2 + 1, "mute": list(range(1, mute + 1)), "dump": dump}
     timers = [threading.Timer(SETTLED, usage.begin), threading.Timer(SETTLED + seconds - 1.0, usage.end)]
     if dump:
         timers.append(threading.Timer(SETTLED, inbox.put, [(-1, ASK)]))

@@ -15,6 +15,7 @@ import select
 import socket
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ class StandIn:
         self.lines = 0  # of each rank
         self.over = self.gone = False  # its ranks have ended; its launcher has left
         self._received = b""
+        # Made now: real nodes do it at the same time, and not one after the other.
+        value = _answer(self.ranks, options) if options.get("dump") else None
+        self._answer = [*answer_events(0, json.dumps([value, None]).encode())]
+        self._nothing = [*answer_events(0, b"[null, null]")]
         self._program = -1  # bytes of the program that are still to come
         self._sent = Seal("", "node")
         self._commands = Seal("", "launcher")
@@ -83,8 +88,8 @@ class StandIn:
 
     def _obey(self, command: dict[str, Any]) -> bool:
         if command.get("c") == "call" and not self.mute:
-            value = _answer(self.ranks, self.options) if command["function"] == "stack_dump.collect" else None
-            self.send(*answer_events(command["id"], json.dumps([value, None]).encode()))
+            asked = command["function"] == "stack_dump.collect"
+            self.send(*({**each, "id": command["id"]} for each in (self._answer if asked else self._nothing)))
         elif command.get("c") == "stop":
             self.end(15)
         return "procs" in command
@@ -118,21 +123,23 @@ class StandIn:
 
 def _answer(ranks: range, options: dict[str, Any]) -> dict[str, Any]:
     """What a node answers of ranks that wait in a collective; rank `late` has not come to it."""
-    facts = {}
-    for rank in ranks:
-        late = rank == options.get("late")
-        one = stack_dump._Asked(100 + rank)
-        one.facts.update({"state": "S", "name": "python", "cpu": 100.0, "wchan": "futex_wait", "running": 0})
-        one.read("\n".join(json.dumps({"ddpkit": kind, "value": value, "error": None}) for kind, value in (
-            ("threads", _threads(late)),
-            ("fr", {"entries": _entries(ENTRIES - late, late), "total": ENTRIES, "status": {}, "off": ""}),
-            ("groups", {"0": {"ranks": list(range(options["world"])), "backend": "nccl"}}),
-            ("end", None),
-        )))  # fmt: skip
-        facts[str(rank)] = one.facts
-    return stack_dump.answer(facts, None) if hasattr(stack_dump, "answer") else {
-        "host": f"node{ranks[0]}", "t": time.time(), "ranks": facts, "ras": None
-    }  # fmt: skip
+    late = options.get("late")
+    facts = {str(rank): _facts(rank == late, options["world"]) for rank in ranks}
+    return {"host": f"node{ranks[0] // len(ranks) + 1}", "t": time.time(), "ranks": facts, "ras": None}
+
+
+@cache
+def _facts(late: bool, world: int) -> dict[str, Any]:
+    one = stack_dump._Asked(100)
+    one.facts.update({"state": "S", "name": "python", "cpu": 100.0, "wchan": "futex_wait", "running": 0})
+    parts = (
+        ("threads", _threads(late)),
+        ("fr", {"entries": _entries(ENTRIES - late, late), "total": ENTRIES, "status": {}, "off": ""}),
+        ("groups", {"0": {"ranks": list(range(world)), "backend": "nccl"}}),
+        ("end", None),
+    )
+    one.read("\n".join(json.dumps({"ddpkit": kind, "value": value, "error": None}) for kind, value in parts))
+    return one.facts
 
 
 def _threads(late: bool) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ddpkit.run.status import RunStatus
 
 SHOWN = 12  # frames of one stack
+MOST_ROWS = 64  # of more ranks the table has those that a finding names
 
 
 @app.command(cls=LeanCommand)
@@ -66,8 +67,11 @@ def _check(now: RunStatus) -> None:
 def _show(summary: dict[str, Any]) -> None:
     from ddpkit.monitor import rank_state as where
 
-    rows = []
-    for rank in summary["ranks"]:
+    ranks, rows = summary["ranks"], []
+    if len(ranks) > MOST_ROWS:
+        named = [number for finding in summary["findings"] for number in finding["ranks"]][:MOST_ROWS]
+        ranks = [rank for rank in ranks if rank["rank"] in named]
+    for rank in ranks:
         at = []
         for name, group in rank["groups"].items():
             pending = group["pending"]
@@ -86,7 +90,9 @@ def _show(summary: dict[str, Any]) -> None:
             )
         )
     table(("rank", "host", "pid", "state", "collectives", "where"), rows)
-    for group in summary["stacks"]:
+    if len(ranks) < len(summary["ranks"]):
+        print(f"and {len(summary['ranks']) - len(ranks)} other ranks, by their stacks:")
+    for group in summary["stacks"][:MOST_ROWS]:
         print(f"stack of {format_ranks(group['ranks'])}:")
         for frame in group["frames"][:SHOWN]:
             print(f"    {where.spot(frame)}")

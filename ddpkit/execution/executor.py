@@ -274,6 +274,11 @@ class Carrier:
             if message["e"] == "out":
                 self.taken += len(message["data"])
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether what nodes sent may wait here: nobody reads the screen, or the loop has not come to it yet."""
+        return self.taken > 0 or not self.inbox.empty()
+
     def standing(self) -> Standing:
         """For the status lines, whose thread asks it."""
         ranks = sum(len(node.running) for node in self.nodes)
@@ -390,8 +395,8 @@ class Carrier:
 
         findings = after_timeout(dump.findings, self.timed_out)
         if findings:
-            seen = {rank.rank for rank in dump.ranks}
-            file = next((f"/rank_{rank}.txt" for rank in findings[0].ranks if rank in seen), "")
+            names = (f"/rank_{rank}.txt" for rank in findings[0].ranks)
+            file = next((name for name in names if Path(folder + name).exists()), "")
             self.awaited = (findings[0].words, f"{folder}{file}" if folder else "")
         if not self.after_dump:
             for finding in findings:

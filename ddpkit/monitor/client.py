@@ -41,7 +41,7 @@ from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
 
-PATIENCE = 20.0  # seconds for a launcher to answer
+PATIENCE = 60.0  # seconds for a launcher to answer
 
 
 # ---- dumps
@@ -79,8 +79,12 @@ def dump_job(run: Run) -> dict[str, Any]:
         step.close()
     if not values:
         raise DdpkitError(f"no node of job {run.job_id} answered: {reason}", f"squeue --steps --job {run.job_id}")
-    answers = [dump.read_answer(value) for value in values]
-    silent = _silent_hosts(reader, {answer.host for answer in answers})
+    answers, hosts = dump.Answers(), set()
+    for value in values:
+        answer = dump.read_answer(value)
+        answers.add(answer)
+        hosts.add(answer.host)
+    silent = _silent_hosts(reader, hosts)
     result = dump.compose(run.run_id, run.workdir, answers, silent, "asked", began)
     try:
         dump.write(result, Path(run.folder))

@@ -6,24 +6,28 @@
 "stacks": [{"ranks", "frames": [[file, line, function], ...]}], "silent": {host: [rank, ...]},
 "ras": {host: address}, "findings": [{"kind", "ranks", "words"}]}. Times are seconds. `how` a stack was had is one of
 thread, faulthandler and py-spy, or empty; the kinds of findings are stopped, late, mismatch, silent, stacks, ras,
-stuck, none and unrecorded, the cause first. Beside it: `rank_N.json`, all that a rank answered; `rank_N.txt`, its
-stacks; `ras_HOST.txt`, NCCL's words.
+stuck, none and unrecorded, the cause first. Beside it: `stacks.txt`, the stacks of all threads, equal ones once;
+`rank_N.txt`, those of a rank that a finding names; `answers.jsonl`, a line of all that each host answered;
+`ras_HOST.txt`, NCCL's words.
 """
 
 from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import create, make_plain_directory, read_bounded, write_atomically
+from ddpkit.files import create, make_plain_directory, open_for_append, read_bounded, write_atomically
 from ddpkit.monitor import hang, rank_state
+from ddpkit.text import format_ranks
 
 LARGEST = 64 << 20  # bytes of a summary that is read
-SUMMARY = "summary.json"
+SUMMARY, STACKS, ANSWERS = "summary.json", "stacks.txt", "answers.jsonl"
+NAMED = 16  # ranks with a file of their own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,31 @@ def read_answer(value: Any, host: str = "") -> Answer:
         raise ValueError(f"{host} sent an invalid answer: {error}") from None
 
 
+class Answers:
+    """What was answered so far: the states of ranks, and all that hosts answered, packed."""
+
+    def __init__(self) -> None:
+        self.ranks: list[rank_state.Rank] = []
+        self.stacks: dict[str, list[int]] = {}  # ranks by their stacks
+        self.ras: dict[str, Mapping[str, str]] = {}  # by host
+        self.lines: list[bytes] = []  # of each host, packed
+
+    def add(self, answer: Answer) -> None:
+        """Take the answer of one host. Raises ValueError, OSError."""
+        try:
+            read = [rank_state.read(rank, answer.host, facts, answer.t) for rank, facts in answer.ranks.items()]
+            texts = [stacks(facts) for facts in answer.ranks.values()]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{answer.host} sent an invalid answer: {error}") from None
+        line = {"host": answer.host, "t": answer.t, "ranks": answer.ranks, "ras": answer.ras}
+        self.lines.append(zlib.compress(json.dumps(line).encode() + b"\n", 1))
+        self.ranks += read
+        for rank, text in zip(answer.ranks, texts, strict=True):
+            self.stacks.setdefault(text, []).append(rank)
+        if answer.ras:
+            self.ras[answer.host] = answer.ras
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dump:
     """A question with all its answers, judged."""
@@ -52,26 +81,25 @@ class Dump:
     summary: dict[str, Any]
     ranks: tuple[rank_state.Rank, ...]
     findings: tuple[hang.Finding, ...]
-    answers: tuple[Answer, ...]
+    answers: Answers
 
 
 def compose(
     run_id: str,
     workdir: str,
-    answers: Sequence[Answer],
+    answers: Answers,
     silent: Mapping[str, Sequence[int]],
     why: str,
     began: float,
     timed_out: Collection[int] = (),
 ) -> Dump:
     """Judge what was answered. Pure but for the time. `timed_out`: ranks whose wait for others took too long."""
-    ranks = [rank_state.read(rank, each.host, facts, each.t) for each in answers for rank, facts in each.ranks.items()]
-    ranks.sort(key=lambda rank: rank.rank)
+    ranks = sorted(answers.ranks, key=lambda rank: rank.rank)
     findings = hang.judge(ranks, silent, workdir, timed_out)
     if findings[0].kind in ("stuck", "none"):  # torch has no record, and stacks show nothing
-        late = hang.ras_late((each.ras["text"] for each in answers if each.ras), ranks, workdir)
+        late = hang.ras_late((ras["text"] for ras in answers.ras.values()), ranks, workdir)
         findings = [*late, *(finding for finding in findings if not late or finding.kind == "unrecorded")]
-    spoken = [finding for each in answers if each.ras for finding in hang.ras(each.ras["text"])]
+    spoken = [finding for ras in answers.ras.values() for finding in hang.ras(ras["text"])]
     seen = {finding.words: finding for finding in spoken}
     findings = [*(finding for finding in findings if not (seen and finding.kind == "none")), *seen.values()]
     names = rank_state.labels(key for rank in ranks for key in rank.groups)
@@ -108,10 +136,10 @@ def compose(
         "ranks": rows,
         "stacks": [{"ranks": list(theirs), "frames": list(frames)} for theirs, frames in rank_state.alike(ranks)],
         "silent": {host: list(theirs) for host, theirs in silent.items()},
-        "ras": {each.host: each.ras["address"] for each in answers if each.ras},
+        "ras": {host: ras["address"] for host, ras in answers.ras.items()},
         "findings": [asdict(finding) for finding in findings],
     }
-    return Dump(summary=summary, ranks=tuple(ranks), findings=tuple(findings), answers=tuple(answers))
+    return Dump(summary=summary, ranks=tuple(ranks), findings=tuple(findings), answers=answers)
 
 
 def write(dump: Dump, folder: Path) -> Path:
@@ -124,15 +152,25 @@ def write(dump: Dump, folder: Path) -> Path:
             break
         except FileExistsError:
             path = stem.with_name(f"{stem.name}-{number}")
-    for answer in dump.answers:
-        for rank, facts in answer.ranks.items():
-            create(path / f"rank_{rank}.json", json.dumps({"host": answer.host, "t": answer.t, **facts}) + "\n")
-            create(path / f"rank_{rank}.txt", stacks(facts))
-        if answer.ras:
-            create(path / f"ras_{answer.host}.txt", answer.ras["text"])
+    _write_answers(dump, path)
     dump.summary["folder"] = str(path.absolute())
     write_atomically(path / SUMMARY, json.dumps(dump.summary, indent=2) + "\n")
     return path
+
+
+def _write_answers(dump: Dump, path: Path) -> None:
+    answers = dump.answers
+    groups = sorted(answers.stacks.items(), key=lambda row: (len(row[1]), row[1]))
+    text = "".join(f"{format_ranks(sorted(ranks))}:\n{stack}\n" for stack, ranks in groups)
+    create(path / STACKS, text)
+    named = [rank for finding in dump.findings for rank in finding.ranks[: hang.SHOWN]][:NAMED]
+    for stack, ranks in groups:
+        for rank in set(ranks) & set(named):
+            create(path / f"rank_{rank}.txt", stack)
+    for host, ras in answers.ras.items():
+        create(path / f"ras_{host}.txt", ras["text"])
+    with open(open_for_append(str(path / ANSWERS), 0o644), "wb") as file:
+        file.writelines(map(zlib.decompress, answers.lines))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +201,7 @@ def stacks(facts: Mapping[str, Any]) -> str:
     """The stacks of one rank as text, the main thread first, the innermost frame first."""
     lines = []
     for thread in sorted(facts.get("threads") or [], key=lambda each: not each["main"]):
-        lines.append(f"thread {thread['name']}{' (main)' if thread['main'] else ''}:")
+        name = "" if thread["name"].startswith("0x") else f" {thread['name']}"  # an address is another one on each rank
+        lines.append(f"thread{name}{' (main)' if thread['main'] else ''}:")
         lines += [f"    {rank_state.spot(frame)}" for frame in thread["frames"]]
     return "\n".join(lines or [f"no stack: {facts.get('why') or 'it did not answer'}"]) + "\n"

@@ -104,11 +104,15 @@ def _all_groups(ranks: Sequence[Rank]) -> list[tuple[str, str, tuple[int, ...]]]
     Two may share a name (a mesh): they are told apart by their ranks.
     """
     groups: dict[tuple[str, tuple[int, ...]], None] = {}
+    present: dict[str, list[int]] = {}  # by group: the ranks that have recorded something of it
+    for rank in ranks:
+        for key in rank.groups:
+            present.setdefault(key, []).append(rank.rank)
     incomparable = frozenset().union(*(rank.incomparable for rank in ranks))
     for rank in ranks:
         for key in (key for key in rank.groups if key not in incomparable):
             members = rank.members.get(key.partition(":")[0])
-            groups[key, members or tuple(each.rank for each in ranks if key in each.groups)] = None
+            groups[key, members or tuple(present[key])] = None
     count = Counter(key for key, _ in groups)
     names = labels(key for key, _ in groups)
     return [

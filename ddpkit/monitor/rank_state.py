@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+from ddpkit.node.flight_record import ranges, reduced
 
 _TORCH = re.compile(r"(^|/)torch/")
 _LIBRARY = re.compile(r"(^|/)(site-packages|dist-packages|lib/python3(\.\d+)?t?)/|^<|/ddpkit-[0-9a-f]+/")
@@ -93,16 +97,15 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
     """One rank's part of an answer. `now` is the time there, seconds since the epoch."""
     threads = facts.get("threads") or []
     main = next((thread for thread in threads if thread["main"]), None)
-    record = facts.get("fr") or {}
-    names = [name for name, group in (facts.get("groups") or {}).items() if "nccl" in str(group.get("backend"))]
-    entries = [_entry(entry, names) for entry in record.get("entries") or []]
-    members = {name: tuple(group["ranks"]) for name, group in (facts.get("groups") or {}).items()}
-    times = [
-        stamp / 1e9
-        for entry in entries
-        for stamp in (entry.get("time_created_ns"), entry.get("time_discovered_completed_ns"))
-        if stamp
-    ]
+    record, known = facts.get("fr") or {}, facts.get("groups") or {}
+    if "entries" in record:
+        record = reduced(record, known)
+    members = {
+        name: _members(group["ranks"] if isinstance(group["ranks"], str) else ranges(group["ranks"]))
+        for name, group in known.items()
+    }
+    frames = tuple((str(file), int(line or 0), str(name)) for file, line, name in main["frames"]) if main else ()
+    last = record.get("last")
     return Rank(
         rank=number,
         host=host,
@@ -111,65 +114,52 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
         how=facts.get("how") or "",
         why=facts.get("why") or "",
         wchan=facts.get("wchan") or "",
-        stack=tuple((str(file), int(line or 0), str(name)) for file, line, name in main["frames"]) if main else (),
+        stack=_shared(frames),
         threads=len(threads),
         switches=facts.get("switches"),
         recorded=bool(record) and not record.get("off"),
         unrecorded=record.get("off") or "",
-        groups=_groups(entries, now),
-        incomparable=frozenset(_key(entry) for entry in entries if entry.get("is_p2p") and entry.get("shared_numbers")),
+        groups={key: _group(group, now) for key, group in (record.get("groups") or {}).items()},
+        incomparable=frozenset(record.get("incomparable") or ()),
         counted={
             str(name): int(status.get("last_enqueued_collective", 0))
             for name, status in (record.get("status") or {}).items()
         },
         members=members,
-        idle=max(0.0, now - max(times)) if times else None,
+        idle=None if last is None else max(0.0, now - float(last)),
     )
 
 
-def _entry(entry: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-    """Return an entry in the form of torch 2.4 and later. `names`: the rank's groups of NCCL, in their order.
-
-    The form of 2.2 and 2.3 numbers the groups of each rank, and has one number for collectives and for send and recv
-    (`torch/csrc/distributed/c10d/TraceUtils.h`). The time of 2.2 is in microseconds.
-    """
-    if "seq_id" not in entry:
-        return entry
-    group = entry.get("pg_id", 0)
-    return {
-        "collective_seq_id": entry["seq_id"],
-        "process_group": [names[group] if group < len(names) else str(group)],
-        "is_p2p": _op(entry).startswith(("send", "recv")),
-        "shared_numbers": True,
-        "time_created_ns": entry.get("time_created_us", 0) * 1000,
-        **entry,
-    }
+def _group(group: Mapping[str, Any], now: float) -> InGroup:
+    ops, sizes = _recorded(group["ops"])
+    begun, pending = int(group["begun"]), None
+    if group["open"] is not None:
+        op, seq, shape, created = group["open"]
+        since = max(0.0, now - float(created)) if created else 0.0
+        pending = Pending(op=str(op), seq=int(seq), sizes=str(shape), since=since)
+    return InGroup(
+        begun=begun, done=begun if pending is None else pending.seq - 1, ops=ops, sizes=sizes, pending=pending
+    )
 
 
-def _groups(recorded: Iterable[Mapping[str, Any]], now: float) -> dict[str, InGroup]:
-    entries: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in recorded:
-        if not entry.get("is_p2p"):
-            entries.setdefault(_key(entry), []).append(entry)
-    groups = {}
-    for name, rows in entries.items():
-        # Gloo's never say "completed": they are retired when they are done (torch 2.13).
-        open_ones = [row for row in rows if not row.get("retired") and row.get("state") != "completed"]
-        begun = max(int(row["collective_seq_id"]) for row in rows)
-        first = min(open_ones, key=lambda row: int(row["collective_seq_id"]), default=None)
-        pending = None
-        if first is not None:
-            since = max(0.0, now - float(first.get("time_created_ns") or now * 1e9) / 1e9)
-            seq = int(first["collective_seq_id"])
-            pending = Pending(op=_op(first), seq=seq, sizes=_sizes(first), since=since)
-        groups[name] = InGroup(
-            begun=begun,
-            done=begun if pending is None else pending.seq - 1,
-            ops={int(row["collective_seq_id"]): _op(row) for row in rows},
-            sizes={int(row["collective_seq_id"]): _sizes(row) for row in rows},
-            pending=pending,
-        )
-    return groups
+@lru_cache(maxsize=64)
+def _recorded(text: str) -> tuple[dict[int, str], dict[int, str]]:
+    """Operations and sizes by number: thousands of ranks have the same, and share them."""
+    rows = json.loads(text)
+    return {int(seq): str(op) for seq, op, _ in rows}, {int(seq): str(sizes) for seq, _, sizes in rows}
+
+
+@lru_cache(maxsize=1024)
+def _members(text: str) -> tuple[int, ...]:
+    """`0-3,8` as (0, 1, 2, 3, 8)."""
+    pieces = [piece.partition("-") for piece in text.split(",") if piece]
+    return tuple(number for low, _, high in pieces for number in range(int(low), int(high or low) + 1))
+
+
+@lru_cache(maxsize=1024)
+def _shared(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """One value for all equal ones."""
+    return stack
 
 
 def labels(keys: Iterable[str]) -> dict[str, str]:
@@ -177,21 +167,6 @@ def labels(keys: Iterable[str]) -> dict[str, str]:
     known = list(dict.fromkeys(keys))
     names = [key.partition(":")[0] for key in known]
     return {key: key if names.count(key.partition(":")[0]) > 1 else key.partition(":")[0] for key in known}
-
-
-def _key(entry: Mapping[str, Any]) -> str:
-    """The group of an entry, by name and backend: `0:gloo`."""
-    group = entry.get("process_group") or ["?"]
-    return f"{group[0]}:{str(entry.get('profiling_name') or '').partition(':')[0]}"
-
-
-def _op(entry: Mapping[str, Any]) -> str:
-    """`gloo:all_reduce` as `all_reduce`."""
-    return str(entry.get("profiling_name") or "?").rpartition(":")[2]
-
-
-def _sizes(entry: Mapping[str, Any]) -> str:
-    return " ".join("x".join(map(str, shape)) or "1" for shape in entry.get("input_sizes") or [])
 
 
 # ---- words

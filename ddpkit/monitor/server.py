@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,10 +21,10 @@ from ddpkit.errors import NO_PROGRESS
 from ddpkit.files import read_bounded, remove_file, write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
-from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME
+from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME, PackedAnswer
 
 if TYPE_CHECKING:  # see above
-    from ddpkit.monitor.dump import Answer, Dump
+    from ddpkit.monitor.dump import Answers, Dump
     from ddpkit.monitor.watchdog import Watch
 
 DUMP, DUMP_LIMIT = "stack_dump.collect", 7.5  # seconds for a dump, the start of its command and all answers included
@@ -31,6 +35,8 @@ SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node 
 DUMP_REQUESTS = "dump.*.ask"
 REQUEST_SIZE = 1 << 16  # bytes
 SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"
+LAG = 1.0  # seconds between two turns that are the launcher's own, and that no node is blamed for
+LOOK = 0.05  # seconds between two looks whether a dump is judged, or written
 
 
 def dump_limit(left: float, answer_time: float) -> float:
@@ -68,6 +74,9 @@ class Launcher(Protocol):
     folder: Path  # of the run
     deadline: float | None
     timed_out: set[int]
+
+    @property
+    def is_held_up(self) -> bool: ...
 
     @property
     def nodes(self) -> Sequence[Any]: ...
@@ -114,6 +123,68 @@ class Question:
         return not self.calls or time.monotonic() > self.until
 
 
+class Phase(Enum):
+    """What a dump waits for."""
+
+    ANSWERS = "answers"
+    JUDGED = "judged"
+    WRITTEN = "written"
+
+
+class DumpQuestion(Question):
+    """A call of every node for its ranks' stacks. A thread unpacks, judges and writes: the loop goes on meanwhile."""
+
+    def __init__(self, nodes: Mapping[int, Node], limit: float, read: Callable[[Any, str], Any], answers: Answers):
+        super().__init__(nodes, DUMP, {}, limit, read)
+        self.phase = Phase.ANSWERS
+        self.dump: Dump | None = None
+        self.folder, self.problem = "", ""
+        self.answered = answers
+        self._ranks = dict(self.silent)
+        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._left = self._done = 0  # tasks that were given to the thread; that it has done
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def on_answer(self, number: int, event: AnswerEvent, host: str) -> None:
+        """An answer counts when it comes, however long it takes to read."""
+        if self.calls.get(number) != event["id"]:
+            return
+        del self.calls[number]
+        for value in event["values"]:
+            self.silent.pop(host, None)
+            self.do(partial(self._add, value, host))
+
+    def _add(self, value: object, host: str) -> None:
+        try:
+            answer = self._read(value.unpack() if isinstance(value, PackedAnswer) else value, host)
+            self.answered.add(answer)
+            self.silent.pop(answer.host, None)
+        except (ValueError, OSError):
+            if host in self._ranks:
+                self.silent[host] = self._ranks[host]
+
+    def do(self, task: Callable[[], None]) -> None:
+        """Do something in the thread, after everything before it."""
+        self._left += 1
+        self._tasks.put(task)
+
+    @property
+    def is_busy(self) -> bool:
+        return self._left > self._done
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except Exception as error:
+                self.problem = f"{type(error).__name__}: {error}"
+            self._done += 1
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._tasks.put(None)
+
+
 class MonitorServer:
     """One question about stacks and one about resources at a time. Who asks meanwhile gets the same answer."""
 
@@ -121,8 +192,10 @@ class MonitorServer:
         self.last_line = time.time()  # of any rank
         self._launcher = launcher
         self._watch: Watch | None = None
-        self._dump: Question | None = None
+        self._dump: DumpQuestion | None = None
+        self._turned_at = time.monotonic()
         self._reason = ""  # of the dump: asked, timeout, or watch
+        self._hangs = False  # by the dump that is written
         self._on_timeout: Callable[[Dump, str], None] | None = None
         self._sample: Question | None = None
         # Nodes that owe a sample, by number: the call. They are not called again. Commands that nobody reads fill a
@@ -145,6 +218,9 @@ class MonitorServer:
 
     def turn(self) -> None:
         """Finish a question that is answered, or ask one for the watch. Called in every turn of the launcher."""
+        last, self._turned_at = self._turned_at, time.monotonic()
+        if self._turned_at - last > LAG and self._dump is not None:
+            self._dump.until += self._turned_at - last  # answers may wait that came in time
         if self._sample is not None and self._sample.over:
             question, self._sample = self._sample, None
             self._write_sample([each.sample for each in question.answers], question.silent, question.began)
@@ -153,9 +229,8 @@ class MonitorServer:
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
             if self._watch is not None and time.time() >= self._watch.due and any_runs:
                 self.request_dump("watch")
-        elif self._dump.over:
-            question, self._dump = self._dump, None
-            self._finish_dump(question)
+        else:
+            self._go_on(self._dump)
 
     @property
     def idle(self) -> bool:
@@ -165,7 +240,8 @@ class MonitorServer:
     def pause(self) -> float:
         """Seconds until an open question is over."""
         open_questions = [question.until for question in (self._dump, self._sample) if question is not None]
-        return max(0.0, min(open_questions, default=float("inf")) - time.monotonic())
+        pause = min(open_questions, default=float("inf")) - time.monotonic()
+        return LOOK if pause < 0 or (self._dump is not None and self._dump.phase is not Phase.ANSWERS) else pause
 
     def _living(self) -> dict[int, Node]:
         return {number: node for number, node in enumerate(self._launcher.nodes) if not node.ended}
@@ -218,7 +294,7 @@ class MonitorServer:
 
     def request_dump(self, reason: str) -> None:
         """Ask every node for what its ranks do."""
-        from ddpkit.monitor.dump import read_answer
+        from ddpkit.monitor.dump import Answers, read_answer
 
         if self._dump is not None:
             self._reason = reason if reason != "watch" else self._reason
@@ -229,40 +305,68 @@ class MonitorServer:
             limit = dump_limit(max(ends, default=DUMP_LIMIT), answer_time(living.values()))
             if reason == "watch" and not ends:
                 limit = WATCH_LIMIT  # nobody waits for it, and NCCL's own watch may need so long for a lost rank
-            self._dump = Question(living, DUMP, {}, limit, read_answer)
+            self._dump = DumpQuestion(living, limit, read_answer, Answers())
 
-    def _finish_dump(self, question: Question) -> None:
+    def _go_on(self, question: DumpQuestion) -> None:
+        """Take the next step of a dump: its answers, its judgement, its files."""
+        if question.phase is Phase.ANSWERS:
+            # No run is ended for nodes whose answers may wait here.
+            if question.over and not (question.calls and self._reason == "watch" and self._launcher.is_held_up):
+                question.phase = Phase.JUDGED
+                question.do(partial(self._compose, question))
+        elif question.is_busy:
+            return
+        elif question.phase is Phase.JUDGED:
+            if question.dump is not None and self._is_wanted(question.dump):
+                question.phase = Phase.WRITTEN
+                question.do(partial(self._write, question))
+            else:
+                self._end_dump(question)
+        else:
+            self._end_dump(question)
+            self._report(question)
+
+    def _end_dump(self, question: DumpQuestion) -> None:
+        self._dump = None
+        question.close()
+
+    def _compose(self, question: DumpQuestion) -> None:
         from ddpkit.monitor import dump
 
-        plan = self._launcher.plan
-        answers: Sequence[Answer] = question.answers
-        result = dump.compose(
-            plan.run_id,
-            plan.steps[0].workdir,
-            answers,
-            question.silent,
-            self._reason,
-            question.began,
-            self._launcher.timed_out,
-        )
-        if self._watch is not None:
-            for finding in self._watch.unrecorded(result.findings):
-                self._launcher.note(f"--hang-timeout: {finding.words}")
-        hangs = self._watch is not None and self._watch.judged(
-            time.time(), result.ranks, result.findings, self.last_line
-        )
-        if self._reason == "watch" and not hangs:
-            return
-        folder, problem = "", ""
+        plan, timed_out = self._launcher.plan, set(self._launcher.timed_out)
+        workdir, silent = plan.steps[0].workdir, dict(question.silent)
+        judged = partial(dump.compose, plan.run_id, workdir, why=self._reason, began=question.began)
         try:
-            folder = str(dump.write(result, self._launcher.folder))
+            question.dump = judged(answers=question.answered, silent=silent, timed_out=timed_out)
+        except Exception:  # a node can say what no node says; a failure that waits for this dump must come
+            question.dump = judged(answers=dump.Answers(), silent={})
+
+    def _write(self, question: DumpQuestion) -> None:
+        from ddpkit.monitor import dump
+
+        assert question.dump is not None
+        try:
+            question.folder = str(dump.write(question.dump, self._launcher.folder))
         except OSError as error:
-            problem = f"cannot be written: {error.strerror}"
+            question.problem = f"cannot be written: {error.strerror}"
+
+    def _is_wanted(self, result: Dump) -> bool:
+        """Let the watch judge a dump. Returns whether anybody wants it."""
+        if self._watch is None:
+            return True
+        for finding in self._watch.unrecorded(result.findings):
+            self._launcher.note(f"--hang-timeout: {finding.words}")
+        self._hangs = self._watch.judged(time.time(), result.ranks, result.findings, self.last_line)
+        return self._reason != "watch" or self._hangs
+
+    def _report(self, question: DumpQuestion) -> None:
+        assert question.dump is not None
         if self._on_timeout is not None:
             on_timeout, self._on_timeout = self._on_timeout, None
-            on_timeout(result, folder)
-        elif hangs:
-            self._report_hang(result, folder or problem)
+            on_timeout(question.dump, question.folder)
+        elif self._hangs:
+            self._report_hang(question.dump, question.folder or question.problem)
+        self._hangs = False
 
     def _report_hang(self, result: Dump, folder: str) -> None:
         assert self._watch is not None

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +30,7 @@ T = TypeVar("T")
 MOST_TIMES = 1 << 26  # bytes of all.times
 LONGEST = 1 << 23  # bytes of a line; what is longer is more than one
 PAUSE = 0.1  # seconds between two looks at a file
+BLOCK = 1 << 18  # bytes that are read at once, from the end backwards
 LATE = 1.0  # seconds that the last lines may take to be seen in a file of another host
 _LABEL = re.compile(rb"\[(\S+) (\S+?)\] (.*)", re.DOTALL)
 _OURS = b"[ddpkit] "
@@ -72,7 +74,7 @@ def choose_attempt(run: Run, number: int) -> Run:
     if number >= len(run.attempts):
         return run
     past = run.attempts[number - 1]
-    return replace(run, hosts=past.hosts, folder=str(attempt_folder(Path(run.folder), number)), job=None)
+    return replace(run, hosts=past.hosts, ranks={}, folder=str(attempt_folder(Path(run.folder), number)), job=None)
 
 
 def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None) -> LineFilter:
@@ -134,11 +136,12 @@ def _offset(folder: Path, since: float) -> int:
     return later[0] if later else (folder / "all.log").stat().st_size
 
 
-class _AllLog:
-    """The lines of `all.log`."""
+class _Log:
+    """The lines of one file, from `offset` on. `parse` makes a line of what stands between two ends."""
 
-    def __init__(self, folder: Path, since: float | None = None) -> None:
-        self._tail = _Tail(folder / "all.log", 0 if since is None else _offset(folder, since))
+    def __init__(self, path: Path, offset: int, parse: Callable[[bytes], Line]) -> None:
+        self.path, self.offset, self._parse = path, offset, parse
+        self._tail = _Tail(path, offset)
         self._rest = b""
 
     def read(self) -> list[Line] | None:
@@ -147,12 +150,46 @@ class _AllLog:
         *whole, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LONGEST:  # the writer divides its lines: this is no log of ddpkit's
             whole, self._rest = [*whole, self._rest], b""
-        return [_line(each) for each in whole] if data else None
+        return [self._parse(each) for each in whole] if data else None
 
     def rest(self) -> list[Line]:
         """Return the end of a file whose writer is gone: it need not be a whole line."""
         rest, self._rest = self._rest, b""
-        return [_line(rest)] if rest else []
+        return [self._parse(rest)] if rest else []
+
+    def skip_to_last(self, number: int, matches: Callable[[Line], bool]) -> None:
+        """Begin where the last `number` of the lines that match begin, or before. It reads from the end."""
+        try:
+            end = self.path.stat(follow_symlinks=False).st_size
+            found, begun = 0, b""  # the end of a line whose begin is in the block before
+            while end > self.offset and found <= number:
+                begin = max(self.offset, end - BLOCK)
+                head, *lines = (read_part(self.path, begin, end - begin) + begun).split(b"\n")
+                if len(head) > LONGEST:
+                    return
+                found += sum(matches(self._parse(each)) for each in lines if each)
+                begun, end = head, begin
+        except OSError:
+            return
+        self._tail = _Tail(self.path, end + len(begun) + 1 if end > self.offset else self.offset)
+
+
+def _open_log(run: Run, wanted: LineFilter, since: float | None) -> _Log:
+    """Return the log of the one rank whose lines are wanted, else that of all. Raises UsageError."""
+    folder = Path(run.folder)
+    ranks = wanted.ranks or frozenset()
+    if len(ranks) == 1 and since is None:
+        rank = min(ranks)
+        path, host = folder / f"rank_{rank}.log", next((host for host, own in run.ranks.items() if rank in own), None)
+        if host is not None and path.exists():
+            return _Log(path, 0, partial(_line_of_rank, str(rank), host))
+    return _Log(folder / "all.log", 0 if since is None else _offset(folder, since), _line)
+
+
+def _line_of_rank(rank: str, host: str, data: bytes) -> Line:
+    """Make a line of what a rank wrote: of a progress bar, the state that was drawn last."""
+    states = [state for state in data.split(b"\r") if state]
+    return Line(source=rank, host=host, text=states[-1] if states else b"")
 
 
 def _line(data: bytes) -> Line:
@@ -223,7 +260,9 @@ def read_lines(
     """
     if run.job is not None and since is not None:
         raise UsageError("--since: the scheduler's output file has no times", f"ddpkit logs {run.run_id} --tail 100")
-    source = _JobOutput(run) if run.job is not None else _AllLog(Path(run.folder), since)
+    source = _JobOutput(run) if run.job is not None else _open_log(run, wanted, since)
+    if number is not None and isinstance(source, _Log):
+        source.skip_to_last(number, wanted.matches)
     there = chain.from_iterable(_read(source.read, None, 0.0))
     if going_on is None:
         there = chain(there, _once(source.rest))

@@ -158,7 +158,7 @@ class Channel:
         self._caller = Caller(self._write_command)
         self._asked, self._function = 0, ""  # number and function of the last call
         self._beats = False  # the node sends heartbeats during that call
-        self._pieces = Pieces(self._caller.unanswered)
+        self._pieces = Pieces(self._caller.unanswered, self._caller.packed)
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._ended = ""  # why
         self._lock = threading.Lock()  # between the end of the stream and the beginning of a step

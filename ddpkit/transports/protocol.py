@@ -16,15 +16,16 @@ import sys
 import threading
 import zlib
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from ddpkit.errors import no_process
+from ddpkit.launchers import plan as plans
 from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, from_node, ranks_of
-from ddpkit.launchers.plan import Container, Plan, Step, exec_argv
+from ddpkit.launchers.plan import Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.launchers.typed_json import is_plain
 from ddpkit.node.rank_observe import OBSERVERS
@@ -41,6 +42,7 @@ ANSWER_PARTS = 1 << 21  # values in it: a list of two bytes takes 64 here
 ERROR_LIMIT = 2000  # characters of the error in an answer
 ANSWER_TIME = 2.0  # seconds beyond a call's own limit, for its answer's way back
 STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step, which has to start
+PACKED = ("stack_dump.collect",)  # functions whose answers stay packed until they are read: there can be thousands
 NODE = Path(__file__).parents[1] / "node"
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
@@ -87,7 +89,7 @@ from ddpkit.node import {main}
 """
 
 
-def container_argv(container: Container) -> list[str]:
+def container_argv(container: plans.Container) -> list[str]:
     """The command line of a Python in a container that reads its program from its input, and ends with that input."""
     argv = [*container.enter, container.python, "-S", "-I", "-c", BOOT]
     return ["sh", "-c", _CLIENT, "sh", *argv] if container.runtime in ("docker", "podman") else argv
@@ -122,12 +124,15 @@ class Caller:
         """`write` takes one command, which has no end of a line."""
         self._write = write
         self.unanswered: set[int] = set()  # numbers of calls
+        self.packed: set[int] = set()  # those of them whose answer stays packed
         self._calls = 0
 
     def call(self, function: str, args: Mapping[str, object], **more: object) -> int:
         """Call PROGRAM.NAME. Returns the number that the answer will have."""
         self._calls += 1
         self.unanswered.add(self._calls)
+        if function in PACKED:
+            self.packed.add(self._calls)
         call = {"c": "call", "id": self._calls, "function": function, "args": args, **more}
         self._write(json.dumps(call).encode())
         return self._calls
@@ -145,9 +150,9 @@ def parse_event(line: bytes) -> Event | None:
 class Pieces:
     """Puts together output and answers that a supervisor sends in pieces."""
 
-    def __init__(self, asked: set[int]) -> None:
-        """`asked`: numbers of the calls that have no answer yet."""
-        self._asked = asked
+    def __init__(self, asked: set[int], packed: Container[int] = ()) -> None:
+        """`asked`: numbers of the calls that have no answer yet. `packed`: of those whose answer stays packed."""
+        self._asked, self._packed = asked, packed
         self._held: dict[tuple[int | None, ...], list[str]] = {}
         self._size = 0  # characters in it
 
@@ -163,6 +168,8 @@ class Pieces:
             if data is None:
                 return None
             self._asked.discard(event["id"])
+            if event["id"] in self._packed:
+                return {**event, "data": "", "values": [PackedAnswer(data)], "error": None}
             return _unpack_answer(event, data)
         return event
 
@@ -180,17 +187,40 @@ class Pieces:
         return "".join([*pieces, data])
 
 
+class PackedAnswer:
+    """An answer as it came: unpacked it can take a hundred times the memory."""
+
+    def __init__(self, data: str) -> None:
+        self._data = data
+
+    def unpack(self) -> object:
+        """Return the value. Raises ValueError."""
+        try:
+            value, error = _unpack(self._data)
+        except (zlib.error, TypeError, RecursionError) as problem:
+            raise ValueError(str(problem)) from None
+        if error is not None:
+            raise ValueError(error)
+        return value
+
+
+def _unpack(data: str) -> tuple[object, str | None]:
+    """Return the value and the error of an answer. Raises zlib.error, ValueError, TypeError, RecursionError."""
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(b64decode(data), ANSWER_LIMIT)
+    if unpacker.unconsumed_tail:
+        raise ValueError(f"more than {ANSWER_LIMIT} bytes")
+    if sum(map(text.count, (b",", b"[", b"{"))) > ANSWER_PARTS:
+        raise ValueError(f"more than {ANSWER_PARTS} values")
+    value, error = json.loads(text)
+    if not is_plain(value, ANSWER_PARTS) or not isinstance(error, str | None):
+        raise ValueError("lists in lists without end")
+    return value, error
+
+
 def _unpack_answer(event: AnswerEvent, data: str) -> AnswerEvent:
     try:
-        unpacker = zlib.decompressobj()
-        text = unpacker.decompress(b64decode(data), ANSWER_LIMIT)
-        if unpacker.unconsumed_tail:
-            raise ValueError(f"more than {ANSWER_LIMIT} bytes")
-        if sum(map(text.count, (b",", b"[", b"{"))) > ANSWER_PARTS:
-            raise ValueError(f"more than {ANSWER_PARTS} values")
-        value, error = json.loads(text)
-        if not is_plain(value, ANSWER_PARTS) or not isinstance(error, str | None):
-            raise ValueError("lists in lists without end")
+        value, error = _unpack(data)
     except (zlib.error, ValueError, TypeError, RecursionError) as problem:
         value, error = None, f"its answer cannot be read: {problem}"
     if error is not None:
@@ -295,7 +325,7 @@ class LocalLink:
             self._read(output, post)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
-        pieces = Pieces(self._caller.unanswered)
+        pieces = Pieces(self._caller.unanswered, self._caller.packed)
         try:
             for line in lines:
                 if not line.endswith(b"\n"):

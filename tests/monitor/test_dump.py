@@ -50,8 +50,10 @@ def test_stacks_of_ranks_that_know_no_torch(
     assert [finding["kind"] for finding in found["findings"]] == ["none"]
     folder = Path(found["folder"])
     assert json.loads((folder / "summary.json").read_text()) == found
-    assert json.loads((folder / "rank_1.json").read_text())["how"] == "faulthandler"
-    assert "job.py:4 in here" in (folder / "rank_0.txt").read_text()
+    (answer,) = (folder / "answers.jsonl").read_text().splitlines()
+    assert json.loads(answer)["ranks"]["1"]["how"] == "faulthandler"
+    assert (folder / "stacks.txt").read_text().startswith("ranks 0-1:\n")
+    assert "job.py:4 in here" in (folder / "stacks.txt").read_text()
     shown = ddpkit("dump", str(run_of(tmp_path)))
     assert "stack of ranks 0-1:" in shown.stdout, shown
     command.process.send_signal(signal.SIGTERM)

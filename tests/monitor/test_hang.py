@@ -65,10 +65,10 @@ def world(
 ) -> list[hang.Finding]:
     """The findings for four ranks, two on each of two nodes."""
     said = {"address": "localhost:28028", "text": ras} if ras else None
-    answers = [
-        dump.Answer(host=host, t=NOW, ranks={rank: found[rank] for rank in ranks if rank in found}, ras=said)
-        for host, ranks in (("node1", (0, 1)), ("node2", (2, 3)))
-    ]
+    answers = dump.Answers()
+    for host, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
+        facts = {rank: found[rank] for rank in ranks if rank in found}
+        answers.add(dump.Answer(host=host, t=NOW, ranks=facts, ras=said))
     made = dump.compose("run", WORKDIR, answers, silent or {}, "asked", NOW, timed_out)
     return list(made.findings)
 
@@ -315,8 +315,10 @@ def test_no_rank_says_anything() -> None:
 
 def test_stacks_are_grouped_the_odd_ones_first() -> None:
     waits = bare(stack("all_reduce", line=31, name="step"))
-    answer = dump.Answer(host="a", t=NOW, ranks={0: waits, 1: waits, 2: bare(stack(line=1, name="f"))}, ras=None)
-    summary = dump.compose("run", WORKDIR, [answer], {}, "asked", NOW).summary
+    answers = dump.Answers()
+    ranks = {0: waits, 1: waits, 2: bare(stack(line=1, name="f"))}
+    answers.add(dump.Answer(host="a", t=NOW, ranks=ranks, ras=None))
+    summary = dump.compose("run", WORKDIR, answers, {}, "asked", NOW).summary
     assert [group["ranks"] for group in summary["stacks"]] == [[2], [0, 1]]
 
 

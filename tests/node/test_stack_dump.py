@@ -342,8 +342,9 @@ def test_the_ranks_say_where_nccl_ras_listens(start: Start, monkeypatch: pytest.
     process = start(WAITS)
     found = stack_dump.collect({"0": {"pid": process.pid}})
     thread.join(PATIENCE)
-    answer = dump.Answer(host="a", t=found["t"], ranks={0: found["ranks"]["0"]}, ras=found["ras"])
-    summary = dump.compose("run", "", [answer], {}, "asked", found["t"]).summary
+    answers = dump.Answers()
+    answers.add(dump.Answer(host="a", t=found["t"], ranks={0: found["ranks"]["0"]}, ras=found["ras"]))
+    summary = dump.compose("run", "", answers, {}, "asked", found["t"]).summary
     assert summary["ras"] == {"a": address}
     assert [finding["kind"] for finding in summary["findings"]] == ["ras"]
 
