@@ -11,6 +11,7 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.text import format_ranks
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def dump(
     chosen = now.run
     if dry_run:
         asked = f"the ranks of job {chosen.job_id}, with srun --overlap" if chosen.job else "its launcher"
-        where = "" if chosen.job else f" (process {chosen.launcher_pid}), on {', '.join(chosen.hosts)}"
+        where = "" if chosen.job else f" (process {chosen.launcher_pid}), on {format_hosts(chosen.hosts)}"
         if as_json:
             print_json("question", {"run_id": chosen.run_id, "asks": asked + where, "folder": chosen.folder})
         else:

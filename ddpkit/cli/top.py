@@ -16,6 +16,7 @@ from ddpkit.cli.app import LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.text import format_size
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _check(now: RunStatus) -> None:
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
     asked = f"the nodes of job {run.job_id}, with srun --overlap" if run.job else "its launcher"
-    where = "" if run.job else f" (process {run.launcher_pid}), on {', '.join(run.hosts)}"
+    where = "" if run.job else f" (process {run.launcher_pid}), on {format_hosts(run.hosts)}"
     if as_json:
         print_json("question", {"run_id": run.run_id, "asks": asked + where, "folder": run.folder})
     else:

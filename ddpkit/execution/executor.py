@@ -61,7 +61,7 @@ NAMED = 8  # ranks by name in one message
 WAITING = 1 << 20  # characters of output that wait for the loop
 BATCH = 1 << 10  # messages between two looks at everything else
 # Lines that come one by one are shown together: each batch costs several system calls.
-NEAR, TOGETHER = 0.010, 0.010  # seconds between two batches, and until the next one where they were so near
+BUSY, TOGETHER = 0.010, 0.010  # seconds between two batches, and until the next one where they were so near
 SCREEN_FULL = 0.02  # seconds between two looks whether a full screen was read
 # Printed by a thread of torch in a rank that waits in NCCL. Torch ends the rank up to a minute later.
 NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
@@ -225,7 +225,7 @@ class Carrier:
             self.look_around()
             if self.inbox.empty():
                 self.relay.flush()
-                if time.monotonic() - last < NEAR and not self.deadline:
+                if time.monotonic() - last < BUSY and not self.deadline:
                     time.sleep(TOGETHER)
             left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
             try:

@@ -22,7 +22,7 @@ LINE_LIMIT = 1 << 20  # a line without an end is passed on in pieces of this siz
 PIECE = 20000  # bytes of output in one event: at 6 characters a byte, a line that pdsh does not cut off (2.34: 131072)
 DRAIN_LIMIT = 1 << 24  # bytes that are read at once of a rank that ended
 # Lines that come one by one are read together: each read costs an event, and several system calls behind it.
-NEAR = 0.010  # seconds between two reads of a busy pipe
+BUSY = 0.010  # seconds between two reads of a busy pipe
 LEAST, MOST = 0.003, 0.040  # seconds between those that follow: a pipe holds 64 KB, and a full one stops its rank
 FLOOD = CHUNK // 2  # bytes of a read after which the next one comes at once
 
@@ -81,7 +81,7 @@ class RankOutput:
     def _on_ready(self, stream: Stream) -> None:
         """Read a pipe. One that was read a moment ago, and had little, is not watched for a while."""
         last, stream.read_at = stream.read_at, time.monotonic()
-        if 0 < self._read(stream) < FLOOD and stream.read_at - last < NEAR:
+        if 0 < self._read(stream) < FLOOD and stream.read_at - last < BUSY:
             if not self._busy:
                 self._busy_at = stream.read_at + self._interval
             self._busy.append(stream)
