@@ -24,15 +24,18 @@ from ddpkit.cli.look import table
 from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.launchers.host_names import format_hosts
+from ddpkit.launchers.shell import count
 from ddpkit.run.state import RunState
 from ddpkit.text import coloured, format_ranges, format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.logs import LineFilter
-    from ddpkit.run.rank_status import RankSample
+    from ddpkit.run.rank_status import RankSample, RankStatus
     from ddpkit.run.record import Attempt, Run
     from ddpkit.run.status import RunStatus
 
+MOST_ROWS = 64  # of more ranks `ddpkit status` shows the odd ones
 SHOWN = 20  # lines, in `ddpkit attach`
 LINE = 60  # characters of a rank's last line, in `ddpkit status`
 WATCH = 2.0  # seconds between two looks of `ddpkit status --watch`
@@ -90,7 +93,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
         print_json("status", {**run_document(now.run, now), "sample": sample, "findings": odd}, line=line)
         return
-    where = f"job {now.run.job_id}" if now.run.job_id else ", ".join(now.run.hosts)
+    where = f"job {now.run.job_id}" if now.run.job_id else format_hosts(now.run.hosts)
     facts = [("hint", now.hint)] if now.hint else []
     facts += [
         ("command", shlex.join(now.run.command)),
@@ -142,17 +145,25 @@ def _show_sample(seen: RankSample) -> None:
             "" if rank.rss is None else format_size(rank.rss),
             "none yet" if rank.quiet is None else f"{status.age(rank.quiet)} ago",
         )
-        for rank in seen.ranks
+        for rank in _exceptions(seen.ranks)
     ]
-    table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
+    if rows_shown:
+        table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
+    if len(rows_shown) < len(seen.ranks):
+        print(f"{len(seen.ranks) - len(rows_shown)} of {count(len(seen.ranks), 'rank')} not shown; all: --json")
     print(f"as seen {status.age(seen.age)} ago")
+
+
+def _exceptions(ranks: Sequence[RankStatus]) -> Sequence[RankStatus]:
+    """Return all ranks, or of very many those that are odd or have ended."""
+    return ranks if len(ranks) <= MOST_ROWS else [rank for rank in ranks if rank.odd or rank.over][:MOST_ROWS]
 
 
 def describe_attempt(attempt: Attempt) -> str:
     """Return an attempt in one line: its number, hosts and end, and the decision after it."""
     end = "running" if attempt.exit_code is None else attempt.verdict or f"exit code {attempt.exit_code}"
     after = f"; {attempt.decision.action}: {attempt.decision.reason}" if attempt.decision else ""
-    return f"{attempt.number} on {', '.join(attempt.hosts)}: {end}{after}"
+    return f"{attempt.number} on {format_hosts(attempt.hosts)}: {end}{after}"
 
 
 @app.command(cls=LeanCommand)

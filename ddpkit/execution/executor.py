@@ -61,7 +61,7 @@ NAMED = 8  # ranks by name in one message
 WAITING = 1 << 20  # characters of output that wait for the loop
 BATCH = 1 << 10  # messages between two looks at everything else
 # Lines that come one by one are shown together: each batch costs several system calls.
-NEAR, TOGETHER = 0.010, 0.010  # seconds between two batches, and until the next one where they were so near
+BUSY, TOGETHER = 0.020, 0.010  # seconds between two batches, and until the next one where they were so near
 SCREEN_FULL = 0.02  # seconds between two looks whether a full screen was read
 # Printed by a thread of torch in a rank that waits in NCCL. Torch ends the rank up to a minute later.
 NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
@@ -220,12 +220,13 @@ class Carrier:
                 self.room.notify()
 
     def loop(self) -> None:
-        last = 0.0  # time.monotonic() of the last batch
+        last, busy = 0.0, False  # time.monotonic() of the last batch; whether it came soon after the one before
         while self.left():
             self.look_around()
             if self.inbox.empty():
                 self.relay.flush()
-                if time.monotonic() - last < NEAR and not self.deadline:
+                if busy and not self.deadline:
+                    busy = False
                     time.sleep(TOGETHER)
             left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
             try:
@@ -241,7 +242,8 @@ class Carrier:
                     if not self.left():
                         break
                     self.take(*self.inbox.get_nowait())
-            last = time.monotonic()
+            now = time.monotonic()
+            last, busy = now, now - last < BUSY
         self.settle()
         self.relay.flush(wait=False)
 

@@ -27,6 +27,7 @@ from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.execution.job import is_public
 from ddpkit.launchers import registry
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
@@ -315,7 +316,7 @@ class RecordedRun(LiveRun):
         plan, folder = self.plan, self.folder
         if self._ready.settings.source("script") == "default":
             relay.routine_note(f"ddpkit: no script given; running {self.record.command[0]} in {self.record.workdir}")
-        where = f"in job {self.job_id}" if self.job_id else f"on {', '.join(self.record.hosts)}"
+        where = f"in job {self.job_id}" if self.job_id else f"on {format_hosts(self.record.hosts)}"
         relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
         if self._ready.left:
             relay.note(f"ddpkit: {self._ready.left}")
@@ -395,7 +396,7 @@ class RecordedRun(LiveRun):
         with suppress(OSError):
             self._amend(hosts=used, ranks=_ranks(following), attempts=attempts.records, spares=attempts.spares)
         logs = f"logs of attempt {ended.number} in {record.attempt_folder(self.folder, ended.number)}/"
-        relay.note(f"ddpkit: attempt {ended.number + 1} on {', '.join(used)}; {logs}")
+        relay.note(f"ddpkit: attempt {ended.number + 1} on {format_hosts(used)}; {logs}")
         return following
 
     def _diagnosed(self, outcome: Outcome) -> Outcome:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ddpkit.node.flight_record import ranges, reduced
-
 _TORCH = re.compile(r"(^|/)torch/")
 _LIBRARY = re.compile(r"(^|/)(site-packages|dist-packages|lib/python3(\.\d+)?t?)/|^<|/ddpkit-[0-9a-f]+/")
 _WRAPPERS = ("wrapper", "decorate_context", "_fn", "inner")
@@ -98,12 +96,7 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
     threads = facts.get("threads") or []
     main = next((thread for thread in threads if thread["main"]), None)
     record, known = facts.get("fr") or {}, facts.get("groups") or {}
-    if "entries" in record:
-        record = reduced(record, known)
-    members = {
-        name: _members(group["ranks"] if isinstance(group["ranks"], str) else ranges(group["ranks"]))
-        for name, group in known.items()
-    }
+    members = {name: _members(group["ranks"]) for name, group in known.items()}
     frames = tuple((str(file), int(line or 0), str(name)) for file, line, name in main["frames"]) if main else ()
     last = record.get("last")
     return Rank(

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from typing import Any, Iterable, Mapping, Sequence
 
 
+def reduce_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rank's facts with its record reduced, and with ranks of groups as text."""
+    groups = facts.get("groups") or {}
+    short = {name: {**group, "ranks": ranges(group["ranks"])} for name, group in groups.items()}
+    record = facts.get("fr")
+    return {**facts, "fr": reduced(record, groups) if record else record, "groups": short}
+
+
 def reduced(record: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"groups", "incomparable", "last"} in place of a record's entries.
 

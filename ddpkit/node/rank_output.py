@@ -22,7 +22,7 @@ LINE_LIMIT = 1 << 20  # a line without an end is passed on in pieces of this siz
 PIECE = 20000  # bytes of output in one event: at 6 characters a byte, a line that pdsh does not cut off (2.34: 131072)
 DRAIN_LIMIT = 1 << 24  # bytes that are read at once of a rank that ended
 # Lines that come one by one are read together: each read costs an event, and several system calls behind it.
-NEAR = 0.010  # seconds between two reads of a busy pipe
+BUSY = 0.010  # seconds between two reads of a busy pipe
 LEAST, MOST = 0.003, 0.040  # seconds between those that follow: a pipe holds 64 KB, and a full one stops its rank
 FLOOD = CHUNK // 2  # bytes of a read after which the next one comes at once
 
@@ -60,6 +60,7 @@ class RankOutput:
         self._streams: list[Stream] = []
         self._busy: list[Stream] = []  # those that are not watched, and read together at this time.monotonic()
         self._busy_at, self._interval = 0.0, MOST
+        self._paused = False
         self._by_local_rank: dict[int, list[Stream]] = {}  # of ranks that torchrun or the fork server starts
 
     def add(self, fd: int, number: int, rank: int | None, local_rank: int | None = None) -> None:
@@ -81,7 +82,7 @@ class RankOutput:
     def _on_ready(self, stream: Stream) -> None:
         """Read a pipe. One that was read a moment ago, and had little, is not watched for a while."""
         last, stream.read_at = stream.read_at, time.monotonic()
-        if 0 < self._read(stream) < FLOOD and stream.read_at - last < NEAR:
+        if 0 < self._read(stream) < FLOOD and stream.read_at - last < BUSY:
             if not self._busy:
                 self._busy_at = stream.read_at + self._interval
             self._busy.append(stream)
@@ -89,11 +90,11 @@ class RankOutput:
 
     def pause_busy(self) -> float:
         """Seconds until `read_busy` has something to do."""
-        return self._busy_at - time.monotonic() if self._busy else float("inf")
+        return self._busy_at - time.monotonic() if self._busy and not self._paused else float("inf")
 
     def read_busy(self) -> None:
         """Read the busy pipes together, when it is time. One that has nothing, or very much, is watched again."""
-        if not self._busy or time.monotonic() < self._busy_at:
+        if not self._busy or self._paused or time.monotonic() < self._busy_at:
             return
         busy, self._busy = self._busy, []
         most = 0
@@ -102,13 +103,13 @@ class RankOutput:
             most = max(most, size)
             if 0 < size < FLOOD:
                 self._busy.append(stream)
-            elif not stream.closed:
+            elif not (stream.closed or self._paused):  # by what was sent a moment ago
                 self._watch(stream)
         self._interval = LEAST if most >= FLOOD // 2 else min(MOST, 2 * self._interval)
         self._busy_at = time.monotonic() + self._interval
 
     def pause(self, paused: bool) -> None:
-        self._busy = []
+        self._busy, self._paused = [], paused
         for stream in self._streams:
             if paused:
                 self._loop.unwatch(stream.fd)

@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.flight_record import ranges, reduced
+from ddpkit.node.flight_record import reduce_facts
 from ddpkit.node.process_tree import below, processes, read_text
 from ddpkit.node.rpc import host_name
 
@@ -198,11 +198,7 @@ class _Asked:
             else:
                 rest.append(line)
         self.facts.pop("end", None)
-        groups = self.facts.get("groups") or {}
-        if self.facts["fr"]:
-            self.facts["fr"] = reduced(self.facts["fr"], groups)
-        for group in groups.values():
-            group["ranks"] = ranges(group["ranks"])
+        self.facts.update(reduce_facts(self.facts))
         if self.facts["threads"] is not None:
             self.facts["how"] = "thread"
         else:

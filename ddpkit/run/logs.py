@@ -161,13 +161,13 @@ class _Log:
         """Begin where the last `number` of the lines that match begin, or before. It reads from the end."""
         try:
             end = self.path.stat(follow_symlinks=False).st_size
-            found, begun = 0, b""  # the end of a line whose begin is in the block before
-            while end > self.offset and found <= number:
+            seen, begun = 0, b""  # the end of a line whose begin is in the block before
+            while end > self.offset and seen <= number:
                 begin = max(self.offset, end - BLOCK)
                 head, *lines = (read_part(self.path, begin, end - begin) + begun).split(b"\n")
                 if len(head) > LONGEST:
                     return
-                found += sum(matches(self._parse(each)) for each in lines if each)
+                seen += sum(matches(self._parse(each)) for each in lines if each)
                 begun, end = head, begin
         except OSError:
             return

@@ -11,7 +11,7 @@ import pytest
 from conftest import Command
 
 from ddpkit.cli.version import __version__
-from ddpkit.run.logs import LONGEST, _AllLog
+from ddpkit.run.logs import LONGEST, _line, _Log
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -84,7 +84,7 @@ def test_a_line_without_end_is_shown_in_parts(tmp_path: Path) -> None:
     """A log that nobody of ours wrote can have one: it costs no more memory than a long line."""
     with (tmp_path / "all.log").open("wb") as file:
         file.truncate(3 * LONGEST)
-    log, sizes = _AllLog(tmp_path), []
+    log, sizes = _Log(tmp_path / "all.log", 0, _line), []
     while (lines := log.read()) is not None:
         sizes += [len(line.text) for line in lines]
     sizes += [len(line.text) for line in log.rest()]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 from scale import run
 
 from ddpkit.console.relay import Relay
-from ddpkit.console.writer import Screen
-from ddpkit.execution.executor import Inbox
+from ddpkit.console.writer import LIMIT, Screen
+from ddpkit.execution.executor import WAITING, Inbox
 from ddpkit.run import timeline
 
 NODES, RANKS, BURST = 50, 8, 10
@@ -53,3 +55,46 @@ def test_the_records_of_many_nodes_have_every_rank(tmp_path: Path) -> None:
     assert all({"start", "line", "end"} <= each["marks"].keys() and each["bins"] for each in seen["ranks"].values())
     hosts = json.loads((tmp_path / "status.json").read_bytes())["hosts"]
     assert sum(len(each["ranks"]) for each in hosts.values()) == NODES * RANKS
+
+
+class MeasuredScreen(Screen):
+    """Notes how much has waited to be read at most."""
+
+    most = 0
+
+    def put(self, stream: Any, data: bytes) -> None:
+        super().put(stream, data)
+        self.most = max(self.most, self._size)
+
+
+def test_a_slow_screen_slows_all_nodes_and_loses_nothing(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    over = threading.Event()
+    with open(write, "wb") as end, open("/dev/null", "wb") as null:
+        screen = MeasuredScreen(end, null, lambda: None)
+        shown = bytearray()
+
+        def look() -> None:
+            while not over.is_set():
+                if screen.is_full:  # never more than that, so that all nodes come to a stop
+                    shown.extend(os.read(read, 1 << 16))
+                else:
+                    over.wait(0.001)
+            while data := os.read(read, 1 << 16):
+                shown.extend(data)
+
+        reader = threading.Thread(target=look)
+        reader.start()
+        relay = Relay(tmp_path, screen.out, screen.err)
+        try:
+            outcome = run(tmp_path, NODES, RANKS, {**OPTIONS, "burst": 400}, Inbox(), relay, screen)
+        finally:
+            over.set()
+            relay.close()
+            screen.close(None)
+    reader.join()
+    os.close(read)
+    assert outcome.exit_code == 0, outcome
+    assert LIMIT <= screen.most < LIMIT + 2 * WAITING
+    assert shown.count(b"\n") >= NODES * RANKS * 400
+    assert bytes(shown) == (tmp_path / "all.log").read_bytes()

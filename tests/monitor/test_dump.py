@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,8 +15,10 @@ from types import SimpleNamespace
 import pytest
 from conftest import PATIENCE, Command
 
+from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import RankStarter, Step
-from ddpkit.monitor import server
+from ddpkit.monitor import dump, server
+from ddpkit.transports.protocol import PackedAnswer
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -384,3 +387,42 @@ def test_a_call_ends_before_its_question(scheduled: bool) -> None:
     assert link.limit == 4.0
     left = question.until - time.monotonic() - link.limit
     assert left == pytest.approx(3.0 if scheduled else 2.0, abs=1.0)
+
+
+class Slow(PackedAnswer):
+    """An answer whose unpacking takes until `go` is set."""
+
+    def __init__(self, value: object, go: threading.Event) -> None:
+        self._value, self._go = value, go
+
+    def unpack(self) -> object:
+        assert self._go.wait(PATIENCE)
+        if self._value is None:
+            raise ValueError("nonsense")
+        return self._value
+
+
+def test_an_answer_counts_when_it_comes() -> None:
+    """However long it takes to read; one that cannot be read counts as none."""
+    nodes = {}
+    for number in range(3):
+        step = Step(
+            host=f"node{number}", node_rank=number, ranks=range(number, number + 1), workdir="/", env={}, procs=()
+        )
+        link = SimpleNamespace(call=lambda function, args: 7)
+        nodes[number] = SimpleNamespace(step=step, ended=False, running={number}, link=link)
+    question = server.DumpQuestion(nodes, 4.0, dump.read_answer, dump.Answers())
+    go = threading.Event()
+    good: dict[str, object] = {"host": "node0", "t": 1.0, "ranks": {"0": {"pid": 1}}, "ras": None}
+    for number, value in ((0, good), (1, None)):
+        answer: AnswerEvent = {"e": "answer", "id": 7, "data": "", "values": [Slow(value, go)], "error": None}
+        question.on_answer(number, answer, f"node{number}")
+    assert question.silent == {"node2": (2,)}
+    assert question.is_busy
+    go.set()
+    until = time.monotonic() + PATIENCE
+    while question.is_busy and time.monotonic() < until:
+        time.sleep(0.01)
+    question.close()
+    assert question.silent == {"node1": (1,), "node2": (2,)}
+    assert [rank.rank for rank in question.answered.ranks] == [0]

@@ -10,6 +10,7 @@ import pytest
 from ddpkit.monitor import dump, hang, rank_state
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
+from ddpkit.node.flight_record import reduce_facts
 
 NOW = 1_800_000_000.0
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
@@ -53,7 +54,7 @@ def facts(entries: Sequence[dict[str, Any]] | None, threads: Any, state: str = "
     record = None if entries is None else {"entries": list(entries), "total": len(entries), "status": {}}
     groups = None if entries is None else {"0": {"ranks": [0, 1, 2, 3], "backend": "gloo"}}
     base = {"pid": 100, "state": state, "threads": threads, "how": "thread", "why": "", "fr": record, "groups": groups}
-    return {**base, **more}
+    return reduce_facts({**base, **more})
 
 
 def world(

@@ -20,6 +20,7 @@ from ddpkit.monitor import hang, rank_state
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
 from ddpkit.node import rank_observe, rank_responder
+from ddpkit.node.flight_record import reduce_facts
 
 OLD_NAME = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 NOW = 1_800_000_000.0
@@ -103,7 +104,7 @@ def read_rank(
         answer = {"fr": rank_responder._flight_recorder(), "groups": rank_responder._groups()}
     frames = [["/data/train.py", 57, "step"]]
     facts = {"pid": 1, "state": "S", "threads": [{"name": "MainThread", "main": True, "frames": frames}]}
-    return rank_state.read(number, "node1", json.loads(json.dumps({**facts, **answer})), NOW)
+    return rank_state.read(number, "node1", json.loads(json.dumps(reduce_facts({**facts, **answer}))), NOW)
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpkit.files import read_part
 from ddpkit.run import logs
 from ddpkit.run.logs import Line, LineFilter
 from ddpkit.run.record import Run
@@ -44,8 +45,13 @@ def test_the_last_lines_are_those_of_the_whole_file(number: int, run: Run) -> No
 
 
 def test_only_the_end_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    read, part = [], logs.read_part
-    monkeypatch.setattr(logs, "read_part", lambda path, at, size: read.append(at) or part(path, at, size))
+    read = []
+
+    def part(path: Path, offset: int, size: int) -> bytes:
+        read.append(offset)
+        return read_part(path, offset, size)
+
+    monkeypatch.setattr(logs, "read_part", part)
     assert shown(run, LineFilter(), 3)[-1] == b"[1 a] line 99999"
     assert min(read) >= (Path(run.folder) / "all.log").stat().st_size - logs.BLOCK
 
