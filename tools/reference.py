@@ -333,7 +333,7 @@ FILES = {
     metrics.KEPT: "a copy of the metrics that the script wrote, in JSON lines",
     metrics.BEFORE: "size and time of each metrics file that was there at the start",
     "report.html": "the page of `ddpkit report`",
-    f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `rank_*.txt` and `rank_*.json` have the stacks",
+    f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `stacks.txt` has the stacks of all threads",
     login_host.CONTROL_FILE: "`--via` with `-o transport=openssh`: control socket of the launch, for later commands",
     on_end.LOG: "output of `on_end`",
     on_end.ATTEMPT_LOG: "output of `on_attempt`",
