@@ -41,7 +41,8 @@ from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
 
-PATIENCE = 60.0  # seconds for a launcher to answer
+PATIENCE = 20.0  # seconds for a launcher to answer
+DUMP_PATIENCE = 60.0  # the same for a dump of thousands of ranks
 
 
 # ---- dumps
@@ -54,7 +55,7 @@ def request_dump(run: Run) -> dict[str, Any]:
     request = {"until": process_began() + DUMP_LIMIT}
     with request_file(run, DUMP_REQUESTS, request, required=False):
         signal_launcher(run, ASK, "dump")
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + DUMP_PATIENCE
         while time.monotonic() < until:
             fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
             if fresh:
@@ -63,7 +64,7 @@ def request_dump(run: Run) -> dict[str, Any]:
             if not launcher_process.is_alive(run):
                 raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
             time.sleep(0.05)
-    raise _no_answer(run)
+    raise _no_answer(run, DUMP_PATIENCE)
 
 
 def dump_job(run: Run) -> dict[str, Any]:
@@ -140,7 +141,7 @@ class LauncherSamples:
             if not launcher_process.is_alive(self._run):
                 return None
             time.sleep(0.02)
-        raise _no_answer(self._run)
+        raise _no_answer(self._run, PATIENCE)
 
     def close(self) -> None:
         """Nothing is left open."""
@@ -235,9 +236,9 @@ def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, li
     return silent
 
 
-def _no_answer(run: Run) -> DdpkitError:
+def _no_answer(run: Run, limit: float) -> DdpkitError:
     return DdpkitError(
-        f"the launcher of run {run.run_id} did not answer in {PATIENCE:g} s, or cannot write to {run.folder}",
+        f"the launcher of run {run.run_id} did not answer in {limit:g} s, or cannot write to {run.folder}",
         f"ddpkit status {run.run_id}; df -h {shlex.quote(run.folder)}",
     )
 

@@ -192,7 +192,8 @@ def test_a_rank_that_is_stopped_is_named(start: START, ddpkit: DDPKIT, script: S
 class Stopped:
     """A node whose supervisor reads nothing, for a launcher that has two."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, index: int, host: str) -> None:
+        self.index = index
         self.step = SimpleNamespace(host=host, scheduled=False)
         self.link = self
         self.ended = False
@@ -206,7 +207,7 @@ class Stopped:
 
 def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     """A pipe that nobody reads fills up, and would hold up the launcher itself."""
-    nodes = [Stopped("a"), Stopped("b")]
+    nodes = [Stopped(0, "a"), Stopped(1, "b")]
     launcher: Any = SimpleNamespace(folder=tmp_path, deadline=None, nodes=nodes)
     monitor = MonitorServer(launcher)
 
