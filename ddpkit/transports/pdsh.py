@@ -55,14 +55,16 @@ shift 2
 case $host in
 {cases}
 esac
+# Opened once, while the launcher has them open: later, a pipe without another end would hold this shell up for ever.
+exec 3< "{folder}/$host.in" 4> "{folder}/$host.out"
 for try in {tries}; do
     # shellcheck disable=SC2086
-    ssh "$@" < "{folder}/$host.in" > "{folder}/$host.out" 2> "{folder}/$host.err"
+    ssh "$@" <&3 >&4 2> "{folder}/$host.err" 3<&- 4>&-
     code=$?
     [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || break
     sleep "0.$((($$ + try) % 9 + 1))"
 done
-cat "{folder}/$host.err" > "{folder}/$host.out"
+cat "{folder}/$host.err" >&4
 echo "ended $code"
 """
 
