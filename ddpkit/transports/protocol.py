@@ -114,7 +114,7 @@ def new_key() -> str:
 def _bundle() -> bytes:
     """Texts of all modules of `ddpkit/node`, by name, packed."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(NODE.glob("*.py"))}
-    return zlib.compress(json.dumps(texts).encode(), 6)
+    return zlib.compress(json.dumps(texts).encode(), 1)  # 131 KB in 3 ms; level 6: 107 KB in 45 ms
 
 
 class Caller:
