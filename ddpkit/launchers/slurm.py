@@ -185,6 +185,13 @@ SLURM = Scheduler(
 )
 
 
+def _directive(option: str, words: str) -> str:
+    """Return a line for sbatch. What stands behind a line break would be a command of the job."""
+    if "\n" in words or "\r" in words:
+        raise UsageError(f"-o {option.replace('-', '_')}: a job script cannot contain a line break")
+    return f"#SBATCH {words}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slurm(Contained):
     """Common part of both backends: the options, by their SLURM names, and the job."""
@@ -702,19 +709,17 @@ class Slurm(Contained):
             asked[name.replace("_", "-")] = getattr(self, name) or asked.get(name, "")
         lines = []
         for name, value in asked.items():
-            if "\n" in str(value):
-                raise UsageError(f"-o {name.replace('-', '_')}: a job script cannot contain a line break")
             if name in _FLAGS:
-                lines += [f"#SBATCH --{name}"] if value else []
+                lines += [_directive(name, f"--{name}")] if value else []
             elif value != "":
-                lines.append(f"#SBATCH --{name}={quote(str(value))}")
+                lines.append(_directive(name, f"--{name}={quote(str(value))}"))
         lines += ["#SBATCH --no-kill"] * (spares is not None)  # a node that fails does not end the job
         if self.requeue or self.chain:
             again = _true("requeue", self.requeue or "true")
             if self.chain and not again:
                 raise UsageError(f"-o chain={self.chain} requeues the job, and -o requeue=false forbids it")
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
-        lines += [f"#SBATCH {quote(word)}" for word in split_option("sbatch", self.sbatch)]
+        lines += [_directive("sbatch", quote(word)) for word in split_option("sbatch", self.sbatch)]
         for group in layout.groups[1:]:
             tasks, cpus = self._asked_tasks(job, group)
             words = [
@@ -722,7 +727,7 @@ class Slurm(Contained):
                 f"--ntasks-per-node={tasks}",
                 *([f"--cpus-per-task={cpus}"] if cpus else []),
             ]
-            lines += ["#SBATCH hetjob", *(f"#SBATCH {quote(word)}" for word in (*words, *group.options))]
+            lines += ["#SBATCH hetjob", *(_directive("hetjob", quote(word)) for word in (*words, *group.options))]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
 
     def _asked_tasks(self, job: Job, group: Group) -> tuple[int, int]:

@@ -404,6 +404,22 @@ def test_slurm_layouts_that_are_refused(options: dict[str, object], request_: Re
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {"sbatch": "--comment='a\ntouch /tmp/x #'"},
+        {"sbatch": "--comment='a\rb'"},
+        {"partition": "gpu\ntouch /tmp/x"},
+        {"dependency": "afterok:1\n2"},
+        {"exclude": "node[1-2]\nnode3"},
+        {"constraint": "a\n"},
+    ],
+)
+def test_a_line_break_makes_no_command_of_a_job_script(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="a job script cannot contain a line break"):
+        make(options, JOB, ASKED, "slurm-srun")
+
+
+@pytest.mark.parametrize(
     ("request_", "hosts", "ranks"),
     [
         (HELD, ("node1", "node2"), 4),
