@@ -81,6 +81,7 @@ class RankOutput:
 
     def _on_ready(self, stream: Stream) -> None:
         """Read a pipe. One that was read a moment ago, and had little, is not watched for a while."""
+        self.read_busy(early=True)  # so that lines of different pipes come in the order of their writing
         last, stream.read_at = stream.read_at, time.monotonic()
         if 0 < self._read(stream) < FLOOD and stream.read_at - last < BUSY:
             if not self._busy:
@@ -92,9 +93,9 @@ class RankOutput:
         """Seconds until `read_busy` has something to do."""
         return self._busy_at - time.monotonic() if self._busy and not self._paused else float("inf")
 
-    def read_busy(self) -> None:
+    def read_busy(self, *, early: bool = False) -> None:
         """Read the busy pipes together, when it is time. One that has nothing, or very much, is watched again."""
-        if not self._busy or self._paused or time.monotonic() < self._busy_at:
+        if not self._busy or self._paused or (time.monotonic() < self._busy_at and not early):
             return
         busy, self._busy = self._busy, []
         most = 0

@@ -12,6 +12,7 @@ import sys
 import pytest
 from conftest import PATIENCE
 
+from ddpkit.node import rank_output
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_table import RankTable
@@ -74,6 +75,30 @@ def test_lines_of_a_paused_rank_wait_and_are_not_lost() -> None:
     loop.turn(0.0)
     assert sent == ["one\n", "two"]  # a last line without an end
     loop.turn(0.0)  # the pipe is closed, and nobody asks it again
+
+
+def test_a_line_comes_after_those_that_another_rank_wrote_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of a busy pipe wait to be read together, and a traceback of another rank does not pass them."""
+    monkeypatch.setattr(rank_output, "BUSY", 3600.0)
+    loop = EventLoop()
+    sent: list[str] = []
+    output = RankOutput(loop, lambda **event: sent.append(event["data"]))
+    writers = []
+    for rank in (0, 1):
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        output.add(read, 1, rank)
+        writers.append(write)
+    for text in (b"first\n", b"second\n"):  # from the second on it is busy
+        os.write(writers[0], text)
+        loop.turn(1.0)
+    os.write(writers[0], b"third\n")
+    os.write(writers[1], b"other\n")
+    loop.turn(1.0)
+    assert sent == ["first\n", "second\n", "third\n", "other\n"]
+    for write in writers:
+        os.close(write)
+    output.close()
 
 
 def test_a_killed_torchrun_is_the_first_failure_also_where_a_rank_is_collected_before_it() -> None:
