@@ -231,14 +231,14 @@ class Training:
             state |= {"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict()}
             path.parent.mkdir(parents=True, exist_ok=True)
             draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-            try:
-                with draft.open("xb") as file:
+            with draft.open("xb") as file:  # from here on it is this rank's
+                try:
                     torch.save(state, file)
                     file.flush()
                     os.fsync(file.fileno())
-                draft.replace(path)
-            finally:
-                draft.unlink(missing_ok=True)
+                    draft.replace(path)
+                finally:
+                    draft.unlink(missing_ok=True)
         dist.barrier()
 
     def resume(self) -> None:
