@@ -316,7 +316,7 @@ def stop(
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {shlex.quote(run)}")
     chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     seen = status.get_statuses(chosen)
-    if run is None and not any(now.state.living or now.state in (RunState.UNKNOWN, RunState.ELSEWHERE) for now in seen):
+    if run is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
         print("ddpkit: no run of this project is running; to list the runs: ddpkit ps", file=sys.stderr)
     if dry_run:
         plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living or now.state is RunState.UNKNOWN]

@@ -51,7 +51,7 @@ def top(
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
     now = status.get_status(runs.choose(run, "ddpkit top {}"))
-    if not now.state.living and now.state not in (RunState.UNKNOWN, RunState.ELSEWHERE):
+    if not now.state.may_live and now.state is not RunState.UNKNOWN:
         _say_end(now, as_json=as_json)
         return
     _check(now)

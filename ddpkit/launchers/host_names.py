@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from ddpkit.errors import MOST_PORT
+from ddpkit.text import format_ranges
 
 # Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
 NAME = r"\w[\w.-]{0,254}"
@@ -64,11 +65,5 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{0,15})([^0-9]*)", re.DOTALL)
 def _folded(before: str, width: int, after: str, numbers: list[int]) -> str:
     if width < 0:  # it has no number
         return f"{before}{after}"
-    pieces: list[list[int]] = []
-    for number in sorted(numbers):
-        if pieces and pieces[-1][-1] == number - 1:
-            pieces[-1][1:] = [number]
-        else:
-            pieces.append([number])
-    words = ["-".join(f"{number:0{width}d}" for number in piece) for piece in pieces]
-    return f"{before}[{','.join(words)}]{after}" if len(numbers) > 1 else f"{before}{words[0]}{after}"
+    words = re.sub("[0-9]+", lambda number: number[0].zfill(width), format_ranges(numbers).replace(", ", ","))
+    return f"{before}[{words}]{after}" if len(numbers) > 1 else f"{before}{words}{after}"

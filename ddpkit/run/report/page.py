@@ -17,7 +17,6 @@ from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
 from ddpkit.run.report.escape import lines, moment, seconds, text
 from ddpkit.run.report.summary import Place, Report
-from ddpkit.run.state import RunState
 from ddpkit.text import format_ranges
 
 ROWS = 64  # ranks in a picture; of more, those that differ most are shown
@@ -74,7 +73,7 @@ def _section(title: str, body: str, name: str, kind: str = "") -> str:
 def _head(report: Report) -> str:
     end = report.ended
     took = seconds((report.ended or report.made) - report.started)
-    still = report.state in (RunState.RUNNING, RunState.QUEUED)
+    still = report.state.living
     facts = [
         ("command", f"<code>{text(join(report.command))}</code>"),
         ("in", f"<code>{text(report.workdir)}</code>"),
