@@ -1,9 +1,13 @@
-"""Environment and port of rank processes that tests start without a launcher."""
+"""Rank processes that tests start without a launcher: their environment, port, ends and output."""
 
 from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+
+PATIENCE = 120.0  # seconds
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -19,3 +23,26 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run this Python outside of the project, with nothing of another launcher in its environment."""
+    command = [sys.executable, *argv]
+    return subprocess.run(
+        command, env=environment(**env), capture_output=True, text=True, timeout=PATIENCE, check=False, cwd="/"
+    )
+
+
+def run_ranks(world: int, present: list[int], code: str, *args: str) -> dict[int, tuple[int, str]]:
+    """Run these ranks of so many, by hand. Returns the exit code and the output of each."""
+    port = free_port()
+    started = {}
+    for rank in present:
+        env = environment(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
+        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        argv = [sys.executable, "-c", code, "--mib", "1", *args]
+        started[rank] = subprocess.Popen(
+            argv, env=env, cwd="/", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    said = {rank: process.communicate(timeout=PATIENCE)[0] for rank, process in started.items()}
+    return {rank: (process.returncode, said[rank]) for rank, process in started.items()}

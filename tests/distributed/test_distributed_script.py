@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rank_processes import environment, free_port
+from rank_processes import free_port, run, run_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "test_distributed.py"
 sys.path.insert(0, str(ROOT))
 import test_distributed as script  # noqa: E402
 
-PATIENCE = 120.0
 HOST = socket.gethostname()
 FAILED = "test_distributed: FAILED: "
 # What a rank runs instead of the script as it is: the script itself is imported, and something in it is replaced.
@@ -32,25 +30,8 @@ import os, test_distributed as script
 END = "os._exit(script.main())\n"
 
 
-def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *argv]
-    return subprocess.run(
-        command, env=environment(**env), capture_output=True, text=True, timeout=PATIENCE, check=False, cwd="/"
-    )
-
-
 def ranks(world: int, present: list[int], text: str, *args: str) -> dict[int, tuple[int, str]]:
-    """Run these ranks of so many, by hand. Returns the exit code and the output of each."""
-    port = free_port()
-    started = {}
-    for rank in present:
-        env = environment(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
-        env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        argv = [sys.executable, "-c", START + text, "--mib", "1", *args]
-        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        started[rank] = subprocess.Popen(argv, env=env, cwd="/", text=True, **pipes)
-    said = {rank: process.communicate(timeout=PATIENCE)[0] for rank, process in started.items()}
-    return {rank: (process.returncode, said[rank]) for rank, process in started.items()}
+    return run_ranks(world, present, START + text, *args)
 
 
 def failures(ended: dict[int, tuple[int, str]]) -> list[str]:

@@ -298,12 +298,12 @@ def test_a_full_disk_that_ranks_may_use() -> None:
 def test_full_disks_are_local_writable_and_of_use(tmp_path: Path) -> None:
     """Each line of a table of mounts, over a directory whose file system says that it is full."""
     rows = {
-        "below": f"tmpfs {tmp_path}/work/below tmpfs rw 0 0",
+        "below": f"tmpfs {tmp_path}/project/below tmpfs rw 0 0",
         "open": f"/dev/sdb1 {tmp_path}/open xfs rw,noatime 0 0",
         "closed": f"/dev/sda1 {tmp_path}/closed ext4 rw 0 0",
-        "read-only": f"/dev/loop1 {tmp_path}/work/read-only ext4 ro 0 0",
-        "server": f"server:/x {tmp_path}/work/server nfs4 rw 0 0",
-        "a b": f"tmpfs {tmp_path}/work/a\\040b tmpfs rw 0 0",
+        "read-only": f"/dev/loop1 {tmp_path}/project/read-only ext4 ro 0 0",
+        "server": f"server:/x {tmp_path}/project/server nfs4 rw 0 0",
+        "a b": f"tmpfs {tmp_path}/project/a\\040b tmpfs rw 0 0",
     }
     for row in rows.values():
         Path(row.split()[1].replace("\\040", " ")).mkdir(parents=True)
@@ -312,9 +312,9 @@ def test_full_disks_are_local_writable_and_of_use(tmp_path: Path) -> None:
     full = {"total": 4096, "free": 0, "inodes": 0, "inodes_free": 0}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inventory, "space", lambda path: {**full, "folder": path})
-        patch.setattr(inventory, "_device", {str(tmp_path / "work"): 1}.get)
-        found = inventory.full_disks({"workdir": str(tmp_path / "work")}, str(tmp_path / "mounts"))
-    assert [str(Path(path).relative_to(tmp_path)) for path in found] == ["open", "work/a b", "work/below"]
+        patch.setattr(inventory, "_device", {str(tmp_path / "project"): 1}.get)
+        found = inventory.full_disks({"workdir": str(tmp_path / "project")}, str(tmp_path / "mounts"))
+    assert [str(Path(path).relative_to(tmp_path)) for path in found] == ["open", "project/a b", "project/below"]
 
 
 def test_a_folder_that_cannot_be_written_to_is_not_named_twice() -> None:
