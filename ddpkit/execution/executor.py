@@ -36,9 +36,9 @@ from ddpkit.launchers.events import (
     StuckEvent,
     failure,
 )
-from ddpkit.launchers.plan import Plan, Step
+from ddpkit.launchers.job_output import repeats_cancel
+from ddpkit.launchers.plan import ALL, Plan, RankStarter, Step
 from ddpkit.launchers.shell import count
-from ddpkit.launchers.slurm_output import repeats_cancel
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.monitor.start_watch import StartWatch, is_watched
 from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
@@ -47,7 +47,7 @@ from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import keep_step_failure
 from ddpkit.run.timeline import Timeline
-from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
+from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, program_file, request
 
 if TYPE_CHECKING:
     from ddpkit.monitor.dump import Dump
@@ -100,7 +100,8 @@ def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) 
 
     Raises OSError, UsageError.
     """
-    copies = {each.copy_of: (NODE / f"{each.copy_of}.py").read_text() for each in plan.files if each.copy_of}
+    names = {each.copy_of for each in plan.files if each.copy_of}
+    copies = {name: program_file() if name == ALL else (NODE / f"{name}.py").read_text() for name in names}
     if plan.files:
         write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files if each.archive is None])
     for each in plan.files:
@@ -512,7 +513,7 @@ class Carrier:
         for rank in self.exceptions.take_due(time.monotonic()):
             node = next((each for each in self.nodes if rank in each.running and not each.ended), None)
             # A scheduler without srun has no way to its ranks.
-            if node is not None and (not node.step.scheduled or node.step.rank_starter.labels_tasks):
+            if node is not None and (not node.step.scheduled or node.step.rank_starter is RankStarter.COLLECT):
                 args = {"only": [rank], "limit": ENDING_LIMIT}
                 self.exceptions.asked[id(node), node.link.call(ENDING, args)] = rank
 
@@ -531,8 +532,10 @@ class Carrier:
                 self.hold(End(rank, end["since"], words.kind), fail, 0.0 if words.kind is Kind.WAITED else WINDOW)
 
     def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
-        where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
         rank, agent = event["rank"], node.agent
+        if rank is None and self.runtimes.get(host) == event["what"]:
+            agent = event["what"]
+        where = host if rank is not None or agent != node.agent else node.step.host
         lines = self.relay.tail(rank, where, agent)
         if not lines and rank is not None and host in self.runtimes:  # it failed before the rank's program ran
             rank, agent = None, self.runtimes[host]

@@ -28,7 +28,7 @@ from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.execution.job import is_public
 from ddpkit.launchers import registry
 from ddpkit.launchers.host_names import format_hosts
-from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
+from ddpkit.launchers.plan import OnEnd, Plan, RankStarter, Step, render_plan
 from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
 from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
@@ -243,8 +243,7 @@ class RecordedRun(LiveRun):
             controller=cluster.controller,
             log=plan.batch.log,
             many=not plan.batch.follow,
-            torchrun=step.rank_starter.labels_ranks,
-            labels=step.rank_starter.labels_tasks,
+            labels=step.rank_starter is RankStarter.COLLECT,
             groups=step.groups,
             poll=plan.batch.poll,
             via=plan.batch.via,

@@ -42,6 +42,7 @@ class HelloEvent(_Event):
 
     e: Literal["hello"]
     pid: Pid
+    step: NotRequired[Annotated[str, Form(r"[0-9.+_]{0,40}")]]  # of SLURM, as `scancel` takes it
 
 
 class AnswerEvent(_Event):

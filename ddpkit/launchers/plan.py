@@ -171,13 +171,16 @@ class Archive:
     moved_to: str = ""  # the new path of an environment, which its programs hold
 
 
+ALL = "*"
+
+
 @dataclass(frozen=True, kw_only=True)
 class File:
     """A file that must be there before anything starts."""
 
     path: str
     text: str = ""
-    copy_of: str = ""  # one of the programs in ddpkit/node, by its name
+    copy_of: str = ""  # one of the programs in ddpkit/node, by its name; ALL: all of them in one file
     archive: Archive | None = None
 
 
@@ -260,28 +263,11 @@ class Container:
 
 
 class RankStarter(Enum):
-    """The program that starts the ranks of a step. Their lines are labelled as it labels them."""
+    """The program that starts the ranks of a step."""
 
     SUPERVISOR = "supervisor"  # ours, or a torchrun under it
-    SRUN = "srun"  # each task of `srun --label` is a rank
-    SRUN_TORCHRUN = "srun-torchrun"  # each task of `srun --label` is a torchrun
-    SRUN_PRELOAD = "srun-preload"  # each task of `srun --label` forks the ranks of its node
+    COLLECT = "collect"  # srun, under `node/collect.py`: each of its tasks is a supervisor
     SCHEDULER = "scheduler"  # another scheduler's program; each rank runs under `rank_wrapper.py`
-
-    @property
-    def labels_tasks(self) -> bool:
-        """Each line begins with the number of srun's task."""
-        return self.value.startswith("srun")
-
-    @property
-    def labels_ranks(self) -> bool:
-        """Each line of a rank begins with `[rank 3]`: `rank_wrapper.py` writes that."""
-        return self not in (RankStarter.SUPERVISOR, RankStarter.SRUN)
-
-    @property
-    def agent(self) -> str:
-        """The program that is the task of a node, where its ranks are none."""
-        return self.value.removeprefix("srun-")
 
 
 @dataclass(frozen=True, kw_only=True)

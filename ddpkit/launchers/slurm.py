@@ -9,7 +9,6 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import ClassVar, Literal
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import (
+    ALL,
     JOB_HOOK,
     Batch,
     File,
@@ -33,7 +33,7 @@ from ddpkit.launchers.plan import (
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
-from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.launchers.starters import TAP, task_file
 
 # Defaults of variables, after `cores` was computed.
 _DEFAULTS = """
@@ -51,69 +51,36 @@ export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$S
 _RESTARTS = """
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))\""""
 
-# The rank itself. A task is `rank_wrapper.py`, which gives the rank the signals of its task, and ends as the rank ends.
-# Without it or its Python, the rank is the task: srun may then drop the last lines of a rank that failed.
-_TASK = """\
-[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
-exec "$0" -S -I "$@\""""
-_RANK = (
-    "\ncores=$((${SLURM_CPUS_ON_NODE:-1} / n))"
-    + _DEFAULTS
-    + """\
-read -r pid rest < /proc/self/stat
-echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
-)
-
-# In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
-_HOOK = """
-hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || \\
-    export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${{PYTHONPATH:+:$PYTHONPATH}}\""""
-
-# The same for a rank in a container that has the run's folder: what its image has on the path stays there.
-_HOOK_INSIDE = """
-hook={hook}  # lets the rank be asked where it is; DDPKIT_DUMP=0 leaves it out
-inside='export DDPKIT_HOOK="$0" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"'
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/sitecustomize.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
-
-# Before a rank enters its container. Until the second line comes, the task prints the output of the runtime. That line
-# is on both outputs: they are read apart.
-_ENTER = """
-echo "ddpkit: rank $RANK enters {program}" >&2
-set -- sh -c 'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; exec "$@"' "$RANK" "$@\""""
-
-# Each task of `slurm-torchrun` is a node. $0 is the Python, $1... the rank's command. {program}: an agent.
-# `trap` holds until the agent is ready for these signals.
-_AGENT = """\
-export NODE_RANK="$SLURM_PROCID"
-{nproc}cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {n})){defaults}{find}trap '' USR1 USR2
-{become} "$0" {program} --nnodes={nnodes} --nproc_per_node={n} --node_rank="$SLURM_PROCID" \\
-    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
-
-# Before the command of the rank, the file of the agent. Where no folder of a run holds it, PyTorch's own agent
-# runs: signals then reach the ranks where SLURM gives them to every process.
-_FIND_AGENT = """\
-agent="$1"; shift
-[ -r "$agent" ] || {
-    echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+# In front of each task of a step whose tasks are supervisors (`ddpkit/node/step_task.py`). $0 is the Python, $1 the
+# file of programs. Where it is not there, a rank is the task itself, and a task for a node ends.
+_IS_THERE = """\
+[ -r "$1" ] || {
+    echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
 }
 """
-
-# Each task of `slurm-srun` with `preload` is a node, and forks its ranks: see `ddpkit/node/fork_task.py`. Python itself
-# runs the fork server, before the script of the ranks. PYTHONPATH is extended inside: an image may have its own.
-_FORK = """\
+_OR_ALONE = """\
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+"""
+_CORES = "\ncores=$((${SLURM_CPUS_ON_NODE:-1} / n))"
+_NODE = """\
 export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE={nnodes}
 export LOCAL_WORLD_SIZE={nproc}
-cores=$((${{SLURM_CPUS_ON_NODE:-1}} / LOCAL_WORLD_SIZE)){defaults}fork={fork}
-[ -r "$fork/spec.json" ] || {{
-    echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
-    sleep 0.2
-    exit 123
-}}
-set -- sh -c 'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"' "$fork" "$@"
-{enter}"""
+cores=$((${{SLURM_CPUS_ON_NODE:-1}} / LOCAL_WORLD_SIZE))"""
+_STEP_TASK = """\
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" {agent}"$@"
+{run}"""
+# Not with -m, which puts the working directory in front of PyTorch: it may have a torch.py.
+_RUN_TORCHRUN = (
+    'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); '
+    'runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'
+)
+_TORCHRUN = """\
+{python} -c {torchrun} \\
+    --nnodes={nnodes} --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \\
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python """
 
 # One task has the CPUs of all ranks, and a site may bind it to as many as one rank needs. Where nothing binds, srun
 # warns of the option.
@@ -128,11 +95,6 @@ _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
 _ENDED = 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"'
-
-# Around each rank, then: torchrun ends with 1 whatever the code of the rank was.
-_TELL = """\
-trap : TERM INT HUP USR1 USR2
-"$@" || { code=$?; echo "ddpkit: rank $RANK ended: code $code on $SLURMD_NODENAME" >&2; exit "$code"; }"""
 
 # A random port below those that kernels hand out by themselves. Runs on rank 0's host.
 _PORT = """\
@@ -150,9 +112,6 @@ while True:
 ABSENT = 96  # exit code of `ddpkit/node/stage.py` on a node that needs an archive
 _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
-# Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
-_CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
-_TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
 _FLAGS = {"exclusive"}  # without a value
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
@@ -252,23 +211,11 @@ class Slurm(Contained):
             raise UsageError(f"-o poll={self.poll:g}: it must be between 5 and 3600 seconds", "-o poll=60")
         layout = self._layout(job, world)
         step = self._step(job, world, layout)
-        modules = self._modules(job)
-        needed: dict[str, str] = {}
-        if modules:
-            needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
-            needed |= {f"preload/{name}": name for name in ("rank_wrapper", "oom", "daemons")}
-        elif job.folder:
-            needed = {name: name for name in ("torchrun_agent", "scratch_dir", "owned", "oom")} if self.torchrun else {}
-            needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
-        if self._asked(job):
-            needed["hook/sitecustomize"] = "rank_hook"
-            if job.observe:
-                needed |= {f"hook/{name}": name for name in (*OBSERVERS, "rank_events_file")}
-        files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
-        if self._asked(job):
-            files.append(File(path=_begins(job)))  # with --observe each rank writes a file beside it
-        if modules:
-            files.append(self._fork_spec(job, modules, layout))
+        files = [
+            File(path=f"{job.folder}/node.py", copy_of=ALL),
+            self._spec(job, layout, lost=world.allocation is not None or layout.attempts),
+            File(path=_begins(job)),  # with --observe there is a file of all ranks beside it
+        ]
         if job.stage:
             names = ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server")
             files += [File(path=f"{job.folder}/stage/{name}.py", copy_of=name) for name in names]
@@ -294,12 +241,6 @@ class Slurm(Contained):
             batch=batch,
         )
 
-    def _asked(self, job: Job) -> bool:
-        """Return whether ranks get `rank_hook.py`. Their container must have the run's folder."""
-        inside = self._by_node(job) or not self.container or f"{job.folder}/".startswith(f"{job.workdir}/")
-        # PYTHONPATH has colons between its entries.
-        return job.kind != "program" and bool(job.folder) and inside and ":" not in job.folder
-
     def _modules(self, job: Job) -> tuple[str, ...]:
         """Return the modules that each node imports before it forks its ranks. Raises UsageError."""
         modules = preload_modules(self.preload, job)
@@ -316,30 +257,30 @@ class Slurm(Contained):
                     f"-o preload starts one task on each node, and -o srun has {word}, which is for a task of each rank"
                 )
                 raise UsageError(what, "add --gpus-per-node N, or --no-preload")
-        if not job.folder or ":" in job.folder:
-            what = (
-                f"-o preload keeps programs in the run's directory, and {job.folder or 'this script'} cannot have them"
-            )
-            raise UsageError(what, "add --no-preload")
         return modules
 
     def _by_node(self, job: Job) -> bool:
         """Return whether srun starts one task on each node, and that task the ranks."""
         return self.torchrun or bool(self._modules(job))
 
-    def _fork_spec(self, job: Job, modules: tuple[str, ...], layout: Layout) -> File:
-        """The file that tells the fork server of a node what to do."""
-        folder = f"{job.folder}/preload"
-        spec = {
-            "hook": folder,
-            "task": f"{folder}/fork_task.py",
-            "modules": modules,
-            "answer": f"{job.folder}/hook" if self._asked(job) else "",
-            "ranks": layout.counts,
-            "cpus_per_task": [group.cpus for group in layout.groups for _ in range(group.nodes)],
-            "grace": job.grace,
-        }
-        return File(path=f"{folder}/spec.json", text=json.dumps(spec) + "\n")
+    def _spec(self, job: Job, layout: Layout, *, lost: bool) -> File:
+        """The file that tells each task, and the program that collects their output, what to do."""
+        by_node, modules = self._by_node(job), self._modules(job)
+        programs = ["fork_server"] if modules else ["rank_wrapper"] if self.torchrun else []
+        return task_file(
+            job,
+            layout.counts,
+            programs=programs,
+            agent="torchrun" if self.torchrun else "preload" if modules else "srun",
+            by_node=by_node,
+            groups=[group.nodes * (1 if by_node else group.ranks) for group in layout.groups] if layout.het else [],
+            preload=modules,
+            cpus_per_task=[group.cpus for group in layout.groups for _ in range(group.nodes)],
+            runtime=self.runtime(("enroot", "pyxis", "apptainer")).program if self.container else "",
+            lost=lost,
+            marks=f"{job.folder}/marks/events" if job.observe else "",
+            collected=True,
+        )
 
     def _layout(self, job: Job, world: Request) -> Layout:
         if "arbitrary" in self.srun:
@@ -395,8 +336,7 @@ class Slurm(Contained):
             # srun takes a `:` among the arguments for the next group: the command is in the text.
             text = f"set -- {join(words[1:])}\n{text}"
         by_node = self._by_node(job)
-        wrapper = self._wrapper(job, in_container=bool(more))
-        command = self._srun(job, world, layout, inside, wrapper, words, more, by_node=by_node)
+        command = self._srun(job, world, layout, inside, words, more, by_node=by_node)
         lines = [
             *([] if held else self._marks(layout)),
             _FAIL,
@@ -406,7 +346,7 @@ class Slurm(Contained):
             *(["unset SLURM_TRES_PER_TASK"] if layout.het else []),
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
-            *([f"task={quote(_TASK)}"] if wrapper else []),
+            *self._programs_are_there(job),
             f"each={quote(text)}",
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
@@ -431,13 +371,7 @@ class Slurm(Contained):
                 **job.env,
             },
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
-            rank_starter=(
-                RankStarter.SRUN_TORCHRUN
-                if self.torchrun
-                else RankStarter.SRUN_PRELOAD
-                if by_node
-                else RankStarter.SRUN
-            ),
+            rank_starter=RankStarter.COLLECT,
             nodes=layout.hosts,
             groups=tuple(group.nodes * group.ranks for group in layout.groups) if layout.het else (),
             group_jobs=tuple(group.job_id for group in held.groups) if held else (),
@@ -536,14 +470,18 @@ class Slurm(Contained):
         SLURM makes the job's output with the umask of its user. In the run's directory nobody else writes to it.
         """
         private = "" if self.output else " [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1;"
-        return [f"{{ date +%s.%N >> {quote(_begins(job))};{private} }} 2> /dev/null"] if self._asked(job) else []
+        return [f"{{ date +%s.%N >> {quote(_begins(job))};{private} }} 2> /dev/null"]
 
-    def _wrapper(self, job: Job, *, in_container: bool) -> list[str]:
-        """Return the Python and the program around each task that is a rank. `in_container`: srun starts it inside."""
-        if self._by_node(job) or not job.folder or (in_container and not self._asked(job)):
-            return []
-        python = job.stage.python if job.stage else job.python
-        return ["python3" if self.container and not in_container else python, f"{job.folder}/rank_wrapper.py"]
+    def _collect(self, job: Job) -> list[str]:
+        """The program around srun that reads the events of its tasks."""
+        python = "python3" if self.container else job.stage.python if job.stage else job.python
+        return [python, "-S", "-I", f"{job.folder}/node.py", "collect", f"{job.folder}/task.json"]
+
+    def _programs_are_there(self, job: Job) -> list[str]:
+        """The line of a script that refuses a run's directory which this node does not have."""
+        file = quote(f"{job.folder}/node.py")
+        missing = 'fail "no node.py in the directory of the run on $(hostname): --log-dir must be a shared folder"'
+        return [f"[ -r {file} ] || {missing}"]
 
     def _srun(
         self,
@@ -551,7 +489,6 @@ class Slurm(Contained):
         world: Request,
         layout: Layout,
         inside: list[str],
-        wrapper: list[str],
         words: list[str],
         more: str,
         *,
@@ -559,9 +496,8 @@ class Slurm(Contained):
     ) -> str:
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        task = f'sh -c "$task" {join(wrapper)} --task ' if wrapper else ""
-        task = self._hold(job) + task
-        before, after = join(["srun", *inside]), f'{" " * bool(more)}{more} {task}sh -c "$each"'
+        before = join([*self._collect(job), "srun", *inside])
+        after = f'{" " * bool(more)}{more} {self._hold(job)}sh -c "$each"'
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {words[0]}' for argv in argvs)}"
@@ -573,44 +509,29 @@ class Slurm(Contained):
         return f"{before} {join([*argv, *common])}{after} {join(words)}"
 
     def _task(self, job: Job, layout: Layout) -> tuple[list[str], str, str]:
-        """Return the words and the shell text of one task of srun, and the options of srun for its container."""
-        mounted = [job.folder] if self._by_node(job) and job.folder else []
-        container = self.want(job, mounted, job.env, self.container_workdir or job.workdir)
+        """Return the words and the shell text of a task that is a supervisor, and srun's options for its container."""
+        container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
         enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
-        if self._modules(job):
-            fork, run = quote(f"{job.folder}/preload"), enter or 'exec "$@"'
-            return (
-                ["rank", *job.argv],
-                _RESTARTS.lstrip()
-                + "\n"
-                + _FORK.format(
-                    nnodes=len(layout.counts), nproc=layout.ranks_here(), defaults=_DEFAULTS, fork=fork, enter=run
-                ),
-                more,
-            )
-        if not self.torchrun:
-            hook = (_HOOK_INSIDE if self.container else _HOOK) if self._asked(job) else ""
-            hook = hook.format(hook=quote(f"{job.folder}/hook"))
-            # srun itself enters pyxis, before a task runs.
-            apart = _ENTER.format(program=container[0].program) if container and not more else ""
+        python = job.stage.python if job.stage else job.python
+        files = [f"{job.folder}/node.py", f"{job.folder}/task.json"]
+        run = enter or 'exec "$@"'
+        if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
-            numbers += _RESTARTS
-            return ["rank", *job.argv], numbers + _RANK + hook + apart + "\n" + (enter or 'exec "$@"'), more
-        agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
-        if not job.folder:
-            agent, tap = [], ["sh", "-c", _TELL, "rank"]
+            command = list(job.argv)
+            if enter and not more and job.kind == "program":  # its image may have no Python
+                python, command, run = "python3", ["sh", "-c", enter, "sh", *command], 'exec "$@"'
+            there = _IS_THERE if enter and not more else _OR_ALONE
+            text = there + numbers + _RESTARTS + _CORES + _DEFAULTS + _STEP_TASK.format(agent="", run=run)
+            return [python, *files, *command], text, more
+        text = _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
+        if not self.torchrun:
+            text = text + _RESTARTS.lstrip() + "\n" + _STEP_TASK.format(agent="", run=run)
+            return [python, *files, *job.argv], text, more
+        agent = _TORCHRUN.format(python=quote(job.python), torchrun=quote(_RUN_TORCHRUN), nnodes=len(layout.counts))
         # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-        words = [job.python, *agent, *(word.replace("$", "$$") for word in [*tap, *job.argv])]
-        text = _AGENT.format(
-            nnodes=len(layout.counts),
-            nproc=f"nproc={layout.ranks_here()}\n" if layout.uneven else "",
-            n="$nproc" if layout.uneven else layout.counts[0],
-            defaults=_DEFAULTS,
-            find=_FIND_AGENT if job.folder else "",
-            become="set --" if enter else "exec",
-            program='"$agent"' if job.folder else "-m torch.distributed.run",
-        )
-        return words, text + (f"\n{enter}" if enter else ""), more
+        tap = [job.python, "-S", "-I", "-c", f"import os, sys; {TAP}", *job.argv]
+        words = [python, *files, *(word.replace("$", "$$") for word in tap)]
+        return words, text + _STEP_TASK.format(agent=agent, run=run), more
 
     def _in_attempts(self, job: Job, layout: Layout, command: str, again: str) -> list[str]:
         """Steps in a job script: another one follows as long as `again` prints its nodes."""
@@ -652,25 +573,12 @@ class Slurm(Contained):
         ]
 
     def _in_job(self, job: Job, command: str, *, again: bool = False) -> list[str]:
-        """srun in a job script, whose exit code is the job's.
-
-        srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
-        failed stands in its output, which is the job's.
-        """
-        code = _TAP_CODE if self._by_node(job) else _CODE
-        before, _, after = self._log(job).partition("{job}")
-        number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
+        """srun in a job script, whose exit code is that of the first rank that failed."""
         lines = [
             # What stands in the output before this line, an attempt before has written.
             *(['[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"'] if not again else []),
             *([] if job.stage else self._begin(job)),  # else before the copy
-            f"log={quote(before)}{number}{quote(after)}",
-            'from=$(($(wc -c < "$log") + 1))',
-            "code='' first=''",
-            f"{command} || code=$?",
-            # What a script prints makes no failure of a success, and no success of a failure.
-            f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {quote(code)} | head -n 1)',
-            "code=${first:-${code:-0}}",
+            f"code=0; {command} || code=$?",
         ]
         if self.chain:
             lines += [

@@ -5,7 +5,8 @@ Pure: a job and a world in, a step out. Every backend that reaches nodes by itse
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -13,14 +14,15 @@ from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import Contained, runtimes
 from ddpkit.launchers.containers import option as option  # for backends
 from ddpkit.launchers.cpu_binding import cpu_sets, python_code, threads
-from ddpkit.launchers.plan import Job, Proc, Step, World
+from ddpkit.launchers.plan import File, Job, Proc, Step, World
 from ddpkit.launchers.preload import preload_modules, preload_option
 from ddpkit.launchers.shell import Value
+from ddpkit.node.rank_observe import OBSERVERS
 
 # torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
 # rank's output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without
 # DDPKIT_TAP (the line pasted by hand) the script simply runs. Not a shell, which would drop variables with odd names.
-_TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
+TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
 ELASTIC_RESTARTS = 3
 
@@ -111,6 +113,47 @@ class Starter(Contained):
         )
 
 
+def task_file(
+    job: Job,
+    counts: Sequence[int],
+    *,
+    agent: str,
+    programs: Sequence[str] = (),
+    by_node: bool = False,
+    groups: Sequence[int] = (),
+    preload: Sequence[str] = (),
+    cpus_per_task: Sequence[int] = (),
+    runtime: str = "",
+    lost: bool = False,
+    marks: str = "",
+    collected: bool = False,
+) -> File:
+    """The file that tells the tasks of a scheduler's step (`ddpkit/node/step_task.py`) what to do.
+
+    counts: ranks of each node. agent: the program that starts them. programs: of `ddpkit/node`, for the ranks. by_node:
+    a task has all ranks of its node. groups: tasks in each group of a heterogeneous job. runtime: the program that
+    enters the container of a task. lost: a lost node is a failure. marks: the file of what ranks report of their start
+    and their steps. collected: `ddpkit/node/collect.py` reads the output of the tasks.
+    """
+    hook = ["rank_hook"] if job.kind != "program" else []
+    spec = {
+        "run": job.run_id,
+        "grace": job.grace,
+        "ranks": list(counts),
+        "by_node": by_node,
+        "groups": list(groups),
+        "agent": agent,
+        "preload": list(preload),
+        "cpus_per_task": list(cpus_per_task),
+        "programs": [*programs, *hook, *(OBSERVERS if job.observe else ())],
+        "runtime": runtime,
+        "lost": lost,
+        "marks": marks,
+        "collected": collected,
+    }
+    return File(path=f"{job.folder}/task.json", text=json.dumps(spec) + "\n")
+
+
 def _node_env(job: Job, world: World, node_rank: int, omp_threads: int, *, elastic: bool) -> dict[str, Value]:
     """Return the variables of every starter. Libraries read NODE_RANK, which torchrun does not set."""
     host = world.hosts[node_rank]
@@ -195,11 +238,11 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: s
         flags.append("--use_env")
     elif _restarts(options, world):
         flags.append(f"--max_restarts={_restarts(options, world)}")
-    text = _TAP
+    text = TAP
     if not options.use_env:
         # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.
         place = {"program": 1, "script": 2, "module": 3}[job.kind] + 1
-        text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {_TAP}'
+        text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {TAP}'
     text = f"{first}; {text}" if first else text
     command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
     module = "torch.distributed.launch" if legacy else "torch.distributed.run"

@@ -21,7 +21,7 @@ from typing import Any
 
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import read_bounded, remove_if_same, write_atomically
-from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.launchers.job_output import JobOutput
 from ddpkit.monitor import dump
 from ddpkit.monitor.server import (
     DUMP,
@@ -36,7 +36,7 @@ from ddpkit.monitor.server import (
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
 from ddpkit.run.record import Run
-from ddpkit.run.site import job_log, machine_of
+from ddpkit.run.site import job_log, machine_of, reader_of
 from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
@@ -187,15 +187,15 @@ Samples = LauncherSamples | JobSamples
 # ---- both
 
 
-def read_job_output(run: Run) -> SrunReader:
+def read_job_output(run: Run) -> JobOutput:
     """Read which rank of a job is on which host. Raises UsageError."""
     assert run.job is not None
     assert run.job_id is not None
-    reader = SrunReader(run.world_size, torchrun=run.job.torchrun, groups=run.job.groups)
+    reader = reader_of(run)
     path, machine, offset = job_log(run), machine_of(run), 0
     try:
         while data := machine.read(path, offset, 1 << 20):
-            list(reader.feed(1, data))
+            list(reader.feed(data))
             offset += len(data)
     except OSError as error:
         what = f"cannot read the output of job {run.job_id}, {path}: {error.strerror or error}"
@@ -228,7 +228,7 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
                 remove_if_same(str(path), made)
 
 
-def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, list[int]]:
+def _silent_hosts(reader: JobOutput, answered: Collection[str]) -> dict[str, list[int]]:
     silent: dict[str, list[int]] = {}
     for rank, host in reader.hosts.items():
         if host not in answered:

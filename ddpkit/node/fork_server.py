@@ -1,8 +1,7 @@
 """Import torch once, then fork the ranks, each of which goes on as an interpreter that was started alone.
 
 The supervisor writes this file as `sitecustomize.py` into a private folder, puts that folder first on PYTHONPATH, and
-starts the ranks' own command once. Under SLURM the folder is one of the run, and `fork_task.py` takes the place of the
-supervisor. Python runs this during start-up: after the command line was read, before the script
+starts the ranks' own command once. Python runs this during start-up: after the command line was read, before the script
 is. A rank is forked right here and then simply returns, so that its `sys.argv`, `__main__`, `-m`, tracebacks, `atexit`
 and exit status are Python's own, made by Python itself. The first interpreter never returns: it waits for the ranks,
 reports how they ended, and exits.
@@ -16,6 +15,7 @@ import contextlib
 import gc
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -26,6 +26,7 @@ NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 ROCM_FILE = "/dev/kfd"  # opened by the start of ROCm
 CUDA = "libcuda.so.1"
 NOT_STARTED = 3  # CUDA_ERROR_NOT_INITIALIZED. The open files do not tell CUDA from NVML: both have /dev/nvidia-uvm
+_FOR_RANKS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 BAD_FORK = ("_cuda_isInBadFork", "_xpu_isInBadFork")  # of torch._C; a build for the CPU has none
 
 
@@ -132,6 +133,9 @@ class Pipes:
 
     def wait(self, running: dict[int, dict[str, Any]]) -> None:
         """Report the ranks and their ends, and end this process after the last one."""
+        # A scheduler may give a signal to every process: the ranks decide, and end with this one.
+        for each in _FOR_RANKS:
+            signal.signal(each, signal.SIG_IGN)
         events = os.open(self.folder + "/events", os.O_WRONLY)
 
         def tell(kind: str, rank: dict[str, Any], *words: object) -> None:
@@ -153,9 +157,10 @@ def _become(rank: dict[str, Any], server: int) -> None:
     """What the supervisor does for a rank that it starts itself: a session, and the environment."""
     os.setsid()
     import ctypes
-    import signal
 
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # ignored until here
+        signal.signal(number, signal.SIG_DFL)
     if os.getppid() != server:  # it ended before that call
         os._exit(1)
     if rank["cpus"] and sys.platform == "linux":
@@ -198,8 +203,7 @@ def _main() -> None:
         spec = {**json.load(file), "began": times[0][1]}
     _tidy(spec["hook"])
     _real_sitecustomize()
-    task = spec.get("task")
-    parent = _run(task, "ddpkit_task")["Task"](spec) if task else Pipes(spec)
+    parent = Pipes(spec)
     times.append(("import", time.time()))
     unsafe = _import(spec["modules"])
     if "torch" in sys.modules:

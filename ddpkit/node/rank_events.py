@@ -9,9 +9,9 @@ torch's public hooks:
   the exchange of gradients, in which every rank waits for the slowest: only a rank's own work shows which one that is.
   The clock is the host's: on a GPU it is the time to queue the work, and not that of the GPU itself.
 
-What is told goes to the supervisor, or under SLURM to `rank_events_file.py`: sums over a quarter of a second at first,
-later over 1 and 5 seconds; a step costs 2 to 5 microseconds more. A step that is compiled as a whole (`torch.compile`
-around `optimizer.step`) is left alone, and not counted.
+What is told goes to the supervisor: sums over a quarter of a second at first, later over 1 and 5 seconds; a step costs
+2 to 5 microseconds more. A step that is compiled as a whole (`torch.compile` around `optimizer.step`) is left alone,
+and not counted.
 
     mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, wrap (a
                                       DistributedDataParallel begins), collective, step: the first one of each

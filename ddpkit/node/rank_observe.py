@@ -11,9 +11,7 @@
   default process group, for which the property `_World.default_pg` is replaced. The variable TORCH_FR_BUFFER_SIZE is
   set to 2000, unless it has a value.
 
-All of them need a finder in `sys.meta_path`, until the modules that they watch are imported. Where no supervisor stands
-beside the rank (SLURM), `start` and `steps` need a thread, which writes what they tell into the run's folder, and
-`rank_events_file.py` registers a function for Python's end.
+All of them need a finder in `sys.meta_path`, until the modules that they watch are imported.
 
 Standard library only, Python 3.8 and later.
 """
@@ -45,7 +43,7 @@ def start(
     rank, parts = os.environ.get("RANK", ""), os.environ.get("DDPKIT_OBSERVE", "").split(",")
     if "stacks" in parts and not any(name in os.environ for name in RECORDER):
         os.environ[RECORDER[0]] = "2000"
-    tell = _teller(folder, rank, moved, forked=bool(times)) if {"start", "steps"} & set(parts) else None
+    tell = _teller(folder) if {"start", "steps"} & set(parts) else None
 
     def mark(name: str) -> None:
         if tell is not None and "start" in parts:
@@ -76,13 +74,9 @@ def start(
     _when_imported(wanted)
 
 
-def _teller(folder: str, rank: str, moved: Callable[[int], int], *, forked: bool) -> Callable[..., None]:
-    """What sends a line to the supervisor, or under SLURM to a file. From this process alone, not from a fork of it."""
+def _teller(folder: str) -> Callable[..., None]:
+    """Return what sends a line to the supervisor, from this process alone and not from a fork of it."""
     pid = os.getpid()
-    if rank.isdigit() and os.path.exists(folder + "/rank_events_file.py"):
-        began = os.getppid() if forked else pid
-        tell: Callable[..., None] = _run(folder, "rank_events_file")["start"](folder, rank, began)
-        return tell
 
     def piped(*words: object) -> None:
         if os.getpid() == pid:

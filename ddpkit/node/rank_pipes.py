@@ -86,7 +86,7 @@ class RankPipes:
         self._table = table
         self._wrappers: LinePipe | None = None
         self._hooks: LinePipe | None = None
-        self._steps: dict[str, list[list[float]]] = {}  # by rank: records that no heartbeat has sent yet
+        self.steps: dict[str, list[list[float]]] = {}  # by rank: records that no heartbeat has sent yet
         self._reported: dict[int, set[str]] = {}  # by rank: what it has reported since its start
 
     def open_wrappers(self, path: str) -> None:
@@ -146,7 +146,7 @@ class RankPipes:
     def _read_hook(self, kind: str, rank: int, rest: list[str]) -> None:
         """A line of a rank's hook. Raises ValueError, IndexError."""
         if kind == "steps" and rank in self._table.ranks:
-            records = self._steps.setdefault(str(rank), [])
+            records = self.steps.setdefault(str(rank), [])
             if len(rest) == 6 and len(records) < MAX_RECORDS:
                 records.append([_number(each) for each in rest])
         elif kind == "mark" and self._is_new(rank, "mark " + rest[0]):
@@ -163,9 +163,9 @@ class RankPipes:
         return True
 
     def send_steps(self) -> None:
-        if self._steps:
-            self._send(e="steps", t=time.time(), ranks=self._steps)
-            self._steps = {}
+        if self.steps:
+            self._send(e="steps", t=time.time(), ranks=self.steps)
+            self.steps = {}
 
     def close(self) -> None:
         """Read what is left, and read no more."""

@@ -86,8 +86,7 @@ def _threads(main: int) -> list[dict[str, Any]]:
     names = {ident: thread.name for ident, thread in list(active.items())}
     threads = []
     for ident, frame in sys._current_frames().items():
-        # Nor the thread of `rank_events_file.py`, which is ours as well.
-        if ident != _thread.get_ident() and not frame.f_code.co_filename.endswith("/hook/rank_events_file.py"):
+        if ident != _thread.get_ident():
             frames: list[list[Any]] = []
             here: Any = frame
             while here is not None and len(frames) < FRAMES:

@@ -39,8 +39,9 @@ class RankTable:
         self.launchers: dict[int, str] = {}  # process id: name, of torchrun, srun and others that start ranks
         self.restarts = restarts
         self.stopping = False
+        self.terminated = False  # a scheduler has sent a signal that ends ranks
         self.ending: int | None = None  # a rank that an exception ends: it is on its way, and needs no TERM
-        self._failures: list[tuple[End, dict[str, Any]]] = []  # of the current attempt
+        self.failures: list[tuple[End, dict[str, Any]]] = []  # of the current attempt
         self._failed = False
         self._send = send
         self._output = output
@@ -58,7 +59,7 @@ class RankTable:
 
     def on_start(self, rank: int, pid: int, when: float) -> None:
         if not self.any_alive():
-            self._failures.clear()  # torchrun starts its ranks again: these failures belong to an earlier attempt
+            self.failures.clear()  # torchrun starts its ranks again: these failures belong to an earlier attempt
         self.ranks[rank] = Rank(pid)
         self._output.words[rank] = LastWords()
         self._send(e="start", rank=rank, pid=pid, t=when)
@@ -94,7 +95,8 @@ class RankTable:
         kind, since = Kind.OWN, when
         if code != 0:
             # torchrun ends the others once it saw that one failed.
-            agent = bool(self._failures) and any(name != PRELOAD for name in self.launchers.values())
+            agent = bool(self.failures) and any(name != PRELOAD for name in self.launchers.values())
+            agent = agent or self.terminated
             words = self._output.words.get(rank, LastWords())
             kind, since, raised = words.of_end(code, number, when, agent=agent)
             more.update({"kind": kind.value, "since": since})
@@ -103,7 +105,7 @@ class RankTable:
         self._send(e="exit", rank=rank, code=code, signal=number, t=when, **more)
         if code != 0:
             failure = {"rank": rank, "code": code, "signal": number, "t": when, "what": "rank", **more}
-            self._failures.append((End(rank, since, kind), failure))
+            self.failures.append((End(rank, since, kind), failure))
             # What may follow from the end of another rank ends nobody here: the launcher sees all nodes.
             if self.restarts == 0 and kind is Kind.OWN:
                 self._fail()
@@ -120,13 +122,13 @@ class RankTable:
             self._on_launcher_failure(name, status)
 
     def _on_launcher_failure(self, name: str, status: int) -> None:
-        if self._failures and self.restarts == 0:
+        if self.failures and self.restarts == 0:
             return  # it ended because a rank did, and the launcher knows
         code, number = exit_status(status)
-        if not self._failures:
+        if not self.failures:
             now = time.time()
             own = {"rank": None, "code": code, "signal": number, "t": now, "what": name}
-            self._failures.append((End(None, now, Kind.OWN), own))
+            self.failures.append((End(None, now, Kind.OWN), own))
         self._fail()
 
     # ---- failures
@@ -135,11 +137,15 @@ class RankTable:
         """The first failure on this node ends the others. After a stop nothing is a failure."""
         if not self.stopping and not self._failed:
             self._failed = True
-            first = first_failure([end for end, _ in self._failures])
-            failure = next(failure for end, failure in self._failures if end is first)
+            failure = self.first() or {}
             kernel = self._oom.evidence(failure["signal"] == signal.SIGKILL)
             self._send(e="failed", **failure, **({"kernel": kernel} if kernel else {}))
             self.on_failure()
+
+    def first(self) -> dict[str, Any] | None:
+        """The failure that the others follow from; None: there is none."""
+        first = first_failure([end for end, _ in self.failures]) if self.failures else None
+        return next((failure for end, failure in self.failures if end is first), None)
 
     # ---- the kernel's view
 

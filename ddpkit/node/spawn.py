@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # A terminal or a scheduler sends these, and the launcher decides about them.
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
 
 
@@ -180,6 +181,9 @@ class Spawner:
                 for fd, file in enumerate((null, pipes[0][1], pipes[1][1])):
                     os.dup2(file, fd)
                 reset_signals()
+                if rank is None:  # a scheduler may send them to every process: they would end torchrun
+                    for each in PASSED_ON:
+                        signal.signal(each, signal.SIG_IGN)
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 if cpus and sys.platform == "linux":
                     with contextlib.suppress(OSError):  # a container may have none of them

@@ -89,7 +89,7 @@ class Supervisor:
         self.guard = os.getppid()
         self.copies: list[str] = request.get("copies", [])  # of --stage
         self.loop = EventLoop()
-        self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received, seals)
+        self.launcher = self.connect(float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
         self.output = RankOutput(self.loop, send)
         self.children = Children(self.loop)
@@ -105,6 +105,10 @@ class Supervisor:
         self.launcher.on_pause = self.output.pause
         self.launcher.on_command = self.on_command
         self.launcher.on_gone = self.on_launcher_gone
+
+    def connect(self, silence: float, received: bytes, seals: tuple[Seal, Seal]) -> LauncherIO:
+        """Return the way to the launcher."""
+        return LauncherIO(self.loop, silence, received, seals)
 
     def stop(self) -> None:
         self.shutdown.stop(self.shutdown.grace)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.launchers.job_output import says_end
 from ddpkit.launchers.plan import Scheduler, job_facts
 from ddpkit.launchers.registry import scheduler_of
-from ddpkit.launchers.slurm_output import says_end
 from ddpkit.machine import Machine, Phase, Poller, Reply
 from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.site import job_log, machine_of

@@ -21,10 +21,10 @@ from typing import TypeVar
 from ddpkit.errors import UsageError
 from ddpkit.files import read_bounded, read_part
 from ddpkit.launchers.events import OutputEvent
+from ddpkit.launchers.job_output import JobOutput
 from ddpkit.launchers.shell import count
-from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.record import Run, attempt_folder
-from ddpkit.run.site import job_log, machine_of
+from ddpkit.run.site import job_log, machine_of, reader_of
 
 T = TypeVar("T")
 MOST_TIMES = 1 << 26  # bytes of all.times
@@ -212,16 +212,11 @@ class _JobOutput:
         number += "_*" if there and run.job.many else ""
         self._pattern = f"{glob.escape(before)}{number}{glob.escape(after)}"
         self._machine = machine_of(run)
-        self._files: dict[str, tuple[int, SrunReader]] = {}  # by path: how much was read, and its reader
-
-    def _reader(self) -> SrunReader:
-        return SrunReader(
-            self._run.world_size, torchrun=self._job.torchrun, labels=self._job.labels, groups=self._job.groups
-        )
+        self._files: dict[str, tuple[int, JobOutput]] = {}  # by path: how much was read, and its reader
 
     def read(self) -> list[Line] | None:
         for name in self._machine.find(self._pattern):
-            self._files.setdefault(name, (0, self._reader()))
+            self._files.setdefault(name, (0, reader_of(self._run)))
         lines, new = [], False
         for name, (offset, reader) in self._files.items():
             try:
@@ -230,21 +225,20 @@ class _JobOutput:
                 continue
             self._files[name] = offset + len(data), reader
             new = new or bool(data)
-            events = [*reader.feed(1, data), *reader.overdue()]
-            lines += [line_of_job(event) for event in events if event["e"] == "out"]
+            events = reader.feed(data)
+            lines += [line for event in events if event["e"] == "out" for line in lines_of_job(event)]
         return lines if new or lines else None
 
     def rest(self) -> list[Line]:
-        return [
-            line_of_job(each) for _, reader in self._files.values() for each in reader.flush() if each["e"] == "out"
-        ]
+        events = [event for _, reader in self._files.values() for event in reader.flush()]
+        return [line for event in events if event["e"] == "out" for line in lines_of_job(event)]
 
 
-def line_of_job(event: OutputEvent) -> Line:
-    """Return a line of a job's output."""
-    text = event["data"].rstrip("\n").encode("utf-8", "surrogateescape")
+def lines_of_job(event: OutputEvent) -> list[Line]:
+    """Return the lines of an event of a job's output."""
     source = event.get("agent", "srun") if event["rank"] is None else str(event["rank"])
-    return Line(source=source, host=event.get("host", "job"), text=text)
+    host, texts = event.get("host", "job"), event["data"].removesuffix("\n").split("\n")
+    return [Line(source=source, host=host, text=text.encode("utf-8", "surrogateescape")) for text in texts]
 
 
 def read_lines(

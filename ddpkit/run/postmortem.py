@@ -11,11 +11,11 @@ from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose, verdict
 from ddpkit.files import write_atomically
 from ddpkit.launchers.events import Event, FailedEvent
-from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.launchers.job_output import JobOutput, first_of
 from ddpkit.machine import Machine
-from ddpkit.run.logs import line_of_job
+from ddpkit.run.logs import lines_of_job
 from ddpkit.run.record import Run
-from ddpkit.run.site import job_log, machine_of
+from ddpkit.run.site import job_log, machine_of, reader_of
 
 HEAD = 1 << 20  # bytes at the beginning: there each rank names its host
 TAIL = 16 << 20  # bytes at the end, with the ends of the ranks; between them may be gigabytes
@@ -27,7 +27,7 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
 
     `kept`: a file that gets the lines of the last attempt, in the form of `all.log`. Raises OSError for it.
     """
-    log, reader = job_log(run), _reader(run)
+    log, reader = job_log(run), reader_of(run)
     lines: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
     # The attempt, and its first failure: that of an attempt before does not count.
     first: tuple[int, FailedEvent] | None = None
@@ -39,11 +39,12 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
                 lines.clear()
                 printed.clear()
             if event["e"] == "out":
-                lines[event["rank"]].append(event["data"].rstrip("\n"))
+                lines[event["rank"]].extend(event["data"].removesuffix("\n").split("\n"))
                 if kept is not None:
-                    printed.append(line_of_job(event).labelled)
+                    printed += [line.labelled for line in lines_of_job(event)]
             elif event["e"] == "failed":
-                first = (reader.attempt, event)
+                known = first[1] if first is not None and first[0] == reader.attempt else None
+                first = (reader.attempt, first_of(known, event))
     except OSError:
         return None
     if kept is not None:
@@ -77,7 +78,7 @@ class JobRanks:
 
 def job_ranks(run: Run) -> JobRanks | None:
     """Return the ranks of a job; None where its output is not visible from here."""
-    reader, attempt = _reader(run), 0
+    reader, attempt = reader_of(run), 0
     ends: dict[int, tuple[int | None, int | None]] = {}
     lines: dict[int, str] = {}
     try:
@@ -89,21 +90,15 @@ def job_ranks(run: Run) -> JobRanks | None:
             if event["e"] == "exit":
                 ends[event["rank"]] = event["code"], event["signal"]
             elif event["e"] == "out" and event["rank"] is not None:
-                lines[event["rank"]] = event["data"].rstrip("\n")
+                lines[event["rank"]] = event["data"].removesuffix("\n").rpartition("\n")[2]
     except OSError:
         return None
     return JobRanks(hosts=dict(reader.hosts), pids=dict(reader.pids), ends=ends, lines=lines)
 
 
-def _reader(run: Run) -> SrunReader:
-    assert run.job is not None
-    job = run.job
-    return SrunReader(run.world_size, torchrun=job.torchrun, labels=job.labels, lost=True, groups=job.groups)
-
-
-def _events(machine: Machine, log: str, reader: SrunReader) -> Iterator[Event]:
+def _events(machine: Machine, log: str, reader: JobOutput) -> Iterator[Event]:
     for data in _ends(machine, log):
-        yield from reader.feed(1, data)
+        yield from reader.feed(data)
     yield from reader.flush()
 
 

@@ -78,13 +78,13 @@ class RecordedJob:
     submitted: Clock = ""  # as the scheduler prints it, in UTC
     log: FilePath  # its output file, with {job} for the job's id
     many: bool  # an array: one such file for each of its jobs
-    torchrun: bool  # how the lines in it are labelled
-    labels: bool = True
+    labels: bool = True  # srun started its ranks: another step can reach them
     groups: tuple[Count, ...] = ()  # ranks in each group of a heterogeneous job
     poll: Annotated[float, Between(1, 86400)] = 60.0  # seconds between two queries of a process
     via: Via | None = None
     older: ClassVar = frozenset(
-        "state pattern waiting running success_states stopped forgotten_pattern stop signals_from well gone".split()
+        "state pattern waiting running success_states stopped forgotten_pattern stop signals_from well gone "
+        "torchrun".split()
     )
 
 

@@ -10,6 +10,7 @@ from ddpkit.errors import UsageError
 from ddpkit.run.trust import Origin
 
 if TYPE_CHECKING:  # the start of every command imports this module
+    from ddpkit.launchers.job_output import JobOutput
     from ddpkit.launchers.plan import Via
     from ddpkit.machine import Machine
     from ddpkit.run.record import Run
@@ -48,6 +49,14 @@ def job_log(run: Run) -> str:
             f"the record of run {run.run_id} names an output outside of its directory, and is another user's"
         )
     return path
+
+
+def reader_of(run: Run) -> JobOutput:
+    """Return a reader of the output of a run's job."""
+    from ddpkit.launchers.job_output import JobOutput
+
+    assert run.job is not None
+    return JobOutput(run.world_size, groups=run.job.groups)
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -33,7 +33,7 @@ from typing import Annotated, Any, TypedDict, TypeVar
 
 from ddpkit.files import read_bounded, read_head, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.events import Event
+from ddpkit.launchers.events import Event, from_node, ranks_of
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.launchers.typed_json import Between, RankName
 from ddpkit.run.growing_record import GrowingRecord
@@ -43,6 +43,7 @@ FORMAT = 1
 MOST_BYTES = 1 << 26  # of one file
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
+OBSERVED = "events"  # there, of all ranks of a step
 STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
 EVERY = 2.0  # least seconds between two writes, and between two looks for a late start
 LOOKING = 0.002  # of the time: looks for a late start of thousands of ranks are rarer
@@ -204,16 +205,17 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 def read(folder: Path) -> TimelineFile | None:
     """Read the timeline of a run, with the files of its ranks; None where nothing can be read."""
     timeline = _read(TimelineFile, folder / TIMELINE)
+    owns = _read_observed(folder / MARKS / OBSERVED)
     paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
-    if not paths:
+    most = max(LEAST, min(MOST, BINS // max(1, len(paths))))
+    owns |= {path.name: _read_rank(path, most) for path in paths}
+    if not owns:
         return timeline
     ranks = dict((timeline or {}).get("ranks", {}))
     starts = job_starts(folder)
     began = starts[-1] if starts else None
-    most = max(LEAST, min(MOST, BINS // len(paths)))
-    for path in paths:
-        own = _read_rank(path, most)
-        known: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(path.name, {})}
+    for rank, own in owns.items():
+        known: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(rank, {})}
         if not own["attempts"] or own["attempts"] < known["attempts"]:
             own["marks"] = {}  # of an attempt before
         elif began is not None:
@@ -222,7 +224,7 @@ def read(folder: Path) -> TimelineFile | None:
         attempts = max(known["attempts"], own["attempts"])
         bins = own["bins"] or known["bins"]
         host = known["host"] or own["host"]
-        ranks[path.name] = {**known, **own, "host": host, "attempts": attempts, "marks": marks, "bins": bins}
+        ranks[rank] = {**known, **own, "host": host, "attempts": attempts, "marks": marks, "bins": bins}
     first = min((min(rank["marks"].values(), default=0.0) for rank in ranks.values()), default=0.0)
     return {"format": FORMAT, "carried": first, **(timeline or {}), "ranks": ranks}
 
@@ -295,6 +297,38 @@ def job_starts(folder: Path) -> list[float]:
         return [float(word) for word in read_bounded(folder / MARKS / JOB, LARGEST_OF_RANK).split()]
     except (OSError, ValueError):
         return []
+
+
+def _read_observed(path: Path) -> dict[str, RankTimeline]:
+    """What the ranks of a step reported: events that `ddpkit/node/collect.py` wrote. Others can write there too."""
+    ranks: dict[str, RankTimeline] = {}
+    try:
+        lines = read_head(path, MOST_BYTES).splitlines()
+    except OSError:
+        return ranks
+    for line in lines:
+        try:
+            value = json.loads(line)
+            event = from_node(value)
+        except (ValueError, RecursionError):  # also BadEventError
+            continue
+        if event is None or len(ranks) > LISTED:
+            continue
+        for number in ranks_of(event):
+            rank = ranks.setdefault(str(number), {"host": "", "attempts": 0, "marks": {}, "bins": []})
+            if event["e"] == "start":
+                rank["attempts"] += 1
+                rank["host"], rank["marks"] = str(value.get("host", ""))[:255], {"start": event.get("t", 0.0)}
+            elif event["e"] == "mark" and _is_mark(rank["marks"], event["name"]):
+                rank["marks"].setdefault(event["name"], event.get("t", 0.0))
+            elif event["e"] == "versions":
+                rank["versions"] = event["versions"][:4]
+            elif event["e"] == "steps":
+                rank["bins"] += [each for each in event["ranks"][str(number)] if each[0] > 0 and 0 < each[1] < math.inf]
+    most = max(LEAST, min(MOST, BINS // max(1, len(ranks))))
+    for rank in ranks.values():
+        rank["bins"] = merged(rank["bins"], most)
+    return ranks
 
 
 def _read_rank(path: Path, most: int) -> RankTimeline:

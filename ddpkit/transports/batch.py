@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
-from ddpkit.launchers.plan import FACTS, Batch, Step, job_facts
-from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.launchers.job_output import JobOutput, first_of
+from ddpkit.launchers.plan import FACTS, Batch, RankStarter, Step, job_facts
 from ddpkit.machine import HERE, LostError, Machine, Phase, Poller
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.slurm_nodes import is_lost
@@ -108,16 +108,8 @@ class JobLink:
         self._machine = machine
         self._job_id = job_id
         self._log = batch.log.replace("{job}", job_id)
-        starter, lost = step.rank_starter, batch.nodes > 0
-        self._by_srun = starter.labels_tasks
-        self._reader = SrunReader(
-            len(step.ranks),
-            torchrun=starter.labels_ranks,
-            labels=self._by_srun,
-            lost=lost,
-            groups=step.groups,
-            agent=starter.agent,
-        )
+        self._by_srun = step.rank_starter is RankStarter.COLLECT
+        self._reader = JobOutput(len(step.ranks), groups=step.groups)
         self._calls = OverlapCalls(self._reader, job_id, machine)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
@@ -211,7 +203,6 @@ class JobLink:
         while not self._closed.is_set():
             held, ends, offset = self._held, self._reader.ends, self._offset
             yield from self._read()
-            yield from self._take(self._reader.overdue())
             if self._given_up:
                 yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
                 return
@@ -426,7 +417,7 @@ class JobLink:
             self._cut = None
             yield {"e": "note", "text": f"connected to {self._machine.place} again"}
         self._offset += len(data)
-        yield from self._take(self._reader.feed(1, data))
+        yield from self._take(self._reader.feed(data))
         if self._reader.nodes:
             yield from self._starts()
 
@@ -434,7 +425,8 @@ class JobLink:
         """Pass on what the job's output tells, but a failure: the scheduler knows whether it is the job's end."""
         for event in events:
             if event["e"] == "failed":
-                self._held = (self._reader.attempt, event)
+                known = self._held[1] if self._held is not None and self._held[0] == self._reader.attempt else None
+                self._held = (self._reader.attempt, first_of(known, event))
             else:
                 if event["e"] == "start":
                     yield from self._starts()  # before the first lines of its ranks

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from base64 import b64decode
+from base64 import b64decode, b85encode
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -78,14 +78,32 @@ sys.modules["ddpkit"]=n("ddpkit")
 p=sys.modules["ddpkit.node"]=n("ddpkit.node")
 p.__path__=[]
 p.texts=json.loads(zlib.decompress(d))
-class Bundle:
+"""
+# Modules of `ddpkit/node` are compiled from their texts.
+_IMPORT = """class Bundle:
  def find_spec(self,name,path=None,target=None):
   if name.startswith("ddpkit.node.") and name[12:] in p.texts: return type(sys.__spec__)(name,self)
  def create_module(self,spec): return None
  def exec_module(self,m): exec(compile(p.texts[m.__name__[12:]],m.__name__+".py","exec"),m.__dict__)
 sys.meta_path.insert(0,Bundle())
-from ddpkit.node import {main}
+"""
+_READ += (
+    _IMPORT
+    + """from ddpkit.node import {main}
 {main}.main({key})
+"""
+)
+
+
+_FILE = '''"""Programs of ddpkit that run on nodes: python FILE PROGRAM ARGUMENTS."""
+import sys,zlib,json,base64
+n=type(sys)
+sys.modules["ddpkit"]=n("ddpkit")
+p=sys.modules["ddpkit.node"]=n("ddpkit.node")
+p.__path__=[]
+'''
+_MAIN = """from importlib import import_module
+import_module("ddpkit.node."+sys.argv[1]).main(sys.argv[2:])
 """
 
 
@@ -103,6 +121,13 @@ def program(main: str = "supervisor", key: str = "") -> bytes:
     bundle = _bundle()
     text = _READ.format(size=len(bundle), main=main, key=f"key={key!r}" if key else "")
     return f"exec({text!r})\n".encode() + bundle
+
+
+def program_file() -> str:
+    """Return the text of a file with all programs of a node: `python FILE PROGRAM ARGUMENTS` calls `main` of one."""
+    return (
+        _FILE + _IMPORT + f"p.texts=json.loads(zlib.decompress(base64.b85decode({b85encode(_bundle())!r})))\n" + _MAIN
+    )
 
 
 def new_key() -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
+from ddpkit.launchers.job_output import JobOutput
 from ddpkit.launchers.plan import Step
-from ddpkit.launchers.slurm_output import WAIT, SrunReader
 from ddpkit.machine import run_command
 from ddpkit.transports.protocol import LocalLink
 from ddpkit.transports.srun_overlap import OverlapCalls
@@ -24,49 +24,17 @@ class SrunLink:
 
     def __init__(self, step: Step) -> None:
         self._inner = LocalLink()
-        self._jobs, starter = step.group_jobs, step.rank_starter
-        self._reader = SrunReader(
-            len(step.ranks), torchrun=starter.labels_ranks, lost=True, groups=step.groups, agent=starter.agent
-        )
+        self._jobs = step.group_jobs
+        self._reader = JobOutput(len(step.ranks), groups=step.groups)
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
         self._calls = OverlapCalls(self._reader)
-        self._reading = threading.Lock()  # of the reader, which a timer reads as well
-        self._overdue: threading.Timer | None = None  # posts lines of ranks whose host stays unknown
-        self._late: tuple[threading.Timer, FailedEvent] | None = None  # a failure, and what posts it soon
 
     def start(self, request: str, post: Post) -> None:
         self._post = post
 
         def translate(event: Event | None) -> None:
-            with self._reading:
-                take(self._translate(event))
-                if self._overdue is None:
-                    set_timer()
-
-        def post_overdue() -> None:
-            with self._reading:
-                take(self._reader.overdue())
-                set_timer()
-
-        def set_timer() -> None:
-            self._overdue = threading.Timer(WAIT, post_overdue) if self._reader.waits else None
-            if self._overdue is not None:
-                self._overdue.daemon = True
-                self._overdue.start()
-
-        def take(events: Iterator[Event | None]) -> None:
-            for each in events:
-                if each is not None and each["e"] == "failed" and each["what"] == self._reader.agent:
-                    # An agent's own words come beside those of srun, and a moment later.
-                    self._late = (threading.Timer(1.0, post, [each]), each)
-                    self._late[0].daemon = True
-                    self._late[0].start()
-                    continue
-                if self._late is not None and (each is None or each["e"] == "end"):
-                    self._late[0].cancel()
-                    post(self._late[1])
-                    self._late = None
+            for each in self._translate(event):
                 post(each)
 
         self._inner.start(request, translate)
@@ -75,9 +43,9 @@ class SrunLink:
         if event is None:
             yield None
         elif event["e"] == "out":
-            yield from self._reader.feed(event["fd"], event["data"].encode("utf-8", "surrogateescape"))
+            yield from self._reader.feed(event["data"].encode("utf-8", "surrogateescape"))
         elif event["e"] == "failed":
-            yield from self._reader.decide()
+            yield from self._reader.flush()
             if not self._reader.failed:
                 yield self._refused(event)
         elif event["e"] == "end":
@@ -122,8 +90,7 @@ class SrunLink:
         run_command(argv)
 
     def close(self) -> None:
-        for timer in (self._timer, self._overdue, self._late[0] if self._late else None):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._calls.close()
         self._inner.close()

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from ddpkit.launchers.events import AnswerEvent, BadEventError, Event
-from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.launchers.job_output import JobOutput
 from ddpkit.machine import HERE, Machine, Stream
 from ddpkit.transports.protocol import ANSWER_TIME, BOOT, STEP_START_TIME, Caller, Pieces, parse_event, program
 
@@ -52,7 +52,7 @@ class OverlapStep:
 
     def __init__(
         self,
-        reader: SrunReader,
+        reader: JobOutput,
         job: str = "",
         machine: Machine = HERE,
         *,
@@ -156,7 +156,7 @@ class OverlapStep:
 class OverlapCalls:
     """Calls of a launcher on the nodes of its job. Each runs in a thread, and is answered by one event."""
 
-    def __init__(self, reader: SrunReader, job: str = "", machine: Machine = HERE) -> None:
+    def __init__(self, reader: JobOutput, job: str = "", machine: Machine = HERE) -> None:
         self._reader = reader
         self._job = job
         self._machine = machine

@@ -14,8 +14,9 @@ from typing import ClassVar
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import option
-from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Scheduler, Step, render_step
+from ddpkit.launchers.plan import ALL, Batch, File, Job, Plan, Proc, RankStarter, Request, Scheduler, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, exports, join, quote
+from ddpkit.launchers.starters import task_file
 
 # One rank, in a shell of its own on its node. It says by a file that it lives: the script waits for that.
 _RANK = """\
@@ -147,8 +148,8 @@ class Pbs:
             world_size=nnodes * nproc,
             grace=job.grace,
             files=(
-                File(path=f"{job.folder}/rank_wrapper.py", copy_of="rank_wrapper"),
-                File(path=f"{job.folder}/daemons.py", copy_of="daemons"),
+                File(path=f"{job.folder}/node.py", copy_of=ALL),
+                task_file(job, [nproc] * nnodes, agent="pbsdsh"),
                 File(path=script, text="\n".join(lines)),
             ),
             batch=self._batch(job, script),
@@ -165,7 +166,9 @@ class Pbs:
             cores=self.cpus_per_task,
             setup=f"{self.setup}\n" if self.setup else "",
             folder=quote(job.folder),
-            command=join([job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py", *job.argv]),
+            command=join(
+                [job.python, "-S", "-I", f"{job.folder}/node.py", "step_task", f"{job.folder}/task.json", *job.argv]
+            ),
         )
         text = _SCRIPT.format(
             probe=join([job.python, "-c", _PORT]),

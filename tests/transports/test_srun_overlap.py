@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.launchers.job_output import JobOutput
 from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME
 from ddpkit.transports.srun_overlap import OverlapStep
 
@@ -26,7 +26,7 @@ def test_a_silent_node_costs_the_limit_and_no_more(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     host = os.uname().nodename
     monkeypatch.setenv("SLURMD_NODENAME", host)
-    reader = SrunReader(2, torchrun=False)
+    reader = JobOutput(2)
     reader.hosts |= {0: host, 1: "elsewhere"}
     reader.pids |= {0: os.getpid(), 1: 1}
     step = OverlapStep(reader, "7")

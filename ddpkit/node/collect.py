@@ -1,0 +1,178 @@
+"""Runs srun in a job's script, and writes the job's output: labelled lines of ranks, and events.
+
+    python FILE collect SPEC COMMAND...
+
+Each event is a line `ddpkit: {...}`, each line of a rank has its rank and host in front: no rank can write another one.
+The exit code is that of the first rank that failed, else the command's. Ends the command if it is killed itself.
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+
+from ddpkit.node.process_tree import die_with_parent, hide
+from ddpkit.node.step_output import OBSERVE, StepReader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterable, Iterator
+
+CHUNK = 1 << 18
+EVENT = "ddpkit: "  # in front of each of them
+AGAIN = 1.0  # seconds between two attempts to write events to a full file system
+PARTING = 10.0  # seconds for the last of them
+# A scheduler sends these to every process of a job's script. srun gets its own, and its end is waited for here.
+_NOT_OURS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def lines_of(content: Iterable[tuple[str, Any]]) -> Iterator[bytes]:
+    """Yield the lines of what `StepReader` yields, each with its end."""
+    for label, each in content:
+        text = each if isinstance(each, str) else EVENT + json.dumps(each, separators=(",", ":"))
+        yield (f"[{label}] {text}\n" if label else f"{text}\n").encode("utf-8", "surrogateescape")
+
+
+class Output:
+    """The job's output file. Where it cannot be written, texts are left out and events are kept.
+
+    observed: the file of what ranks report of their start and their steps; empty: there is none.
+    """
+
+    def __init__(self, observed: str) -> None:
+        task = os.environ.get("SLURM_ARRAY_TASK_ID")
+        self._observed = f"{observed}_{task}" if observed and task is not None else observed
+        self._events: list[bytes] = []
+        self._left_out = 0
+        self._again = 0.0  # time.monotonic()
+
+    @property
+    def due(self) -> float:
+        """When events that wait are to be written, in time.monotonic()."""
+        return self._again if self._events else float("inf")
+
+    def write(self, lines: Iterable[tuple[str, Any]]) -> None:
+        """Write lines, as `StepReader` yields them."""
+        kept: list[bytes] = []
+        events, texts = self._events, 0
+        observed = b""
+        for label, content in lines:
+            if label == OBSERVE:
+                observed += json.dumps(content, separators=(",", ":")).encode() + b"\n"
+                continue
+            kept += lines_of([(label, content)])
+            if isinstance(content, str):
+                texts += 1
+            else:
+                events.append(kept[-1])
+        if observed and self._observed:
+            self._observe(observed)
+        if self._left_out or len(events) > len(kept):
+            self._left_out += texts
+            self._retry()
+        elif kept:
+            try:
+                _write_all(b"".join(kept))
+                self._events = []
+            except OSError:
+                self._left_out += texts
+                self._again = time.monotonic() + AGAIN
+
+    def _observe(self, data: bytes) -> None:
+        """What cannot be written is not missed by the run. A pipe or a link that lies there is not opened."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            file = os.open(self._observed, flags, 0o644)
+            try:
+                os.write(file, data)
+            finally:
+                os.close(file)  # NFS shows it to others from here on
+        except OSError:
+            pass
+
+    def _retry(self) -> None:
+        if time.monotonic() < self._again:
+            return
+        lost = f"ddpkit: {self._left_out} lines are missing here: the file system was full or failed\n"
+        try:
+            # A line end first: a part of a line may have been written.
+            _write_all(b"\n" + lost.encode() * bool(self._left_out) + b"".join(self._events))
+        except OSError:
+            self._again = time.monotonic() + AGAIN
+            return
+        self._events, self._left_out = [], 0
+
+    def close(self) -> None:
+        until = time.monotonic() + PARTING
+        while self._events and time.monotonic() < until:
+            self._retry()
+            if self._events:
+                time.sleep(AGAIN / 10)
+
+
+def _write_all(data: bytes) -> None:
+    """Write everything. Raises OSError."""
+    while data:
+        try:
+            data = data[os.write(1, data) :]
+        except BlockingIOError:
+            select.select([], [1], [])
+
+
+def _start(argv: list[str]) -> tuple[int, dict[int, int]]:
+    """Start the command. Returns its process, and its outputs by descriptor."""
+    own, pipes = os.getpid(), [os.pipe() for _ in range(2)]
+    pid = os.fork()
+    if pid == 0:
+        try:
+            die_with_parent(own, signal.SIGTERM)
+            for number, (_, write) in enumerate(pipes, 1):
+                os.dup2(write, number)
+            for number in (*_NOT_OURS, signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_OURS)
+            os.execvp(argv[0], argv)
+        except OSError as error:
+            os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode())
+        finally:
+            os._exit(127)
+    for _, write in pipes:
+        os.close(write)
+    return pid, {read: number for number, (read, _) in enumerate(pipes, 1)}
+
+
+def main(argv: list[str]) -> None:
+    hide()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_OURS)
+    with open(argv[0]) as file:
+        spec = json.load(file)
+    reader = StepReader(spec)
+    pid, outputs = _start(argv[1:])
+    for number in _NOT_OURS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_OURS)
+    output, poll = Output(spec["marks"]), select.poll()
+    for fd in outputs:
+        poll.register(fd, select.POLLIN)
+    while outputs:
+        due = min(reader.due - time.time(), output.due - time.monotonic(), 60.0)
+        ready = poll.poll(1000 * max(0.0, due) + 1)
+        lines: list[tuple[str, Any]] = []
+        for fd, _ in ready:
+            data = os.read(fd, CHUNK)
+            if data:
+                lines += reader.feed(outputs[fd], data, round(time.time(), 3))
+            else:
+                poll.unregister(fd)
+                del outputs[fd]
+        lines += reader.overdue(time.time())
+        output.write(lines)
+    status = os.waitpid(pid, 0)[1]
+    code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    output.write(reader.finish(code, time.time()))
+    output.close()
+    os._exit(reader.exit_code)

@@ -1,0 +1,299 @@
+"""Reads the output of a scheduler's step: events of its tasks in frames, and what srun prints itself. Pure.
+
+A task writes each event as frames, lines of at most `FRAME` bytes: `srun --label` cuts what is longer than 1,024 (Slurm
+22.05 to 26.05). `+` begins a piece that continues, `=` the last one. What a task prints beside frames is of SLURM or of
+one of its plug-ins. Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+
+from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+FRAME = 1000
+LINE_LIMIT = 1 << 20  # characters of a line without an end that are held
+# srun reports the end of a task beside its outputs: the task's own events may be still on their way.
+LATE = 0.5  # seconds
+NOT_STARTED = 123  # ddpkit's exit code where nothing was started
+OUT_OF_MEMORY = "Out Of Memory"  # srun's word in place of the signal, which was SIGKILL
+PASSED_ON = ("hello", "start", "left", "daemons", "stuck")
+OBSERVED = ("start", "mark", "versions", "steps")
+OBSERVE = "observe"  # in place of a label: an event for the file of what ranks report of their start and their steps
+
+_LABEL = re.compile(r" *(\d{1,9}): (.*)", re.DOTALL)
+_ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
+_NODE_LOST = re.compile(r"srun: error: Node failure on (\S+)")
+_CODE = re.compile(r"Exited with exit code (\d+)")
+_SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
+_PLUGIN = re.compile(r"(slurmstepd|srun|pyxis)(?:-\S+)?: ")
+
+
+def frames(event: bytes) -> bytes:
+    """Return the lines of one event."""
+    pieces = [event[start : start + FRAME] for start in range(0, len(event), FRAME)]
+    return b"".join(b"+%b\n" % piece for piece in pieces[:-1]) + b"=%b\n" % pieces[-1]
+
+
+class Layout:
+    """Ranks of a step: which of them each task has, and the groups of a heterogeneous job."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        counts: list[int] = spec["ranks"]
+        self.by_node: bool = spec["by_node"]
+        self.world = sum(counts)
+        self.tasks = len(counts) if self.by_node else self.world
+        self._before = [sum(counts[:node]) for node in range(len(counts) + 1)]
+        self._groups: list[int] = spec["groups"]  # tasks in each; empty: one group
+
+    def ranks(self, task: int) -> range:
+        return range(self._before[task], self._before[task + 1]) if self.by_node else range(task, task + 1)
+
+    def first_task(self, near: int) -> int:
+        """Return the first task of the group of a task: srun counts from 0 in each in its errors."""
+        first = 0
+        for size in self._groups:
+            if near < first + size:
+                return first
+            first += size
+        return 0
+
+
+class Task:
+    """What is known of one task."""
+
+    def __init__(self) -> None:
+        self.host = ""
+        self.piece = ""  # of a frame
+        self.ended: set[int] = set()  # its ranks that reported their end
+        self.failed = False  # its program that starts ranks did
+
+
+class StepReader:
+    """Yields lines for the output of the job: a label, empty for what has none, and a text; or ("", an event).
+
+    Events for another file have the label OBSERVE.
+    """
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.layout = Layout(spec)
+        self.exit_code = 0  # of the first failure
+        self._agent: str = spec["agent"]  # the program of a task that has all ranks of its node
+        self._lost: bool = spec["lost"]  # a lost node is a failure; else SLURM starts the job again after it
+        self._runtime: str = spec["runtime"]  # the program that enters the container of a task
+        self._tasks = [Task() for _ in range(self.layout.tasks)]
+        self._held = {1: b"", 2: b""}
+        self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
+        self._greeted = False
+        self._ends: list[tuple[End, dict[str, Any]]] = []
+        self._first: End | None = None
+        self._decide_at = float("inf")
+        self._late: list[tuple[float, str, str, str]] = []  # ends that srun reported: when they count, host, tasks, how
+
+    @property
+    def due(self) -> float:
+        """When `overdue` has something to do."""
+        return min([self._decide_at, *(when for when, *_ in self._late)])
+
+    def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
+        """Take bytes of srun's standard output (1) or error (2). Times are seconds since the epoch."""
+        *lines, self._held[number] = (self._held[number] + data).split(b"\n")
+        for line in lines:
+            yield from self._line(line.decode("utf-8", "surrogateescape"), now)
+
+    def overdue(self, now: float) -> Iterator[tuple[str, Any]]:
+        """Decide what waited long enough for the cause of a failure, or for the events of a task."""
+        ready = [each for each in self._late if each[0] <= now]
+        self._late = [each for each in self._late if each[0] > now]
+        for _, host, tasks, how in ready:
+            yield from self._task_ended(host, tasks, how, now)
+        if now >= self._decide_at:
+            yield from self._decide()
+
+    def finish(self, code: int, now: float) -> Iterator[tuple[str, Any]]:
+        """The end of srun, with its exit code."""
+        for number in (1, 2):
+            if self._held[number]:
+                yield from self.feed(number, b"\n", now)
+        for task, rank, number in list(self._texts):
+            yield from self._flush(task, rank, number)
+        late, self._late = self._late, []
+        for _, host, tasks, how in late:
+            yield from self._task_ended(host, tasks, how, now)
+        yield from self._decide()
+        self.exit_code = self.exit_code or code
+
+    # ---- lines
+
+    def _line(self, line: str, now: float) -> Iterator[tuple[str, Any]]:
+        labelled = _LABEL.fullmatch(line)
+        task = int(labelled[1]) if labelled else -1
+        if labelled and task < len(self._tasks):
+            text = labelled[2]
+            if text[:1] in ("+", "="):
+                yield from self._frame(task, text, now)
+            else:
+                yield self._beside(task, text), text
+            return
+        yield "", line
+        ended = _ENDED.match(line)
+        if ended:
+            self._late.append((now + LATE, ended[1], ended[2], ended[3]))
+            return
+        lost = _NODE_LOST.fullmatch(line) if self._lost else None
+        if lost:
+            yield from self._fail(lost[1], "slurmd", None, None, now, reason="SLURM lost the node")
+
+    def _beside(self, number: int, text: str) -> str:
+        """Return the label of a line that no supervisor has sent.
+
+        It is of SLURM, of a plug-in, or of a container's runtime. Where no supervisor could start, a rank is the task.
+        """
+        task, plugin = self._tasks[number], _PLUGIN.match(text)
+        own = number if not (self.layout.by_node or task.host) else "slurmstepd"
+        return f"{plugin[1] if plugin else self._runtime or own} {task.host or '?'}"
+
+    def _frame(self, number: int, text: str, now: float) -> Iterator[tuple[str, Any]]:
+        task = self._tasks[number]
+        task.piece += text[1:]
+        if text[0] == "+":
+            return
+        whole, task.piece = task.piece, ""
+        try:
+            event = json.loads(whole)
+            kind = event["e"]
+        except (ValueError, TypeError, KeyError):
+            return  # SLURM lost a part of it
+        ranks = self.layout.ranks(number)
+        rank = event.get("rank")
+        if rank is not None and rank not in ranks:
+            return
+        if kind == "hello":
+            task.host = event["host"]
+        event["host"] = task.host
+        if kind == "out":
+            yield from self._text(number, rank, event["fd"], event["data"])
+            return
+        if kind in OBSERVED:
+            yield OBSERVE, {**event}  # in the node's time, as all of what its ranks report of themselves
+            if kind != "start":
+                return
+        # A node's clock may be another one: the time between exception and end is right.
+        if "since" in event:
+            event["since"] = round(now - max(0.0, event["t"] - event["since"]), 3)
+        event["t"] = now
+        if kind == "exit":
+            yield from self._rank_ended(number, event, now)
+        elif kind == "failed":
+            yield from self._reported(number, event, now)
+        elif kind == "refused":
+            self.exit_code = self.exit_code or NOT_STARTED
+            yield "", event
+        elif kind in PASSED_ON and not (kind == "hello" and self._greeted):
+            self._greeted = True
+            yield "", event
+
+    def _text(self, task: int, rank: int | None, number: int, data: str) -> Iterator[tuple[str, Any]]:
+        key = task, rank, number
+        *lines, rest = (self._texts.pop(key, "") + data).split("\n")
+        if len(rest) >= LINE_LIMIT:
+            lines, rest = [*lines, rest], ""
+        if rest:
+            self._texts[key] = rest
+        label = f"{self._agent if rank is None else rank} {self._tasks[task].host}"
+        for line in lines:
+            yield label, line
+
+    def _flush(self, task: int, rank: int | None, number: int) -> Iterator[tuple[str, Any]]:
+        if (task, rank, number) in self._texts:
+            yield from self._text(task, rank, number, "\n")
+
+    # ---- ends
+
+    def _rank_ended(self, number: int, event: dict[str, Any], now: float) -> Iterator[tuple[str, Any]]:
+        rank, task = event["rank"], self._tasks[number]
+        for output in (1, 2):
+            yield from self._flush(number, rank, output)
+        task.ended.add(rank)
+        if event["code"] == 0:
+            yield "", event
+            return
+        kind = Kind(event.get("kind", Kind.OWN.value))
+        if kind is Kind.OWN and event["signal"] == signal.SIGTERM and self._ends and not event.get("raised"):
+            kind = Kind.TERMINATED  # srun ends the others as soon as one task failed
+            event["kind"] = kind.value
+        since = event.setdefault("since", now)
+        yield "", event
+        failed = {**event, "e": "failed", "what": "rank"}
+        self._ends.append((End(rank, since, kind), failed))
+        self._decide_at = min(self._decide_at, now + WINDOW)
+        if kind is Kind.OWN or len(self._ends) == self.layout.world:
+            yield from self._decide()
+
+    def _reported(self, number: int, event: dict[str, Any], now: float) -> Iterator[tuple[str, Any]]:
+        """The first failure of a task: of a rank, whose end came before it, or of what starts ranks."""
+        if event["rank"] is None:
+            self._tasks[number].failed = True
+            yield from self._fail(
+                event["host"], event["what"], event["code"], event.get("signal"), now, event.get("reason", "")
+            )
+
+    def _decide(self) -> Iterator[tuple[str, Any]]:
+        """Yield the first failure among the ends so far, unless it is known."""
+        self._decide_at = float("inf")
+        if not self._ends:
+            return
+        first = first_failure([end for end, _ in self._ends])
+        if first is not self._first:
+            self._first = first
+            failed = next(event for end, event in self._ends if end is first)
+            self.exit_code = failed["code"] or 128 + (failed.get("signal") or 0)
+            yield "", failed
+
+    def _fail(
+        self, host: str, what: str, code: int | None, killer: int | None, now: float, reason: str = ""
+    ) -> Iterator[tuple[str, Any]]:
+        """The failure of a program that starts ranks, or of a node. Once a rank failed, it follows from that."""
+        if self._ends:
+            return
+        event = {"e": "failed", "rank": None, "host": host, "what": what, "code": code, "signal": killer, "t": now}
+        if reason:
+            event["reason"] = reason
+        self._ends.append((End(None, now, Kind.OWN), event))
+        yield from self._decide()
+
+    def _task_ended(self, host: str, tasks: str, how: str, now: float) -> Iterator[tuple[str, Any]]:
+        """The end of tasks, as srun reports it: it counts where the task did not report it itself."""
+        code = _CODE.match(how)
+        oom = how == OUT_OF_MEMORY
+        killer = int(signal.SIGKILL) if oom else None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
+        if code is None and killer is None:
+            return
+        here = next((number for number, task in enumerate(self._tasks) if task.host == host), 0)
+        for number in _numbers(tasks, self.layout.first_task(here), len(self._tasks)):
+            task = self._tasks[number]
+            status = int(code[1]) if code else None
+            left = [rank for rank in self.layout.ranks(number) if rank not in task.ended]
+            if self.layout.by_node and left and not task.failed:
+                yield from self._fail(host, self._agent, status, killer, now)
+            elif not self.layout.by_node and left:
+                task.host = task.host or host
+                event = {"e": "exit", "rank": number, "host": host, "code": status, "signal": killer, "t": now}
+                if oom:
+                    event["oom"] = f"srun: {how}"
+                yield from self._rank_ended(number, event, now)
+
+
+def _numbers(text: str, first: int, below: int) -> list[int]:
+    """`0,2-3` as [0, 2, 3], each plus `first`; those below a limit."""
+    numbers: list[int] = []
+    for words in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text)[:below]:
+        least, last = int(words[0]), int(words[1] or words[0])
+        numbers += range(first + least, min(first + last + 1, below))
+    return numbers

@@ -1,0 +1,402 @@
+"""A supervisor as the task of a scheduler's step: it starts one rank, or all ranks of its node.
+
+    python FILE step_task SPEC COMMAND...
+
+COMMAND is the rank's, or that of torchrun. No launcher is on the other side: events go to standard output as frames
+(`step_output.py`), and signals come from the scheduler. The task ends as its first failed rank did; srun then ends the
+others. Standard library only, Python 3.8 and later.
+
+SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
+does not. The task is the guard, and its supervisor is a process below it: what only the guard got, the ranks get here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+
+from ddpkit.node.collect import lines_of
+from ddpkit.node.first_failure import WINDOW
+from ddpkit.node.launcher_io import LauncherIO
+from ddpkit.node.process_tree import (
+    LOOK_AGAIN,
+    become_subreaper,
+    die_with_parent,
+    hide,
+    kill,
+    kill_all_below,
+    nothing_left,
+)
+from ddpkit.node.rank_wrapper import FROM_ABOVE, end_as
+from ddpkit.node.rpc import Programs, host_name
+from ddpkit.node.scratch_dir import FOLDER, remove, sweep
+from ddpkit.node.seal import Seal
+from ddpkit.node.shutdown import DONE, STUCK_AFTER
+from ddpkit.node.step_output import NOT_STARTED, OBSERVE, StepReader, frames
+from ddpkit.node.supervisor import Supervisor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Seconds before the end of a task that failed. srun ends the others as soon as one failed. When all have ended, it
+# drops what it has not read: TCP may hold the last lines for 40 ms.
+UNREAD = 0.2
+HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last one, on a busy node as well
+ALONE = 0.3  # seconds without a rank after which a signal that ends ranks ends what started them
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+PARTS = 32  # a record of steps lasts for one such part of the time since the first step
+GONE = 0  # in place of a signal: the scheduler's process above the task is gone
+
+
+class StepOutput(LauncherIO):
+    """Standard output of the task."""
+
+    refused = False  # not all ranks were started
+    quiet = False  # what torchrun says of ranks that have failed, or were ended, is told by events
+
+    def start(self) -> None:
+        os.set_blocking(1, False)
+
+    def send(self, **event: object) -> None:
+        self.refused = self.refused or event["e"] == "refused"
+        if self.open and not (self.quiet and event["e"] == "out" and event["rank"] is None):
+            self.unsent += frames(json.dumps(event, separators=(",", ":")).encode())
+            if len(self.unsent) >= 1 << 16:
+                self.flush()
+
+
+class LabelledOutput(StepOutput):
+    """Standard output of a task that no `collect.py` reads: lines of the job's output, in single writes."""
+
+    reader: StepReader
+    number: int  # of the task
+
+    def send(self, **event: object) -> None:
+        held, self.unsent = self.unsent, bytearray()
+        super().send(**event)
+        sent, self.unsent = bytes(self.unsent), held
+        label = b"%d: " % self.number
+        data = b"".join(label + line + b"\n" for line in sent.split(b"\n")[:-1])
+        self.unsent += b"".join(lines_of(each for each in self.reader.feed(1, data, time.time()) if each[0] != OBSERVE))
+        if event["e"] == "end":
+            self.unsent += b"".join(lines_of(self.reader.finish(0, time.time())))
+
+
+class Records:
+    """Records of steps, fewer and fewer of them: those of a long run are kept in one file for all ranks."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[float]] = {}
+
+    def take(self, new: dict[str, list[list[float]]], least: float) -> dict[str, list[list[float]]]:
+        """Join records that follow each other. Returns those that are at least so many seconds long."""
+        closed: dict[str, list[list[float]]] = {}
+        for rank in {**self._open, **new}:
+            for record in [*([self._open.pop(rank)] if rank in self._open else []), *new.get(rank, [])]:
+                held = self._open.pop(rank, None)
+                joined = record if held is None else _joined(held, record)
+                if joined[1] >= least:
+                    closed.setdefault(rank, []).append(joined)
+                else:
+                    self._open[rank] = joined
+        return closed
+
+
+def _joined(first: list[float], second: list[float]) -> list[float]:
+    """Return two records as one: count, seconds, the longest step, and the same of own work."""
+    longest = (2, 5)
+    return [max(first[n], second[n]) if n in longest else first[n] + second[n] for n in range(6)]
+
+
+class StepSupervisor(Supervisor):
+    """The supervisor proper. `above`: a pipe with the signals that the guard got."""
+
+    launcher: StepOutput
+
+    def __init__(self, spec: dict[str, Any], request: dict[str, Any], above: int) -> None:
+        self.spec, self.task = spec, request["ranks"][0]
+        super().__init__(request, b"", Programs(), (Seal("", "node"), Seal("", "launcher")))
+        self.above = above
+        self.waiting: list[tuple[float, int]] = []  # signals of the guard, and when they are the guard's alone
+        self.direct: list[tuple[float, int]] = []  # signals that came here as well, and when
+        self.alone_since = 0.0  # time.monotonic(): no rank was left after a signal that ends ranks
+        self.ended_agents = False
+        self.steps, self.began_steps = Records(), 0.0
+        self.first_end = 0.0  # time.monotonic() at which a rank had failed
+
+    def connect(self, silence: float, received: bytes, seals: tuple[Seal, Seal]) -> StepOutput:
+        if self.spec["collected"]:
+            return StepOutput(self.loop, silence, received, seals)
+        labelled = LabelledOutput(self.loop, silence, received, seals)
+        labelled.reader, labelled.number = StepReader(self.spec), self.task
+        return labelled
+
+    def heartbeat(self) -> None:
+        """Nobody waits for a sign of life."""
+        now = time.monotonic()
+        if self.launcher.heartbeat_is_due(now) and self.pipes.steps:
+            self.began_steps = self.began_steps or now
+            self.pipes.steps = self.steps.take(self.pipes.steps, (now - self.began_steps) / PARTS)
+            self.pipes.send_steps()
+
+    def finish(self) -> None:
+        self.pipes.steps = self.steps.take(self.pipes.steps, 0.0)
+        super().finish()
+
+    def on_rank_launcher_exit(self, pid: int, status: int) -> None:
+        ended = self.ended_agents and os.WIFSIGNALED(status)
+        super().on_rank_launcher_exit(pid, (128 + signal.SIGTERM) << 8 if ended else status)
+
+    # ---- signals
+
+    def handle_signals(self) -> None:
+        super().handle_signals()
+        for number in FROM_ABOVE:
+            signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.set_blocking(self.above, False)
+        self.loop.watch(self.above, self.on_above)
+
+    def on_wakeup(self) -> None:
+        now = time.monotonic()
+        for number in os.read(self.wakeup, 1 << 16):
+            if number in FROM_ABOVE:
+                self.direct.append((now, number))
+                self.note_ending(number)
+
+    def on_above(self) -> None:
+        data = os.read(self.above, 1 << 10)
+        if not data:  # the guard was killed
+            self.loop.unwatch(self.above)
+            self.shutdown.stop(0.0)
+        if GONE in data:
+            self.stop()
+        self.waiting += [(time.monotonic() + HERE_TOO, number) for number in data if number != GONE]
+
+    def note_ending(self, number: int) -> None:
+        if number in ENDING:
+            self.table.terminated = True
+
+    def pass_on(self, now: float) -> float:
+        """Give the ranks what the guard alone got. Returns seconds until the next look."""
+        self.direct = [(when, number) for when, number in self.direct if now < when + HERE_TOO]
+        for each in list(self.waiting):
+            when, number = each
+            direct = next((one for one in self.direct if one[1] == number), None)
+            if direct is not None:
+                self.direct.remove(direct)
+            elif now < when:
+                continue
+            elif self.table.any_alive():
+                self.note_ending(number)
+                self.table.signal(number)
+            elif number in ENDING:
+                self.note_ending(number)
+                for pid in self.table.launchers:
+                    kill(pid, number)
+            elif not self.table.ranks:  # none has started yet
+                self.waiting[self.waiting.index(each)] = (now + HERE_TOO, number)
+                continue
+            self.waiting.remove(each)
+        return min((when - now for when, _ in self.waiting), default=float("inf"))
+
+    # ---- the end
+
+    def wind_down(self) -> float | None:
+        now = time.monotonic()
+        due = [self.pass_on(now), self.end_agents(now)]
+        if self.shutdown.deadline is None:
+            due.append(self.end_others(now))
+        timeout = super().wind_down()
+        if timeout == DONE:
+            return timeout
+        soonest = min(due) if timeout is None else min(timeout, *due)
+        return None if soonest == float("inf") else max(0.0, soonest)
+
+    def end_agents(self, now: float) -> float:
+        """End torchrun once its ranks have ended after a failure or a signal.
+
+        It waits for other nodes in C++, where it handles no signal, and its own end takes half a second.
+        """
+        ending = self.table.terminated or bool(self.table.failures)
+        self.launcher.quiet = ending
+        if not (ending and self.table.ranks and self.table.launchers) or self.table.any_alive():
+            self.alone_since = now
+        elif now >= self.alone_since + ALONE:
+            self.ended_agents = True
+            for pid in self.table.launchers:
+                kill(pid, signal.SIGKILL)
+            return float("inf")
+        else:
+            return self.alone_since + ALONE - now
+        return ALONE if ending else float("inf")
+
+    def end_others(self, now: float) -> float:
+        """End the ranks beside one that failed because of another node, which may not tell so soon."""
+        if not self.table.failures:
+            return float("inf")
+        self.first_end = self.first_end or now
+        if now >= self.first_end + WINDOW:
+            self.stop()
+        return self.first_end + WINDOW - now
+
+    @property
+    def status(self) -> int:
+        """How the task ends, as a wait status."""
+        failure = self.table.first()
+        if failure is None:
+            return (NOT_STARTED << 8) * self.launcher.refused
+        return int(failure["signal"] or 0) or (failure["code"] or 0) << 8
+
+
+# ---- the request
+
+
+def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str, Any]:
+    """Return what a launcher would send to the supervisor of this node."""
+    again = {name: environ[name] for name in ("DDPKIT_ATTEMPT",) if name in environ}
+    once = {} if spec["preload"] else {"DDPKIT_TAP_ONCE": "1"}
+    agent = {"name": spec["agent"], "argv": command, "env": once, "rank": None, "restarts": 0, "cpus": []}
+    if not spec["by_node"]:
+        ranks = [int(environ["RANK"])]
+        procs = [{**agent, "name": "rank", "env": {}, "rank": ranks[0]}]
+    else:
+        node, counts = int(environ["SLURM_PROCID"]), spec["ranks"]
+        ranks = list(range(sum(counts[:node]), sum(counts[: node + 1])))
+        procs = [agent]
+        if spec["preload"]:
+            procs = [{**agent, **each} for each in forked(spec, environ, _own_cpus())]
+    return {
+        "run": spec["run"],
+        "workdir": os.getcwd(),
+        "env": again,
+        "ranks": ranks,
+        "procs": procs,
+        "preload": spec["preload"],
+        "programs": spec["programs"],
+        "grace": spec["grace"],
+    }
+
+
+def forked(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str, Any]]:
+    """Return the ranks of this node with the variables of a task of their own.
+
+    cpus: those of this process, in the order of cores. With `cpus_per_task` each rank gets as many of them. The number
+    of this task is that of its node, in the order of the ranks. A rank cannot be a task for MPI: the variables of PMI
+    describe the process that forks.
+    """
+    node, counts = int(environ["SLURM_PROCID"]), spec["ranks"]
+    each = spec["cpus_per_task"][node]
+    here, first, world = counts[node], sum(counts[:node]), str(sum(counts))
+    groups = [(number, len(list(alike))) for number, alike in itertools.groupby(counts)]
+    per_node = ",".join(str(number) if times == 1 else f"{number}(x{times})" for number, times in groups)
+    common: dict[str, str | None] = {
+        **{name: None for name in environ if name.startswith(("PMI_", "PMIX_", "SLURM_TRES_PER_TASK"))},
+        **dict.fromkeys(("WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), world),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), per_node),
+        "SLURM_NTASKS_PER_NODE": str(here),
+        "SLURM_GTIDS": ",".join(str(first + local) for local in range(here)),
+        "SLURM_CPUS_PER_TASK": str(each) if each else None,
+    }
+    return [
+        {
+            "rank": first + local,
+            "cpus": cpus[local * each : (local + 1) * each] if each and len(cpus) >= here * each else [],
+            "env": {
+                **common,
+                **dict.fromkeys(("RANK", "SLURM_PROCID"), str(first + local)),
+                **dict.fromkeys(("LOCAL_RANK", "SLURM_LOCALID"), str(local)),
+            },
+        }
+        for local in range(here)
+    ]
+
+
+def _own_cpus() -> list[int]:
+    """Return the CPUs to which SLURM confines this process, cores and sockets together; none where it does not.
+
+    Jobs that share an unconfined node would all take its first CPUs.
+    """
+
+    def place(cpu: int) -> tuple[int, ...]:
+        numbers = []
+        for name in ("physical_package_id", "core_id"):
+            try:
+                with open("/sys/devices/system/cpu/cpu%d/topology/%s" % (cpu, name)) as file:
+                    numbers.append(int(file.read()))
+            except (OSError, ValueError):
+                numbers.append(0)
+        return (*numbers, cpu)
+
+    if sys.platform != "linux":
+        return []
+    cpus = os.sched_getaffinity(0)
+    return sorted(cpus, key=place) if len(cpus) < (os.cpu_count() or 0) else []
+
+
+# ---- processes
+
+
+def main(argv: list[str]) -> None:
+    hide()
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*FROM_ABOVE, signal.SIGCHLD))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    become_subreaper()
+    parent, own = os.getppid(), os.getpid()
+    above, write = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        os.close(write)
+        os.setsid()  # as each rank has: where SLURM tracks sessions or groups, it signals the guard alone
+        die_with_parent(own, signal.SIGTERM)
+        with open(argv[0]) as file:
+            spec = json.load(file)
+        supervisor = StepSupervisor(spec, request(spec, argv[1:], os.environ), above)
+        step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
+        supervisor.launcher.send(e="hello", pid=os.getpid(), host=host_name(), step=step, t=time.time())
+        supervisor.run()
+        if supervisor.status:
+            time.sleep(UNREAD)
+        if os.getppid() != own:
+            remove(FOLDER)
+        end_as(supervisor.status)
+    os.close(above)
+    guard(worker, write, parent)
+
+
+def guard(worker: int, above: int, parent: int) -> None:
+    """Wait for the supervisor proper, pass signals on to it, and end what it leaves should it be killed."""
+    os.set_blocking(above, False)
+    for number in (0, 1):
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, number)
+    die_with_parent(parent, signal.SIGTERM)
+    sweep()
+    status: int | None = None
+    while status is None:
+        number = signal.sigwait((*FROM_ABOVE, signal.SIGCHLD))
+        if number != signal.SIGCHLD:
+            try:
+                os.write(above, bytes([number if os.getppid() == parent else GONE]))
+            except OSError:
+                pass  # it is about to end
+        ended, how = os.waitpid(worker, os.WNOHANG)
+        status = how if ended else None
+    until = time.monotonic() + STUCK_AFTER
+    while status != 0 and time.monotonic() < until:
+        kill_all_below()
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            break
+        if nothing_left():
+            break
+        time.sleep(LOOK_AGAIN)
+    remove(FOLDER)
+    end_as(status)
