@@ -33,6 +33,7 @@ from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
 from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.run.state import EndState, RunState
+from ddpkit.run.trust import Origin
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -212,6 +213,7 @@ class RecordedRun(LiveRun):
             job=self._recorded_job(),
             session=session,
             in_program=in_program,
+            origin=Origin.INDEX,
             settings_file=ready.settings.file,
             state=RunState.RUNNING if self.followed else RunState.LEFT,
             attempts=self._attempts.records if self._attempts else (),
