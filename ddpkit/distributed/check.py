@@ -29,7 +29,8 @@ from typing import Any
 BAD = 122  # as PreflightError
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 GPU_START_FIX = "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid"
-DEVICES = "/dev"
+HIP_START_FIX = "rocm-smi; sudo dmesg | grep -i -e amdgpu -e kfd"
+ROOT = "/"
 # `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines with this prefix; nothing else is printed then.
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.
@@ -192,7 +193,11 @@ def gpu_index(env: RankEnv, count: int) -> int:
 
 
 class GpuStartError(Exception):
-    """CUDA did not start in this process, though the node has GPUs for it. The message is torch's own."""
+    """No GPU starts in this process, though the node has some for it. The message is torch's own where there is one."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 def count_gpus() -> int:
@@ -202,28 +207,55 @@ def count_gpus() -> int:
     """
     import torch
 
+    build = "cuda" if torch.version.cuda else "hip" if torch.version.hip else ""
     try:
         count = torch.cuda.device_count()
-        if count or (torch.version.cuda and openable_gpu()):
+        if count or openable_gpu(build):
             torch.cuda.init()  # type: ignore[no-untyped-call]
             count = torch.cuda.device_count()
     except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
-        raise GpuStartError(deciding_line(error)) from error
+        raise GpuStartError(deciding_line(error), gpu_start_fix()) from error
+    path = "" if count else openable_gpu("cuda") or openable_gpu("hip")
+    if path:
+        kind = {"cuda": "CUDA", "hip": "ROCm"}.get(build, "the CPU")
+        vendor = "NVIDIA" if "nvidia" in path else "AMD"
+        fix = f"install a build of torch for {vendor}; to test the CPU: export CUDA_VISIBLE_DEVICES="
+        raise GpuStartError(f"torch {torch.__version__} is built for {kind}, and sees none ({path}, {vendor})", fix)
     return count
 
 
-def openable_gpu() -> bool:
-    """Return whether this process may open an NVIDIA GPU. A cgroup that hides a GPU forbids it."""
+def gpu_start_fix() -> str:
+    """Return commands that show why GPUs of torch's vendor do not start."""
+    import torch
+
+    return HIP_START_FIX if torch.version.hip else GPU_START_FIX
+
+
+def openable_gpu(build: str) -> str:
+    """Return a GPU's file that this process may open, for a build of torch; else ''. A cgroup may forbid it."""
     if any(os.environ.get(name, "0").strip() in ("", "-1", "NoDevFiles") for name in VISIBLE):
-        return False
-    for path in sorted(Path(DEVICES).glob("nvidia[0-9]*")):
+        return ""
+    for path in gpu_files(build):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES, errno.ENOENT):
                 continue  # not for this process; a broken GPU gives EIO or ENODEV
-        return True
-    return False
+        return path
+    return ""
+
+
+def gpu_files(build: str) -> list[str]:
+    """Return the device files of GPUs: NVIDIA's (cuda), or AMD's by the kernel's topology (hip)."""
+    if build == "cuda":
+        return sorted(map(str, Path(ROOT, "dev").glob("nvidia[0-9]*")))
+    files = []
+    for properties in Path(ROOT, "sys/class/kfd/kfd/topology/nodes").glob("*/properties") if build == "hip" else ():
+        with contextlib.suppress(OSError):
+            minor = re.search(r"(?m)^drm_render_minor (\d+)", properties.read_text())
+            if minor and properties.with_name("gpu_id").read_text().strip() not in ("", "0"):
+                files.append(f"{ROOT}dev/dri/renderD{minor[1]}")
+    return sorted(files)
 
 
 def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
@@ -575,7 +607,7 @@ def check_backend(
         return dict(call.result(left if in_time else 0.0))
     except StepTimeoutError:
         limit = seconds if in_time else check.start_seconds
-        fix = GPU_START_FIX if "CUDA context" in check.doing else advice
+        fix = gpu_start_fix() if "CUDA context" in check.doing else advice
         problem = f"no answer after {limit:.3g} s of {check.doing}"
         return {"problem": problem, "fix": fix, "late": True, "part": check.part}
     except Exception as error:
@@ -585,8 +617,8 @@ def check_backend(
 
 def error_fix(problem: str, advice: str) -> str:
     """Return the fix of a backend's error: `advice`, unless the reason is CUDA's, or one of NCCL and no network's."""
-    if re.search("(?i)cuda (failure|error|out of memory)", problem):
-        return GPU_START_FIX
+    if re.search("(?i)(cuda|hip) (failure|error|out of memory)", problem):
+        return gpu_start_fix()
     if "NCCL error" in problem and not re.search("(?i)socket|connect|bootstrap|NET/|remote|timed? ?out", problem):
         return NCCL_ADVICE.partition(";")[0]
     return advice
@@ -983,7 +1015,7 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
         return check.finish()
     except GpuStartError as error:
         text = f"torch cannot use the GPUs of this node: {error}"
-        return fail(RankProblem(env.rank, host, text, GPU_START_FIX, "gpu-map"))
+        return fail(RankProblem(env.rank, host, text, error.fix, "gpu-map"))
     except ValueError as error:
         return fail(RankProblem(env.rank, host, str(error), "use one launcher, and a port that no other job uses"))
     except StepTimeoutError:
