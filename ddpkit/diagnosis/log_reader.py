@@ -577,7 +577,7 @@ class LogReader:
                 handled=trace is None and is_quoted(line),
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
-                overcome=bool(match.entry.harmless_with) and self._holds(match.entry.harmless_with),
+                overcome=bool(match.entry.overcome_by) and self._holds(match.entry.overcome_by),
                 decisive=match.entry.kind == "death",
             )
         )

@@ -222,6 +222,8 @@ ENTRIES = (
         probe="sacct -j JOB -o jobid,state,exitcode,reason; kubectl describe pod; on the host: dmesg -T | grep -i 'killed process'",
         fix="read the scheduler's record of this job, and the logs of the other nodes. After a preemption or a time limit, "
         "continue from the last checkpoint",
+        action="stop",
+        reason="the run was ended with SIGTERM",
         link="https://github.com/pytorch/pytorch/issues/150916",
     ),
     Entry(
@@ -253,6 +255,8 @@ ENTRIES = (
         "user",
         probe="the lines before it, and those of the other ranks",
         fix="find the process that failed first. Under SLURM: sacct -o jobid,state,exitcode",
+        action="stop",
+        reason="the run was ended with SIGTERM",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
@@ -271,6 +275,8 @@ ENTRIES = (
         cause="a user pressed Ctrl-C",
         probe="nothing to check",
         fix="start it again. `ddpkit launch --detach` is not affected by the keyboard",
+        action="stop",
+        reason="a user interrupted the run",
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
     ),
     Entry(
@@ -285,6 +291,8 @@ ENTRIES = (
         probe="on {host}: ps -o pid,stat,wchan:32,args -p {pid|PID}; cat /proc/{pid|PID}/stack; dmesg -T | tail -n 50",
         fix="take the host out of the run, and restart it: its GPUs stay in use until then. Before that, show dmesg to the "
         "administrators",
+        action="exclude",
+        reason="a process of the host hangs in the kernel",
         link="https://github.com/pytorch/pytorch/pull/185414",
     ),
     Entry(
@@ -372,6 +380,8 @@ ENTRIES = (
         cause="by convention, the script saved a checkpoint and requests a restart",
         probe="the script's last lines",
         fix="start it again. train.py resumes automatically",
+        action="retry",
+        reason="the script requests a restart (exit code 75)",
         link="https://man.openbsd.org/sysexits",
     ),
     Entry(
