@@ -212,6 +212,8 @@ ENTRIES = (
         title="Received 15 death signal, shutting down workers",
         kind="consequence",
         patterns=(
+            r"SignalException: Process \d+ got signal: 15\b",
+            r"ddpkit: ended by SIGTERM after",
             r"Received (?:15|Signals\.SIGTERM) death signal, shutting down workers",
             r"Got termination signal: (?:15|Signals\.SIGTERM)",
         ),
@@ -233,7 +235,6 @@ ENTRIES = (
         patterns=(
             r"exits with return code = -15\b",
             r"failed \(exitcode: -15\) local_rank: (?P<local>\d+)",
-            r"SignalException: Process \d+ got signal: 15\b",
             r"Sending process \d+ closing signal SIGTERM",
             r"Closing process \d+ via signal SIGTERM",
             r"Unable to shutdown process \d+ via .*SIGTERM, forcefully exiting via",
@@ -247,7 +248,6 @@ ENTRIES = (
             r"(?:(?P<host>[\w.-]+): )?\brank (?P<rank>\d+) died from signal 15\b",
             r"(?:mpirun|mpiexec|prterun|orterun)(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal 15\b",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: killed by signal 15\b",
-            r"ddpkit: ended by SIGTERM after",
             r"Child process with PID \d+ terminated with code -15\b",
             r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code -15\b",
         ),
@@ -255,8 +255,6 @@ ENTRIES = (
         "user",
         probe="the lines before it, and those of the other ranks",
         fix="find the process that failed first. Under SLURM: sacct -o jobid,state,exitcode",
-        action="stop",
-        reason="the run was ended with SIGTERM",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
@@ -382,6 +380,7 @@ ENTRIES = (
         fix="start it again. train.py resumes automatically",
         action="retry",
         reason="the script requests a restart (exit code 75)",
+        scope="outside",
         link="https://man.openbsd.org/sysexits",
     ),
     Entry(

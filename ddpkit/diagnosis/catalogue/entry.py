@@ -54,7 +54,8 @@ class Entry:
 
     `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a mistake
     that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose `role` is
-    `waits` waited for another one; `misses`: another one is gone. `scope` is who prints it, if not a rank or a node.
+    `waits` waited for another one; `misses`: another one is gone. `scope` is what it is of, if not of a
+    rank or a node: the job, the launcher, the shell, or something outside.
     """
 
     id: str
@@ -81,7 +82,7 @@ class Entry:
     request: str = ""
     evidence: Literal["text", "kernel"] = "text"
     role: Literal["", "waits", "misses"] = ""
-    scope: Literal["", "job", "launcher", "shell"] = ""
+    scope: Literal["", "job", "launcher", "outside", "shell"] = ""
 
 
 _REFERENCE = re.compile(r"\(\?P=(\w+)\)")

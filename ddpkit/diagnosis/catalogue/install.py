@@ -220,9 +220,7 @@ ENTRIES = (
         patterns=(
             r"ImportError: \S*/(?:torch_extensions|fused_kernels)/(?P<path>\S+\.so): cannot open shared object file",
         ),
-        explains=(
-            "library-missing",
-        ),
+        explains=("library-missing",),
         cause="a compiled extension is not in its cache: its build failed or was interrupted, on this rank or "
         "on another one that shares the cache",
         probe="ls -l ~/.cache/torch_extensions/*; the compiler's error is above, or in another rank's output",

@@ -68,6 +68,7 @@ ENTRIES = (
         "accelerate: `--main_process_port`; torchrun: `--master-port=29511`, or `--standalone` on one node",
         action="retry",
         reason="a new run gets another port",
+        scope="outside",
         link="https://github.com/pytorch/pytorch/issues/191560",
     ),
     Entry(

@@ -206,6 +206,7 @@ ENTRIES = (
         fix="install a handler that saves a checkpoint: signal.signal(signal.SIGUSR1, ...). train.py has one",
         action="retry",
         reason="the scheduler sent a user signal before it ends the job",
+        scope="outside",
         link="https://slurm.schedmd.com/sbatch.html#OPT_signal",
     ),
     Entry(

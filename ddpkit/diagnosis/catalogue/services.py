@@ -229,6 +229,7 @@ ENTRIES = (
         "Then export HF_HOME=/shared/hf HF_HUB_OFFLINE=1. With a slow way to it: HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60",
         action="retry",
         reason="the server was not reachable",
+        scope="outside",
         link="https://huggingface.co/docs/transformers/installation#offline-mode",
     ),
     Entry(
@@ -269,6 +270,7 @@ ENTRIES = (
         "with a token have higher limits. For one process: wait some minutes, and set max_workers=1",
         action="retry",
         reason="the server rejects too many requests",
+        scope="outside",
         link="https://huggingface.co/docs/hub/rate-limits",
     ),
     Entry(
