@@ -93,9 +93,14 @@ _NAME = re.compile(r"\{([a-z]+)(?:\|([^{}]*))?\}")
 _USUAL = {"host": "that host", "path": "the path", "rank": "the rank", "job": "the job", "reason": "see the message"}
 
 
+def with_values(pattern: str, values: Mapping[str, str]) -> str:
+    """Return a regular expression with the values of one match in place of its `(?P=names)`."""
+    return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), pattern)
+
+
 def needed(entry: Entry, values: Mapping[str, str]) -> str:
     """Return the regular expression of the text that an entry needs, for the values of one match."""
-    return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), entry.needs)
+    return with_values(entry.needs, values)
 
 
 LONGEST_VALUE = 200  # characters of a value in a command
