@@ -61,6 +61,8 @@ ENTRIES = (
         probe="ps -ef | grep python; Ascend: npu-smi info; TPU: sudo lsof -w /dev/accel* /dev/vfio/*",
         fix="end these processes, wait half a minute, and start again. On a TPU without any process: use a torch_xla and a "
         "libtpu of one version, or create the VM again. Do not open the device in the parent before the ranks start",
+        action="retry",
+        reason="an earlier process had not released the accelerator",
         link="https://github.com/hiyouga/LlamaFactory/issues/3839",
     ),
     Entry(
@@ -85,6 +87,8 @@ ENTRIES = (
         probe="on {host|that host}: dmesg -T | tail -50; Ascend: npu-smi info -t health -i 0; Gaudi: hl-smi",
         fix="reset the device or restart the host, and update driver and firmware together. If it happens on one host only, "
         "exclude that host. On Intel GPUs, try a smaller batch first",
+        action="exclude",
+        reason="an accelerator of the host is lost",
         link="https://github.com/intel/intel-extension-for-pytorch/issues/780",
     ),
     Entry(
@@ -168,6 +172,8 @@ ENTRIES = (
         fix="install a driver, firmware and CANN of one release. In a container, add --device /dev/davinciN, "
         "/dev/davinci_manager, /dev/devmm_svm and /dev/hisi_hdc, and mount /usr/local/Ascend/driver. End other processes "
         "on the NPU",
+        action="exclude",
+        reason="an NPU of the host does not start",
         link="https://github.com/vllm-project/vllm-ascend/issues/4284",
     ),
     Entry(

@@ -41,6 +41,8 @@ ENTRIES = (
         fix="start the head first: `ray start --head --port=6379`. Let the other nodes and the "
         "program wait until `ray status --address=HEAD:6379` answers. After an earlier cluster of "
         "yours, end it on all nodes, and unset RAY_ADDRESS. Open the ports between the nodes",
+        action="retry",
+        reason="the head of Ray was not reachable",
         link="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
     ),
     Entry(
@@ -346,6 +348,9 @@ ENTRIES = (
         probe="kubectl get podgroups,queues,workloads; kubectl describe workload NAME; kubectl describe clusterqueue",
         fix="wait for other jobs to end, or request fewer replicas or GPUs. minMember or minAvailable must not exceed the "
         "number of pods. The quota of the queue must contain each resource that a pod requests, with cpu, memory and rdma",
+        action="retry",
+        reason="not all pods of the job found room",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://kueue.sigs.k8s.io/docs/tasks/troubleshooting/troubleshooting_jobs/",
     ),
     Entry(
@@ -358,6 +363,9 @@ ENTRIES = (
         "journalctl -u kubelet -u containerd | tail",
         fix="if it lasts, restart the network plugin's pod on that node, or `kubectl cordon NODE` and start the pod again. "
         "Without free IP addresses: fewer pods on the node, or a larger subnet",
+        action="retry",
+        reason="the network of the pod failed on its node",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/network-plugins/",
     ),
     Entry(
@@ -374,6 +382,7 @@ ENTRIES = (
         fix="as administrator, add it to containerd (nvidia-ctk runtime configure "
         "--runtime=containerd), which then has to start again. With the GPU operator, wait for "
         "its toolkit pod on that node, or read that pod's log",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html",
     ),
     Entry(
@@ -388,6 +397,7 @@ ENTRIES = (
         probe="kubectl get secrets,configmaps; kubectl get pod NAME -o yaml | grep -B2 -A4 -E 'secretKeyRef|configMapKeyRef|Ref:'",
         fix="create it in the pod's namespace: kubectl create secret generic {name} --from-literal=KEY=VALUE. Or correct the "
         "name in the manifest. The pod then starts without further help",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/configuration/secret/",
     ),
     Entry(
@@ -407,6 +417,8 @@ ENTRIES = (
         probe="kubectl get nodes; kubectl describe node NODE | tail -20; kubectl get events | grep -iE 'node|taint'",
         fix="save checkpoints at SIGTERM, and let the Job start the pod again. For long runs: nodes that are not spot "
         "machines, and a PodDisruptionBudget against drains",
+        action="retry",
+        reason="the node of the pod was shut down or did not answer",
         link="https://kubernetes.io/docs/concepts/workloads/pods/disruptions/",
     ),
     Entry(
@@ -565,6 +577,8 @@ ENTRIES = (
         probe="request one machine of that type by hand, in this zone and in another",
         fix="wait, or use another zone, region or type of machine. SkyPilot: `sky launch --retry-until-up`, and several "
         "entries in any_of. For many nodes: a reservation of the cloud",
+        action="retry",
+        reason="the cloud had no free machines",
         link="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html",
     ),
     Entry(
@@ -598,6 +612,8 @@ ENTRIES = (
         probe="kubectl describe pod {pod} | grep -E -A2 '^(Status|Reason|Message)'",
         fix="read Message there. Memory or disk: set the pod's requests to what it needs. GPUs: look at the node's device plugin, or "
         "exclude the node (kubectl cordon NODE). A Job or PyTorchJob starts the pod again",
+        action="retry",
+        reason="a node had no resources for the pod",
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
     ),
     Entry(
@@ -641,6 +657,8 @@ ENTRIES = (
         probe="the console of the cloud: the history of spot requests, and the events of the job",
         fix="start again from the last checkpoint, with retries (AWS Batch: retryStrategy). For long runs: on-demand machines. If it "
         "recurs at one place, look at memory and disk there",
+        action="retry",
+        reason="the cloud ended the machine",
         link="https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html",
     ),
     Entry(
@@ -681,7 +699,7 @@ ENTRIES = (
             r"failed calling webhook \\?\"(?P<name>[\w.-]+)\\?\".*\b(?:dial|read) [^\"]*?: (?P<reason>[\w ]+: [^\"]*|i/o timeout)",
             r"failed calling webhook \\?\"(?P<name>[\w.-]+)\\?\".*: (?P<reason>[^:\"\\]+)(?:\\?\".*)?$",
         ),
-        explains=("k8s-denied", "connection-refused", "pod-crash-loop", "image-registry-certificate"),
+        explains=("k8s-denied", "pod-crash-loop", "image-registry-certificate"),
         cause="Kubernetes asks an operator of the cluster, by its webhook {name}, before it makes this object, and got no answer: {reason}. "
         "The operator's pod does not run or has just started, its certificate is not ready, or a network rule is in between",
         probe="kubectl get pods -A | grep -iE 'webhook|operator|controller|kueue|trainer'; kubectl get endpoints -A | grep -i webhook",

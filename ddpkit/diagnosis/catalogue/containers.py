@@ -380,6 +380,7 @@ ENTRIES = (
         probe="on that host: docker pull IMAGE (enroot import docker://IMAGE, apptainer pull IMAGE)",
         fix="correct the name and tag, or log in (docker login, ~/.config/enroot/.credentials). For a file: use a "
         "shared path that begins with / or ./",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
@@ -399,6 +400,7 @@ ENTRIES = (
         fix="give the proxy to the engine, not to the shell: HTTPS_PROXY and NO_PROXY in "
         "/etc/systemd/system/docker.service.d/proxy.conf, then restart it. Or pull the image elsewhere (docker save, enroot "
         "import, apptainer pull) and start it from a file, or from a registry of the site",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://docs.docker.com/engine/daemon/proxy/",
     ),
     Entry(
@@ -504,6 +506,8 @@ ENTRIES = (
         "(enroot import, apptainer pull), and pass its path. For Apptainer, set APPTAINER_TMPDIR "
         "and APPTAINER_CACHEDIR to that disk, too. docker: `docker system df` shows what takes "
         "the room",
+        action="exclude",
+        reason="the host has no room for the image",
         link="https://github.com/NVIDIA/pyxis/wiki/Setup",
     ),
     Entry(
@@ -540,6 +544,7 @@ ENTRIES = (
         fix="correct the name (docker://REGISTRY#NAME:TAG), log in (~/.config/enroot/.credentials), or free "
         "space in ENROOT_CACHE_PATH. For a file, begin its path with / or ./. No JSON came: a proxy answers in place of the registry, or "
         "enroot is too old for this docker. Apptainer: unpack once with `apptainer build --sandbox DIR IMAGE`, on a node where it works",
+        reads="enroot",
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
@@ -682,6 +687,7 @@ ENTRIES = (
         probe="the lines above it; on that host: enroot start IMAGE true, or apptainer exec IMAGE true",
         fix="read the line above it that names a file or a hook. Correct the mounts, or import the image "
         "again. For an image with an entry point: --no-container-entrypoint",
+        reads="enroot",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(
@@ -862,6 +868,8 @@ ENTRIES = (
         probe="read the lines before it",
         fix="read the output of the process that failed first: above, or in the log of its node. torchrun --log-dir DIR --tee 3 "
         "writes it to a file for each rank. In a cloud, each machine has its own log",
+        scope="launcher",
+        reads="exit-code",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
     ),
     Entry(
@@ -951,6 +959,9 @@ ENTRIES = (
         probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
         fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err). If the kernel killed it: fewer workers a "
         "node, no offload to the host's memory, smaller batches, or more memory for the pod or job",
+        action="retry",
+        reason="a Ray actor died without a reason",
+        explains_text=r"\bray::\S+ ?\(pid=\d+, ip=",
         link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
     ),
     Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -33,6 +33,7 @@ ENTRIES = (
         probe="nvidia-smi; in the script: print(torch.cuda.memory_summary())",
         fix="reduce the batch per rank (with gradient accumulation), or use activation checkpointing, bf16 or FSDP. "
         "Against fragmentation: `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`",
+        instead=(Instead(of=("own-exception",), text=r"RayTaskError\(OutOfMemoryError\)"),),
         link="https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
     ),
     Entry(
@@ -47,6 +48,13 @@ ENTRIES = (
         fix="gather on the CPU of rank 0 alone: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), or "
         "StateDictOptions(full_state_dict=True, cpu_offload=True). Or save shards: SHARDED_STATE_DICT, "
         "torch.distributed.checkpoint; DeepSpeed: stage3_gather_16bit_weights_on_model_save false, then zero_to_fp32.py",
+        instead=(
+            Instead(
+                of=("cuda-out-of-memory",),
+                frames=r"""_state_dict_utils\.py\"|in (?:_\w*post_state_dict_hook|get_(?:model_|optimizer_)?state_dict|_zero3_consolidated\w+)\b""",
+                unless=r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict",
+            ),
+        ),
         link="https://docs.pytorch.org/docs/stable/fsdp.html#torch.distributed.fsdp.FullStateDictConfig",
     ),
     Entry(
@@ -205,6 +213,7 @@ ENTRIES = (
         "print(torch.version.cuda)'",
         fix="request GPUs (SLURM: --gpus-per-node=N; docker: --gpus all; apptainer: --nv), unset CUDA_VISIBLE_DEVICES, "
         "or install the CUDA build of torch. AMD GPUs: docker --device=/dev/kfd --device=/dev/dri; apptainer --rocm",
+        explains_text=r"(?i)\b(?:cuda|gpus?)\b",
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(
@@ -234,6 +243,8 @@ ENTRIES = (
         "/usr/local/cuda/compat",
         fix="remove the other libcuda: take cuda/compat and stubs out of LD_LIBRARY_PATH, uninstall driver packages of "
         "the image. After an update of the driver, reboot the node, and restart its containers",
+        action="exclude",
+        reason="the host's GPU driver and library differ",
         link="https://docs.nvidia.com/deploy/cuda-compatibility/",
     ),
     Entry(
@@ -260,6 +271,9 @@ ENTRIES = (
         probe="systemctl status nvidia-fabricmanager; nvidia-smi; lsmod | grep nvidia_uvm",
         fix="as administrator, start nvidia-fabricmanager again (same version as the driver; install "
         "it if it is absent) or load the module nvidia-uvm, or reboot the node",
+        action="exclude",
+        reason="CUDA does not start on the host",
+        explains_text=r"(?i)\b(?:cuda|gpus?)\b",
         link="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
     ),
     Entry(
@@ -298,6 +312,9 @@ ENTRIES = (
         "reloaded. }",
         probe="cat /proc/driver/nvidia/version; nvidia-smi",
         fix="{mismatch? reboot the node, or reload the nvidia modules. }{container? for a container: restart it. }",
+        action="exclude",
+        reason="the host needs a restart: its GPU driver and library differ",
+        explains_text=r"(?i)\b(?:cuda|gpus?)\b",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
     ),
     Entry(
@@ -316,6 +333,40 @@ ENTRIES = (
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -q | grep -i -A2 recovery",
         fix="look up the number in NVIDIA's table. If it comes back on the same GPU, let an "
         "administrator drain the node (`scontrol show node {host|NODE}`) and reset the GPU",
+        action="exclude",
+        reason="a GPU of the host reported an error",
+        evidence="kernel",
+        meanings=(
+            ("xid", "", "the driver requests a reset of the GPU, or of the node, after an earlier error"),
+            ("xid", "8", "the GPU did not finish its work in time, and the driver stopped it"),
+            ("xid", "12", "the driver handled an error of a copy engine"),
+            ("xid", "32", "a corrupt command came to the GPU, over a bad PCIe link or from a faulty driver"),
+            ("xid", "38", "an error of the driver's firmware"),
+            (
+                "xid",
+                "43",
+                "a program's work on the GPU failed and was stopped. A bug of the program is likely, and the GPU is usable",
+            ),
+            ("xid", "61", "the GPU's internal controller stopped at a breakpoint. The GPU needs a reset"),
+            (
+                "xid",
+                "62",
+                "the GPU's internal controller halted: the hardware or its firmware failed. The GPU needs a reset",
+            ),
+            ("xid", "69", "a command of a program was not valid for the GPU"),
+            ("xid", "79", "the GPU does not answer on the PCIe bus"),
+            (
+                "xid",
+                "109",
+                "the GPU did not switch between programs in time: a kernel hangs, as after an earlier error",
+            ),
+            ("xid", "110", "a security fault of the hardware. The GPU needs a reset"),
+            ("xid", "123", "the power controller of the GPU does not answer. The GPU needs a reset"),
+            ("xid", "143", "the GPU could not initialize. It needs a reset"),
+            ("xid", "151", "the GPU's key rotation failed"),
+            ("xid", "154", "the driver requests a reset of the GPU, or of the node, after an earlier error"),
+            ("xid", "158", "the GPU did not answer in time. It needs a reset"),
+        ),
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -481,6 +532,8 @@ ENTRIES = (
         probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid; systemctl status nvidia-fabricmanager",
         fix="let an administrator drain the node (`scontrol show node {host|NODE}`), then reset all "
         "its GPUs or reboot. If the error comes back, report the node",
+        action="exclude",
+        reason="an NVLink connection of the host has errors",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -502,6 +555,8 @@ ENTRIES = (
         probe="on that node: sudo dmesg -T | grep -i amdgpu; rocm-smi",
         fix="update the amdgpu driver and its firmware (linux-firmware), and ROCm with a torch for it. Repeat with "
         "AMD_SERIALIZE_KERNEL=3 to find the kernel. If it is always the same GPU, drain the node and report it",
+        action="exclude",
+        reason="a GPU of the host hangs",
         link="https://github.com/ROCm/legacy-rocm-build/issues/4021",
     ),
     Entry(
@@ -559,6 +614,9 @@ ENTRIES = (
         probe="on that node: dmesg -T | grep -i -E 'xid|gsp'; nvidia-smi -q | grep -i gsp",
         fix="drain the node and reset the GPU or reboot, and update the driver. If it comes back with the proprietary "
         "module, set NVreg_EnableGpuFirmware=0; else report the GPU",
+        action="exclude",
+        reason="the firmware of a GPU of the host does not answer",
+        evidence="kernel",
         link="https://github.com/NVIDIA/open-gpu-kernel-modules/issues/446",
     ),
     Entry(
@@ -667,6 +725,17 @@ ENTRIES = (
         fix="in the script, use int(os.environ['LOCAL_RANK']) for devices: torch.cuda.set_device(LOCAL_RANK), "
         "barrier(device_ids=[LOCAL_RANK]). If the frame is of a library, update it (torch 2.1 or newer for sharded "
         "checkpoints): `pip install -U torch accelerate`",
+        instead=(
+            Instead(
+                of=("invalid-device-ordinal",), near=r"/torch/distributed/(?:_shard/|checkpoint/|distributed_c10d\.py)"
+            ),
+            Instead(
+                of=("invalid-device-ordinal",),
+                near=r"""(?:\.cuda|\.to|set_device|\bdevice|LongTensor)\((?:f?['\"]cuda:?(?:['\"], ?|\{|%d['\"] ?% ?))?(?:device=)?(?:\w+\.)*(?:global_?|get_)?rank\b""",
+                needs=r"\brank\s*: (\d+) \(local_rank: (?!\1\))\d+\)",
+            ),
+            Instead(of=("own-exception",), text="^IndexError: ", near="in _get_stream$"),
+        ),
         link="https://github.com/pytorch/pytorch/issues/95892",
     ),
     Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -109,6 +109,7 @@ ENTRIES = (
         fix="make the same calls in the same order on every rank: move the collective out of the condition, and pad or "
         "drop the last batch. Run each part of the model for every batch, also for one without images["
         ", as the sizes of {same} differ here]",
+        reads="mismatch",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/19045",
     ),
     Entry(
@@ -259,6 +260,12 @@ ENTRIES = (
         probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares the calls of all ranks",
         fix="make the same calls in the same order on every rank, also under `if rank == 0`. With NCCL, call "
         "torch.cuda.set_device(LOCAL_RANK) first, or use a gloo group for objects: new_group(backend='gloo')",
+        instead=(
+            Instead(
+                of=("checkpoint-broken",),
+                near=r"/torch/distributed/distributed_c10d\.py|/fairseq/(?:distributed_utils|distributed/utils)\.py",
+            ),
+        ),
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object",
     ),
     Entry(
@@ -928,6 +935,7 @@ ENTRIES = (
         probe="print({k: v.shape for k, v in state_dict.items()}) before torch.distributed.checkpoint.load",
         fix="pass the state dict in the form of the save: get_model_state_dict(model), or FSDP.state_dict_type(model, "
         "StateDictType.SHARDED_STATE_DICT), never LOCAL_STATE_DICT. Otherwise build the model of the checkpoint",
+        reads="shard",
         link="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
     ),
     Entry(
@@ -1282,6 +1290,10 @@ ENTRIES = (
         probe="does the run resume? If not: (batches of a rank) modulo gradient_accumulation_steps",
         fix="resume with the ranks and the wrapper of the run that saved, or with a new optimizer. Without a resume: a "
         "gradient_accumulation_steps that divides the batches of a rank, and newer transformers and accelerate",
+        instead=(
+            Instead(of=("shapes-differ",), near=r"/torch/optim/\w+\.py"),
+            Instead(of=("shapes-differ",), reads="flat-part"),
+        ),
         link="https://github.com/huggingface/transformers/issues/33413",
     ),
     Entry(
@@ -1672,7 +1684,6 @@ ENTRIES = (
             "cuda-unknown-error",
             "invalid-device-ordinal",
             "nccl-error",
-            "nccl-invalid-argument",
             "own-exception",
         ),
         cause="torch could not share a buffer between the GPUs as symmetric memory[: {reason}]. The GPUs have no peer access, "

@@ -212,6 +212,8 @@ ENTRIES = (
         title="Received 15 death signal, shutting down workers",
         kind="consequence",
         patterns=(
+            r"SignalException: Process \d+ got signal: 15\b",
+            r"ddpkit: ended by SIGTERM after",
             r"Received (?:15|Signals\.SIGTERM) death signal, shutting down workers",
             r"Got termination signal: (?:15|Signals\.SIGTERM)",
         ),
@@ -222,6 +224,8 @@ ENTRIES = (
         probe="sacct -j JOB -o jobid,state,exitcode,reason; kubectl describe pod; on the host: dmesg -T | grep -i 'killed process'",
         fix="read the scheduler's record of this job, and the logs of the other nodes. After a preemption or a time limit, "
         "continue from the last checkpoint",
+        action="stop",
+        reason="the run was ended with SIGTERM",
         link="https://github.com/pytorch/pytorch/issues/150916",
     ),
     Entry(
@@ -231,7 +235,6 @@ ENTRIES = (
         patterns=(
             r"exits with return code = -15\b",
             r"failed \(exitcode: -15\) local_rank: (?P<local>\d+)",
-            r"SignalException: Process \d+ got signal: 15\b",
             r"Sending process \d+ closing signal SIGTERM",
             r"Closing process \d+ via signal SIGTERM",
             r"Unable to shutdown process \d+ via .*SIGTERM, forcefully exiting via",
@@ -245,7 +248,6 @@ ENTRIES = (
             r"(?:(?P<host>[\w.-]+): )?\brank (?P<rank>\d+) died from signal 15\b",
             r"(?:mpirun|mpiexec|prterun|orterun)(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal 15\b",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: killed by signal 15\b",
-            r"ddpkit: ended by SIGTERM after",
             r"Child process with PID \d+ terminated with code -15\b",
             r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code -15\b",
         ),
@@ -271,6 +273,8 @@ ENTRIES = (
         cause="a user pressed Ctrl-C",
         probe="nothing to check",
         fix="start it again. `ddpkit launch --detach` is not affected by the keyboard",
+        action="stop",
+        reason="a user interrupted the run",
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
     ),
     Entry(
@@ -285,6 +289,8 @@ ENTRIES = (
         probe="on {host}: ps -o pid,stat,wchan:32,args -p {pid|PID}; cat /proc/{pid|PID}/stack; dmesg -T | tail -n 50",
         fix="take the host out of the run, and restart it: its GPUs stay in use until then. Before that, show dmesg to the "
         "administrators",
+        action="exclude",
+        reason="a process of the host hangs in the kernel",
         link="https://github.com/pytorch/pytorch/pull/185414",
     ),
     Entry(
@@ -372,6 +378,9 @@ ENTRIES = (
         cause="by convention, the script saved a checkpoint and requests a restart",
         probe="the script's last lines",
         fix="start it again. train.py resumes automatically",
+        action="retry",
+        reason="the script requests a restart (exit code 75)",
+        scope="outside",
         link="https://man.openbsd.org/sysexits",
     ),
     Entry(

@@ -23,6 +23,8 @@ ENTRIES = (
         fix="export the right NCCL_IB_HCA. RoCE: NCCL_IB_GID_INDEX of the row of show_gids with v2 and the card's IPv4 "
         "address, often 3. If these are right, report both ports and their cables. To run without InfiniBand: "
         "NCCL_IB_DISABLE=1",
+        action="exclude",
+        reason="the network adapter of the host gets no answer",
         link="https://github.com/NVIDIA/nccl/issues/426",
     ),
     Entry(
@@ -44,6 +46,8 @@ ENTRIES = (
         probe="on each node: cat /sys/class/infiniband/*/ports/*/state; show_gids",
         fix="set NCCL_IB_HCA to a card that is ACTIVE on all nodes, and NCCL_IB_GID_INDEX. {far? Where cards reach only "
         "the card of the same number on other nodes (rails): NCCL_CROSS_NIC=0. }{device? Containers: --network=host, or the interface of RDMA in the pod. }",
+        action="exclude",
+        reason="the network adapter of the host cannot connect",
         link="https://github.com/NVIDIA/nccl/issues/925",
     ),
     Entry(
@@ -69,7 +73,7 @@ ENTRIES = (
         id="ib-not-used",
         title="NET/Socket instead of InfiniBand or EFA; a tenth of the bandwidth",
         kind="hint",
-        harmless_with=r"NET/Socket : Using \[0\]lo:127\.|\bnNodes 1 localRanks\b",
+        overcome_by=r"NET/Socket : Using \[0\]lo:127\.|\bnNodes 1 localRanks\b",
         patterns=(r"NET/IB : No device found",),
         cause="NCCL found no InfiniBand card and uses TCP. Hosts without such cards or EFA are always so. With them it is slow: the "
         "image lacks a plugin or /dev/infiniband, or NCCL_IB_DISABLE is set",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -20,6 +20,8 @@ ENTRIES = (
         cause="[a file was not written to its end ({failure}). Usually ]a disk is full or has no free inodes. Checkpoints, logs, /tmp or a cache use it",
         probe="df -h; df -i; the path is in the message or its traceback",
         fix="delete old checkpoints, or use another disk (TMPDIR, HF_HOME, WANDB_DIR, --log-dir; for images ENROOT_TEMP_PATH, APPTAINER_TMPDIR)",
+        action="exclude",
+        reason="a file system of the host is full",
         link="https://docs.python.org/3/library/errno.html#errno.ENOSPC",
     ),
     Entry(
@@ -59,6 +61,7 @@ ENTRIES = (
         fix="move the cache to a local disk: export TRITON_CACHE_DIR=/tmp/triton-$USER "
         "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. To see the size of the old one: du -sh "
         "~/.triton/cache",
+        instead=(Instead(of=("disk-full", "quota"), near=r"/triton/runtime/cache\.py"),),
         link="https://github.com/NOAA-EPIC/EAGLE/issues/121",
     ),
     Entry(
@@ -100,6 +103,8 @@ ENTRIES = (
         fix="download on one rank before the others (or before the run), or give each node its own cache: "
         "HF_HOME, MODELSCOPE_CACHE, TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR under /tmp. Update filelock: "
         "pip install -U filelock",
+        action="retry",
+        reason="ranks used one cache at the same time",
         link="https://github.com/modelscope/ms-swift/issues/6695",
     ),
     Entry(
@@ -120,6 +125,7 @@ ENTRIES = (
         probe="df -T of the path in the traceback; mount | grep -E 'nfs|lustre'",
         fix="move the cache, the database or the lock file to a local disk: export HF_HOME=/tmp/$USER/hf "
         "TORCH_EXTENSIONS_DIR=/tmp/$USER/ext. Delete a .lock file that a killed run has left. For HDF5: HDF5_USE_FILE_LOCKING=FALSE, or open it once. As administrator: mount Lustre with -o flock, or start rpc.statd",
+        instead=(Instead(of=("cannot-fork", "file-operation-unsupported"), near=r"\b(?:flock|lockf)\("),),
         link="https://man7.org/linux/man-pages/man2/flock.2.html",
     ),
     Entry(
@@ -130,6 +136,8 @@ ENTRIES = (
         cause="another host replaced or deleted a file on a shared file system while this host had it open",
         probe="on that host: mount | grep nfs",
         fix="start again. Write to a new name and rename the file; as administrator, mount it again",
+        action="exclude",
+        reason="the host lost a network file system",
         link="https://man7.org/linux/man-pages/man5/nfs.5.html",
     ),
     Entry(
@@ -141,6 +149,8 @@ ENTRIES = (
         probe="mount | grep ' ro[ ,]'; dmesg -T | tail",
         fix="write to a mounted directory (containers: a bind mount; apptainer: --writable-tmpfs; pyxis: --container-writable), or report the disk "
         "to the administrators",
+        action="exclude",
+        reason="a file system of the host is read-only",
         link="https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html",
     ),
     Entry(
@@ -155,6 +165,8 @@ ENTRIES = (
         cause="{host|a node} cannot have a copy of the project in {path}",
         probe="[ssh {host} ]df -h {path}",
         fix="add --stage-dir DIR, with a local disk that has room",
+        action="exclude",
+        reason="the local disk of the host cannot have a copy of the project",
         link="https://man7.org/linux/man-pages/man1/df.1.html",
     ),
     Entry(
@@ -188,6 +200,8 @@ ENTRIES = (
         cause="a disk or a network file system does not answer[, or takes no more data ({call} failed): it is full or over a quota]",
         probe="on that host: dmesg -T | tail -50; df -h; df -i; mount",
         fix="[free space where this {call} goes, if it is full or over a quota (quota -s). Otherwise ]mount the file system again, or exclude the node",
+        action="exclude",
+        reason="a file system of the host does not answer",
         link="https://man7.org/linux/man-pages/man3/errno.3.html",
     ),
     Entry(
@@ -333,6 +347,8 @@ ENTRIES = (
         probe="dmesg -T | grep -i 'killed process'; repeat with num_workers=0",
         fix="run with num_workers=0 to see the error itself. If the worker was killed, use fewer workers. If it aborted, try "
         "multiprocessing_context='spawn', and cv2.setNumThreads(0) where OpenCV is used",
+        action="retry",
+        reason="a DataLoader worker died without a reason",
         link="https://docs.pytorch.org/docs/stable/data.html",
     ),
     Entry(
@@ -342,6 +358,8 @@ ENTRIES = (
         cause="the workers delivered no batch in time. The file system is slow, or a lock was held at the fork",
         probe="py-spy dump -p PID of a worker",
         fix="use a longer timeout, more workers, or multiprocessing_context='spawn'",
+        action="retry",
+        reason="a DataLoader worker did not answer in time",
         link="https://docs.pytorch.org/docs/stable/data.html",
     ),
     Entry(
@@ -546,6 +564,8 @@ ENTRIES = (
         probe="df -T {path}; env | grep -E 'TRITON_CACHE_DIR|TORCHINDUCTOR_CACHE_DIR'",
         fix="use a cache on a local disk of each node: export TRITON_CACHE_DIR=/tmp/triton-$USER "
         "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. Then start again",
+        action="retry",
+        reason="ranks compiled into one cache at the same time",
         link="https://github.com/triton-lang/triton/issues/2688",
     ),
     Entry(
@@ -603,6 +623,7 @@ ENTRIES = (
         probe="the end of wandb/debug-core.log and wandb/debug-internal.log; dmesg -T | grep -i 'killed process'",
         fix="find what ended it: more host memory, or pip install -U wandb. To train without it: export WANDB_MODE=offline. In a "
         "thread (NetStatThr), the training itself continues",
+        instead=(Instead(of=("broken-pipe",), near="/wandb/sdk/"),),
         link="https://github.com/wandb/wandb/issues/6449",
     ),
     Entry(
@@ -675,6 +696,12 @@ ENTRIES = (
         probe="the traceback shows the call; grep -n 'is_main_process\\|should_save\\|RANK' of the script near it",
         fix="save, rotate and delete checkpoints on rank 0 alone (`if rank == 0:`; transformers: args.should_save; accelerate: "
         "is_main_process), and let the others wait in a barrier",
+        instead=(
+            Instead(
+                of=("file-missing",),
+                near=r"\b(?:os\.(?:remove|unlink|rmdir|rename|replace)|shutil\.(?:rmtree|move)|\.unlink)\(",
+            ),
+        ),
         link="https://github.com/bigcode-project/starcoder/issues/155",
     ),
     Entry(

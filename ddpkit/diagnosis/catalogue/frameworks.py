@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -164,6 +164,7 @@ ENTRIES = (
         probe="print(sum(p.requires_grad for p in model.parameters())); grep -n optimizer of the configuration",
         fix="pass an optimizer, or set one in the configuration. Unfreeze parameters or add an adapter. Prepare a frozen model "
         "with a configuration of its own, and call it only under no_grad",
+        instead=(Instead(of=("deepspeed-not-active",), near=r"/deepspeed/runtime/\w+\.py"),),
         link="https://github.com/hiyouga/LLaMA-Factory/issues/2546",
     ),
     Entry(
@@ -535,6 +536,14 @@ ENTRIES = (
         probe="print the settings as the program has them: Hydra: --cfg job; Megatron prints its arguments at the start",
         fix="change or remove the setting that the message names, in the command or the configuration. Check that a variable of the shell "
         "is not empty there. If it worked before, compare the program's version",
+        instead=(
+            Instead(
+                of=("own-exception",),
+                text=r"""^(?:(?:AssertionError|ValueError|RuntimeError|NotImplementedError)|(?:[\w.]*\.)?MisconfigurationException): (?P<reason>.+)""",
+                near=r"""File "(?!.*/torch/)[^"]+", line \d+, in (?:__(?:attrs_)?post_init__|get_(?:train|infer|eval)_args|_{0,2}(?:do_)?(?:validate|verify|check|sanity_check)_(?:\w+_)?(?:args|arguments|cfg|config|configs|configuration|settings|options|hparams)(?:_\w+)?|_(?:do_)?(?:\w+_)?(?:error|sanity)_check|_verify_\w+)$""",
+            ),
+            Instead(of=("own-exception",), text=r"^(?:[\w.]*\.)?MisconfigurationException: (?P<reason>.+)"),
+        ),
         link="https://github.com/ROCm/Megatron-LM/pull/85",
     ),
     Entry(
@@ -598,6 +607,8 @@ ENTRIES = (
         "the same time",
         probe="nvidia-smi",
         fix="start one engine after the other on a GPU, or after the training has loaded its model. Then start it again",
+        action="retry",
+        reason="another process freed GPU memory while vLLM started",
         link="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
     ),
     Entry(
@@ -680,6 +691,7 @@ ENTRIES = (
         probe="pip show deepspeed; grep -n offload -A3 of the DeepSpeed configuration",
         fix="pip install -U deepspeed transformers accelerate, or another release of DeepSpeed. To test: no offload_optimizer in the "
         "configuration",
+        instead=(Instead(of=("devices-differ",), near=r"/deepspeed/runtime/zero/stage\w*\.py"),),
         link="https://github.com/hiyouga/LLaMA-Factory/issues/3583",
     ),
     Entry(
@@ -1135,7 +1147,7 @@ ENTRIES = (
         title="Server is not up yet. Retrying in 2.0 seconds",
         kind="hint",
         patterns=(r"Server is not up yet\. Retrying in",),
-        harmless_with=r"Server is up!",
+        overcome_by=r"Server is up!",
         cause="the trainer waits for its vLLM server, which is not started, still loads its model, or is at another address",
         probe="curl -sS http://HOST:8000/health, on the trainer's host; the log of the server",
         fix="start `trl vllm-serve --model NAME` before the trainer, and pass its vllm_server_host and vllm_server_port",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -18,6 +18,7 @@ ENTRIES = (
         probe="print(torch.cuda.current_device(), torch.cuda.device_count()) in each rank; echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L",
         fix="call `torch.cuda.set_device(int(os.environ['LOCAL_RANK']))` first, and use at most one rank per GPU. With "
         "srun, replace --gpus-per-task with --gpus-per-node[. A server of {vllm} beside the training needs GPUs of its own (CUDA_VISIBLE_DEVICES)]",
+        instead=(Instead(of=("nccl-error", "nccl-warning", "nccl-remote", "nccl-not-connected"), reads="shared-gpu"),),
         link="https://github.com/NVIDIA/Megatron-LM/issues/661",
     ),
     Entry(
@@ -96,6 +97,9 @@ ENTRIES = (
         "--format=csv; nvidia-smi -q | grep -i license",
         fix="call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call, or stop the other process. As "
         "administrator: `nvidia-smi -c DEFAULT`",
+        action="exclude",
+        reason="other processes use the GPUs of the host",
+        evidence="kernel",
         link="https://github.com/karpathy/nanoGPT/issues/116",
     ),
     Entry(
@@ -114,6 +118,11 @@ ENTRIES = (
         "its number. Otherwise use another GPU. In the script, call "
         "torch.cuda.set_device(LOCAL_RANK) before any other CUDA call. vLLM: a lower "
         "--gpu-memory-utilization",
+        action="exclude",
+        reason="other processes use the GPU memory of the host",
+        request="out of memory",
+        evidence="kernel",
+        instead=(Instead(of=("cuda-out-of-memory", "accelerator-out-of-memory"), reads="memory-of-others"),),
         link="https://github.com/pytorch/pytorch/issues/4293",
     ),
     Entry(
@@ -126,6 +135,7 @@ ENTRIES = (
         probe="nvidia-smi: on each GPU, the processes of all ranks; ddpkit test NPROC",
         fix="in each rank, call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before any other CUDA call, and load "
         "checkpoints with map_location='cpu'. Then reduce the batch per rank, as this rank needs most of the memory",
+        instead=(Instead(of=("cuda-out-of-memory", "accelerator-out-of-memory"), reads="contexts-of-ranks"),),
         link="https://github.com/pytorch/pytorch/issues/4293",
     ),
     Entry(
@@ -154,6 +164,8 @@ ENTRIES = (
         fix="update the driver, or install a torch for the driver's CUDA version or an older one[ (`pip install torch "
         "--index-url https://download.pytorch.org/whl/{wheel}`)]. For old versions, see "
         "https://pytorch.org/get-started/previous-versions/",
+        explains_text=r"(?i)\b(?:cuda|gpus?)\b",
+        reads="driver",
         link="https://docs.nvidia.com/deploy/cuda-compatibility/",
     ),
     Entry(
@@ -169,6 +181,9 @@ ENTRIES = (
         cause="a GPU[ ({device})] no longer answers. The cause is hardware, power or cooling",
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -L",
         fix="let an administrator drain the node and reboot it: scontrol show node {host|NODE}",
+        action="exclude",
+        reason="a GPU of the host is lost",
+        evidence="kernel",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -191,6 +206,9 @@ ENTRIES = (
         probe="on that node: dmesg -T | grep -E 'NVRM|amdgpu'; lspci -vv -d 10de:; modinfo nvidia | head -2",
         fix="switch the node off and on, and test another driver version (the open or the proprietary module). If it "
         "stays, drain the node and report the GPU",
+        action="exclude",
+        reason="the driver cannot start a GPU of the host",
+        evidence="kernel",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -206,6 +224,9 @@ ENTRIES = (
         probe="on that node: nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -i xid",
         fix="let an administrator drain the node and reset the GPU (AMD: reboot), or exclude the "
         "node: `sbatch --exclude={host|NAME}`",
+        action="exclude",
+        reason="the memory of a GPU of the host has errors",
+        evidence="kernel",
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
     ),
     Entry(

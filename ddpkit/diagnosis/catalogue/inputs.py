@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -64,6 +64,8 @@ ENTRIES = (
         probe="pip show transformers; ls -l of that directory, on each node",
         fix="pip install -U transformers (4.36 and 4.48 have this fault). On a file system that nodes share, keep "
         "save_on_each_node=False. A second run needs another output_dir",
+        action="retry",
+        reason="ranks renamed one checkpoint at the same time",
         link="https://github.com/huggingface/transformers/issues/27925",
     ),
     Entry(
@@ -324,6 +326,7 @@ ENTRIES = (
         probe="lsof FILE; df -T FILE; grep -n 'h5py.File' -r .",
         fix="open it for reading alone, in each process: h5py.File(path, 'r'). Write on rank 0 only, and close before the "
         "others open it. On a file system without locks: export HDF5_USE_FILE_LOCKING=FALSE",
+        instead=(Instead(of=("cannot-fork",), near=r"\bnetCDF4/|\bh5py/|/xarray/"),),
         link="https://docs.h5py.org/en/stable/high/file.html",
     ),
     Entry(
@@ -460,6 +463,8 @@ ENTRIES = (
         probe="on that node: curl -sSI {url|https://s3.amazonaws.com}; env | grep -iE 'proxy|AWS_|ENDPOINT'",
         fix="copy the data to a local or shared disk before the run. Otherwise: fewer workers, larger shards, and "
         "AWS_RETRY_MODE=adaptive AWS_MAX_ATTEMPTS=10. In a private network, a VPC endpoint for the storage or a proxy",
+        action="retry",
+        reason="the storage was not reachable",
         link="https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html",
     ),
     Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -61,6 +61,14 @@ ENTRIES = (
         "{packages|transformers accelerate}. A method of your own that a library calls needs the argument, or **kwargs. "
         "A model with code of its own: its newest files, or the transformers_version in its config.json. A class in a "
         "configuration of mmengine: remove that key",
+        reads="packages",
+        instead=(
+            Instead(
+                of=("own-exception",),
+                text=r"""^TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>\w+)'""",
+                near=r"\bcls\w*\(\*\*|_cls\(\*\*|_class\(\*\*|-packages/(?:transformers|trl|peft|accelerate(?!/utils/operations)|deepspeed|datasets|diffusers|lightning\w*|pytorch_lightning|sentence_transformers|mmengine|mmcv|detectron2)/",
+            ),
+        ),
         link="https://github.com/huggingface/transformers/issues/34699",
     ),
     Entry(
@@ -212,10 +220,7 @@ ENTRIES = (
         patterns=(
             r"ImportError: \S*/(?:torch_extensions|fused_kernels)/(?P<path>\S+\.so): cannot open shared object file",
         ),
-        explains=(
-            "library-missing",
-            "extension-build-failed",
-        ),
+        explains=("library-missing",),
         cause="a compiled extension is not in its cache: its build failed or was interrupted, on this rank or "
         "on another one that shares the cache",
         probe="ls -l ~/.cache/torch_extensions/*; the compiler's error is above, or in another rank's output",
@@ -285,6 +290,14 @@ ENTRIES = (
         probe="repeat with TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
         fix="run without it: `export TORCHDYNAMO_DISABLE=1`. To fix it: `apt-get install gcc python3-dev`, and the "
         "triton version that torch requires",
+        instead=(
+            Instead(
+                of=("own-exception",),
+                text=r"""^(?P<reason>.+)""",
+                near=r"""File "[^"]*(?:-packages|lib/python3[\d.]*|torch|triton)/""",
+                frames=r"""\btorch/_inductor/(?:lowering|graph|scheduler|ir|select_algorithm|codegen/\w+|fx_passes/\w+)\.py\b|\btorch/_dynamo/(?:symbolic_convert|output_graph|variables/\w+)\.py\b|\btriton/(?:compiler|backends)/""",
+            ),
+        ),
         link="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
     ),
     Entry(

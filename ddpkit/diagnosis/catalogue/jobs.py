@@ -56,6 +56,9 @@ ENTRIES = (
         "max_run). For long runs: --requeue, and --signal=USR1@600 with a handler in the training script that saves a "
         "checkpoint. B:USR1 signals the batch script alone[. Lightning (`{lightning}` in the log) needs srun, and "
         "--signal=SIGUSR1@600 without B:]",
+        action="stop",
+        reason="the job reached its time limit: request more time, or continue from a checkpoint",
+        scope="job",
         link="https://slurm.schedmd.com/sbatch.html#OPT_time",
     ),
     Entry(
@@ -72,6 +75,9 @@ ENTRIES = (
         cause="a job with a higher priority took the nodes",
         probe="sacct[ -j {job}] -o state,reason",
         fix="use sbatch --requeue with checkpoints, or another --qos or partition",
+        action="retry",
+        reason="the job was preempted",
+        scope="job",
         link="https://slurm.schedmd.com/preempt.html",
     ),
     Entry(
@@ -96,6 +102,8 @@ ENTRIES = (
         cause="{host|a node} of the job failed or stopped responding",
         probe="sinfo -R[; scontrol show node {host}]",
         fix="submit again[ with --exclude={host}]",
+        action="exclude",
+        reason="SLURM lost the host",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -109,6 +117,9 @@ ENTRIES = (
         probe="sacct[ -j {job}] --duplicates -o jobid,state,start,end",
         fix="resume from the last checkpoint. To save one before: --signal=USR1@120 with a handler in the training script; "
         "to disable requeueing: sbatch --no-requeue",
+        action="retry",
+        reason="the job was requeued",
+        scope="job",
         link="https://slurm.schedmd.com/sbatch.html#OPT_requeue",
     ),
     Entry(
@@ -129,6 +140,9 @@ ENTRIES = (
         probe="sacct[ -j {job}] -o jobid,state,exitcode,user (LSF: bhist -l; PBS: qstat -xf)",
         fix="find the failure before this line. If nothing failed, find out which user cancelled the job: `sacct[ -j {job}] "
         "-o user`",
+        action="stop",
+        reason="the job was cancelled",
+        explains_text=r"(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b",
         link="https://slurm.schedmd.com/scancel.html",
     ),
     Entry(
@@ -166,6 +180,7 @@ ENTRIES = (
         probe="sacct[ -j {job}] -o jobid,maxrss,reqmem,state (LSF: bjobs -l; PBS: qstat -xf; HTCondor: condor_q -held)",
         fix="sbatch --mem=MORE (--mem=0: all memory of the node; LSF: -M; PBS: -l mem; HTCondor: request_memory), or use "
         "fewer DataLoader workers",
+        explains_text=r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBrokenPipeError\b|\bEOFError\b",
         link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
     ),
     Entry(
@@ -178,6 +193,8 @@ ENTRIES = (
         cause="a process did not end, not even after SIGKILL. It waits in a driver or a file system",
         probe="on the node: ps -eo pid,stat,wchan:30,args | awk '$2 ~ /D/'",
         fix="as administrator: reboot the node, or set a longer UnkillableStepTimeout in slurm.conf",
+        action="exclude",
+        reason="SLURM cannot end processes of the host",
         link="https://slurm.schedmd.com/slurm.conf.html#OPT_UnkillableStepTimeout",
     ),
     Entry(

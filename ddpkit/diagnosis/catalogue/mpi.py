@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -124,6 +124,8 @@ ENTRIES = (
         probe="ls -ld /tmp /tmp/ompi.*; df -h /tmp; df -i /tmp; echo $TMPDIR",
         fix="give each job a directory of its own: export TMPDIR=$(mktemp -d), or OMPI_MCA_orte_tmpdir_base (Open MPI 5: "
         "PRTE_MCA_prte_tmpdir_base). Remove old /tmp/ompi.* and free the disk",
+        action="retry",
+        reason="several programs of MPI made one directory at the same time",
         link="https://github.com/open-mpi/ompi/issues/8510",
     ),
     Entry(
@@ -230,6 +232,8 @@ ENTRIES = (
         probe="on each host: ibstat; ibdiagnet --pc -P all=1; for RoCE: show_gids; which rank ended first",
         fix="look at the rank that ended first. If none did, test the fabric between the hosts (ib_write_bw), and exclude the bad "
         "one. RoCE: UCX_IB_GID_INDEX and a lossless network. To run without InfiniBand: UCX_TLS=tcp,sm,self",
+        action="exclude",
+        reason="the network adapter of the host gets no answer",
         link="https://github.com/openucx/ucx/issues/5199",
     ),
     Entry(
@@ -254,7 +258,11 @@ ENTRIES = (
             r"(?:Reading from|Writing to) remote process' memory failed\. Disabling CMA support",
             r"process_vm_(?:readv|writev)\b.*Operation not permitted",
         ),
-        explains=("mpi-error", "mpi-abort", "ucx-error", "abort"),
+        explains=(
+            "mpi-error",
+            "mpi-abort",
+            "ucx-error",
+        ),
         cause="ranks of one host may not read each other's memory (CMA). The kernel's ptrace_scope or the container forbids it, or each rank is "
         "in a user namespace of its own",
         probe="cat /proc/sys/kernel/yama/ptrace_scope (0 permits it); ls -l /proc/self/ns/user, in two ranks of the host",
@@ -564,6 +572,7 @@ ENTRIES = (
         "MPI; print(MPI.Get_library_version())'",
         fix="read OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Intel MPI, MPICH: PMI_RANK, PMI_SIZE; srun: SLURM_PROCID, "
         "SLURM_NTASKS), as ddpkit.distributed.torch.init() does. Or start with torchrun or ddpkit launch. For mpi4py: the mpirun of its own MPI",
+        instead=(Instead(of=("no-failure", "slurm-cancelled", "slurm-time-limit"), reads="ranks-alone"),),
         link="https://github.com/mpi4py/mpi4py/issues/428",
     ),
     Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -14,6 +14,10 @@ ENTRIES = (
         probe="on each node: python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'; echo "
         "$LD_LIBRARY_PATH",
         fix="install the same torch on all nodes, and unset LD_LIBRARY_PATH",
+        instead=(
+            Instead(of=("nccl-versions-in-bootstrap", "nccl-mismatch", "nccl-message-truncated"), reads="versions"),
+            Instead(of=("nccl-error",), text=r"\bncclInternalError\b|\binternal error\b", reads="versions"),
+        ),
         link="https://github.com/NVIDIA/nccl/issues/1267",
     ),
     Entry(
@@ -63,6 +67,7 @@ ENTRIES = (
         "read the last lines. All ranks must call the same collectives in the same order. ]If it is only slow, pass a "
         "longer timeout to init_process_group. {open? If all ranks print the same SeqNum, data does not pass: on one machine, try "
         "NCCL_P2P_DISABLE=1. Between nodes: NCCL_DEBUG=INFO, and `ddpkit test` on them}",
+        role="waits",
         link="https://github.com/pytorch/pytorch/issues/118369",
     ),
     Entry(
@@ -74,6 +79,19 @@ ENTRIES = (
         probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL: it reports both calls with their tracebacks",
         fix="make the same calls in the same order on every rank: move the collective out of the condition, and pad or "
         "drop the last batch. Save and evaluate at the same step on all ranks",
+        instead=(
+            Instead(
+                of=(
+                    "collective-timeout",
+                    "gloo-timeout",
+                    "store-wait",
+                    "nccl-store-wait",
+                    "second-master",
+                    "store-barrier-timeout",
+                ),
+                reads="different-calls",
+            ),
+        ),
         link="https://docs.pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
     ),
     Entry(
@@ -98,6 +116,9 @@ ENTRIES = (
         probe="[on {host}: ]ls -ld /dev/shm; touch /dev/shm/test",
         fix="an administrator gives /dev/shm the mode 1777. In a container, mount a tmpfs there that "
         "its user can write to",
+        instead=(
+            Instead(of=("permission-denied",), near=r"\bSemLock\(|\bshm_open\(|/multiprocessing/synchronize\.py"),
+        ),
         link="https://github.com/pytorch/pytorch/issues/37004",
     ),
     Entry(
@@ -182,6 +203,7 @@ ENTRIES = (
         probe="repeat with NCCL_DEBUG=WARN in the environment of all ranks",
         fix="set NCCL_DEBUG=WARN (torchrun and srun pass it on; mpirun -x; ddpkit --env), run again, and "
         "read the NCCL WARN lines of all ranks",
+        reads="last-error",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/4420",
     ),
     Entry(
@@ -192,6 +214,7 @@ ENTRIES = (
         cause="another rank ended, or the network connection to it failed",
         probe="the rank that does not print this line",
         fix="read the log of the rank that ended first",
+        role="misses",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",
     ),
     Entry(
@@ -210,6 +233,9 @@ ENTRIES = (
         probe="two ranks of one host: ddpkit test 2",
         fix="use docker run --ipc=host, and run all ranks as one user. Otherwise export NCCL_P2P_DISABLE=1. AMD: start the "
         "kernel with iommu=pt. On Windows, send tensors to other processes from the CPU (DataLoader: num_workers=0)",
+        instead=(
+            Instead(of=("cuda-unknown-error",), near=r"[/\\]torch[/\\](?:multiprocessing[/\\]reductions|storage)\.py"),
+        ),
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
@@ -309,7 +335,11 @@ ENTRIES = (
             r"No interface found in the same subnet as remote address (?P<address>[\w.:]+)<(?P<port>\d+)>",
             r"NET/Socket : No usable listening interface found",
         ),
-        explains=("nccl-warning", "nccl-error", "nccl-remote", "nccl-call-failed"),
+        explains=(
+            "nccl-warning",
+            "nccl-error",
+            "nccl-remote",
+        ),
         cause="NCCL_COMM_ID names an address[, {address},] of which this host has no interface. In a container without the host's network, the "
         "addresses of the host are not its own",
         probe="env | grep NCCL_COMM_ID; ip -br addr, both in the container",
@@ -348,6 +378,7 @@ ENTRIES = (
         probe="the last lines of rank 0; on its host: py-spy dump -p PID",
         fix="read rank 0's log. If it is only slow, pass a longer timeout to init_process_group, or prepare "
         "the data before the run. Every rank must call the same collective",
+        role="waits",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
     ),
     Entry(
@@ -380,6 +411,13 @@ ENTRIES = (
         "own is above, or the other rank has ended",
         probe="the NCCL WARN lines above this one; the rank that ended first",
         fix="read the first NCCL WARN line, and the log of the rank that ended first",
+        instead=(
+            Instead(
+                of=("peer-died",),
+                text=r"(?<![\w.-])(?P<machine>[\w-]+)[\w.-]*:(?P<pid>\d+):\d+ \[\d+\] .*Connection closed by remote peer (?P=machine)[.<]",
+                above=r"(?<![\w.-])(?P=machine)[\w.-]*:(?P=pid):.*\[Proxy Service.*Failed to execute",
+            ),
+        ),
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(

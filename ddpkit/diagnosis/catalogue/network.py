@@ -15,7 +15,7 @@ ENTRIES = (
         id="loopback-fallback",
         title="Unable to resolve hostname to a (local) address. Using the loopback address as fallback",
         kind="hint",
-        harmless_with=r"is connected to (\d+) peer ranks\. Expected number of connected peer ranks is : \1\b",
+        overcome_by=r"is connected to (\d+) peer ranks\. Expected number of connected peer ranks is : \1\b",
         patterns=(r"Unable to resolve hostname to a \(local\) address",),
         explains=(
             "firewall-drop",
@@ -295,6 +295,8 @@ ENTRIES = (
         probe="ping -c 3 {peer}; on both nodes: dmesg -T | tail -50; nstat -az | grep -i retrans",
         fix="restore the node or its link. If both are up, exempt the nodes from the firewall and conntrack between them, or "
         "lower net.ipv4.tcp_keepalive_time on both",
+        action="retry",
+        reason="a connection to another node was lost",
         link="https://github.com/NVIDIA/nccl/issues/706",
     ),
     Entry(

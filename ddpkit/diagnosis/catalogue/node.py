@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -39,6 +39,8 @@ ENTRIES = (
         "{program|python}'",
         fix="install {program|it} on that host, pass its full path (for Python: ddpkit launch --python "
         "/path/to/env/bin/python), or activate the environment in the job script",
+        scope="shell",
+        explains_text=r"(?i)\b(?:commands?|subprocess|exit (?:code|status)|return code)\b",
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
     ),
     Entry(
@@ -164,6 +166,7 @@ ENTRIES = (
         probe="env | grep {variable}; grep -n {variable} SCRIPT",
         fix="export {variable}, or write ${{variable}:-} in the script. A variable of SLURM exists only in its jobs. Where "
         "`conda activate` or `module` reads it, put set +u before and set -u after them",
+        scope="shell",
         link="https://github.com/conda/conda/issues/8186",
     ),
     Entry(
@@ -178,6 +181,7 @@ ENTRIES = (
         "a script for bash",
         probe="bash -n SCRIPT",
         fix="correct the line, and start the script with bash",
+        scope="shell",
         link="https://www.gnu.org/software/bash/manual/bash.html#Quoting",
     ),
     Entry(
@@ -263,6 +267,7 @@ ENTRIES = (
         probe="grep -nE '\\\\[[:space:]]+$' SCRIPT; grep -n -B1 -e {option} SCRIPT",
         fix="end each line of the command but its last with a backslash, and nothing after it. A comment or an empty line "
         "between them ends the command, too",
+        scope="shell",
         link="https://github.com/OpenMOSS/MOSS/issues/147",
     ),
     Entry(
@@ -315,6 +320,12 @@ ENTRIES = (
         probe="df -h /dev/shm",
         fix="use docker run --ipc=host (or --shm-size=16g). On Kubernetes, mount an emptyDir with `medium: Memory` at "
         "/dev/shm. Otherwise reduce num_workers",
+        instead=(
+            Instead(
+                of=("disk-full", "quota"),
+                near=r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py|/pandarallel/core\.py|\bSemLock\(|\bshm_open\(",
+            ),
+        ),
         link="https://github.com/pytorch/pytorch/issues/5040",
     ),
     Entry(
@@ -347,6 +358,9 @@ ENTRIES = (
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",
         fix="use fewer DataLoader workers, load less data in each rank, or request more memory (SLURM: --mem; "
         "Kubernetes: requests.memory and limits.memory of the pod)",
+        action="exclude",
+        reason="the kernel's OOM killer ended a process of the host",
+        request="DefaultCPUAllocator|MemoryError|Unable to allocate|Cannot allocate memory|bad_alloc|memory allocation of",
         link="https://www.kernel.org/doc/html/latest/admin-guide/mm/concepts.html",
     ),
     Entry(
@@ -405,6 +419,7 @@ ENTRIES = (
         probe="free -g; ulimit -l",
         fix="DataLoader(..., pin_memory=False) or fewer workers. With offloading to the CPU, pin less: FSDP2 "
         "CPUOffloadPolicy(pin_memory=False), DeepSpeed pin_memory false. Call torch.cuda.set_device(LOCAL_RANK) first",
+        instead=(Instead(of=("cuda-out-of-memory",), frames=r"in _?pin_memory\w*$"),),
         link="https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
     ),
     Entry(

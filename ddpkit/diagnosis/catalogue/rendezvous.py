@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -66,6 +66,9 @@ ENTRIES = (
         probe="ss -ltnp[ 'sport = :{port}']",
         fix="choose a free port, or stop the process that `ss` shows. ddpkit chooses a free port for each run; "
         "accelerate: `--main_process_port`; torchrun: `--master-port=29511`, or `--standalone` on one node",
+        action="retry",
+        reason="a new run gets another port",
+        scope="outside",
         link="https://github.com/pytorch/pytorch/issues/191560",
     ),
     Entry(
@@ -108,6 +111,8 @@ ENTRIES = (
         probe="on each node: nc -vz {host|$MASTER_ADDR} {port|$MASTER_PORT}[; getent hosts {itself}; pgrep -af torchrun]",
         fix="[wait until {peers} run. If it lasts: ]start rank 0's node. [{itself} is each node itself. ]Set MASTER_ADDR (torchrun: --rdzv-endpoint; on one machine: --standalone) to an address of that node that all nodes reach, and "
         "open port {port|29500} between the nodes",
+        action="retry",
+        reason="rank 0 was not reachable",
         link="https://github.com/pytorch/pytorch/issues/105782",
     ),
     Entry(
@@ -209,6 +214,8 @@ ENTRIES = (
         probe="on the head node: ss -tlnp; ps -ww -C python,torchrun -o args",
         fix="give each job its own port: `--rdzv-endpoint=localhost:29511`, or `torchrun --standalone` on one "
         "node. If the head node died, read its log",
+        action="retry",
+        reason="the host of the rendezvous ended",
         link="https://github.com/wenet-e2e/wespeaker/issues/171",
     ),
     Entry(
@@ -258,6 +265,9 @@ ENTRIES = (
         "not start, or --nnodes is larger than the number of nodes",
         probe="on each node: ps -ww -C python,torchrun -o args",
         fix="start every node with the same --rdzv-id, --rdzv-endpoint and --nnodes",
+        action="retry",
+        reason="a node did not join in time",
+        instead=(Instead(of=("no-failure", "slurm-cancelled", "slurm-time-limit"), reads="agents-wait"),),
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
     ),
     Entry(
@@ -356,6 +366,7 @@ ENTRIES = (
         probe="torchrun --tee 3 --log-dir logs ..., then read stderr.log of the root cause",
         fix="read the output of the rank under `Root Cause`. Decorate main with "
         "`torch.distributed.elastic.multiprocessing.errors.record` to get the traceback in the summary",
+        scope="launcher",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
     ),
     Entry(
@@ -376,6 +387,7 @@ ENTRIES = (
         "peers, for log messages only. Nothing fails, but the start is slow",
         probe="time getent hosts ADDRESS, with the address of each node; cat /etc/resolv.conf",
         fix="add the addresses and names of all nodes to /etc/hosts on every node, or correct the name server",
+        instead=(Instead(of=("no-failure",), reads="slow-names"),),
         link="https://github.com/pytorch/pytorch/issues/159007",
     ),
     Entry(
@@ -398,6 +410,7 @@ ENTRIES = (
         probe="ps -ww -C torchrun,python -o pid,ppid,args on each node",
         fix="start one torchrun per node: srun --ntasks-per-node=1 torchrun --nproc-per-node=GPUS. End agents of earlier "
         "runs",
+        instead=(Instead(of=("port-in-use",), frames="/elastic/rendezvous/", reads="tasks-of-hosts"),),
         link="https://github.com/pytorch/pytorch/issues/116974",
     ),
     Entry(
@@ -415,6 +428,8 @@ ENTRIES = (
         probe="the log of the node that ended first",
         fix="start all nodes again with a new --rdzv-id, and with --nnodes=N instead of MIN:MAX if all are needed. For late "
         "nodes: --rdzv-conf=last_call_timeout=600",
+        action="retry",
+        reason="a node joined after the rendezvous had closed",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
     ),
     Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -15,6 +15,9 @@ ENTRIES = (
         cause="rank {rank} did not reach the barrier. It died, or hangs elsewhere",
         probe="on its host: py-spy dump -p PID",
         fix="read the log of rank {rank}. If it is only slow, pass a longer timeout to init_process_group",
+        action="retry",
+        reason="a rank did not reach a barrier in time",
+        role="misses",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier",
     ),
     Entry(
@@ -40,6 +43,13 @@ ENTRIES = (
         cause="another rank[ at {peer}] ended, and this rank lost the connection to it. Rarely, only the network between them failed",
         probe="the rank that does not print this line",
         fix="read the log of the rank[ on {peer}] that ended first[. If none did, look at the network between this host and {peer}]",
+        role="misses",
+        instead=(
+            Instead(
+                of=("firewall-reject",),
+                needs=r"(?:^|[^\w.-])(?P=host):\d+:\d+ \[\d+\] NCCL INFO Bootstrap ?: Using \S+:(?P=peer)<",
+            ),
+        ),
         link="https://docs.pytorch.org/docs/stable/distributed.html",
     ),
     Entry(
@@ -105,6 +115,7 @@ ENTRIES = (
         fix="[test GPUs and network of all ranks, as all began collective {same}: `ddpkit test`; ]read the log of these ranks "
         "first. Look at what they do instead: a collective under `if rank == 0`, uneven data, an exception that was caught, or "
         "slow work",
+        reads="desync",
         link="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
     ),
     Entry(
@@ -123,6 +134,8 @@ ENTRIES = (
         cause="a card of InfiniBand or RoCE[ ({device})], its firmware or its link failed during the run[: {event}]",
         probe="ibstat; perfquery -x; dmesg -T | grep mlx",
         fix="drain the node, and report cable and port to the administrators",
+        action="exclude",
+        reason="the network adapter of the host lost its link",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
@@ -148,6 +161,7 @@ ENTRIES = (
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
         fix="find the rank that does not print this line. If it is only slow, pass a longer timeout to "
         "init_process_group",
+        role="waits",
         link="https://docs.pytorch.org/docs/stable/distributed.html",
     ),
     Entry(
@@ -190,6 +204,9 @@ ENTRIES = (
         cause="a scheduler sent a warning before the time limit or a preemption, and the script has no handler for it",
         probe="scontrol show job JOB | grep -i timelimit",
         fix="install a handler that saves a checkpoint: signal.signal(signal.SIGUSR1, ...). train.py has one",
+        action="retry",
+        reason="the scheduler sent a user signal before it ends the job",
+        scope="outside",
         link="https://slurm.schedmd.com/sbatch.html#OPT_signal",
     ),
     Entry(

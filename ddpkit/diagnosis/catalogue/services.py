@@ -32,6 +32,9 @@ ENTRIES = (
         probe="kubectl describe pod NAME; kubectl describe nodes | grep -A8 Allocated",
         fix="request less (GPUs, memory), free nodes, or correct nodeSelector, tolerations and the name of "
         "the GPU resource",
+        action="retry",
+        reason="no node had free resources",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/",
     ),
     Entry(
@@ -46,6 +49,8 @@ ENTRIES = (
         probe="kubectl describe pod NAME; kubectl describe node NODE | grep -A8 Allocated; in the container: du -xsh /* ~/.cache",
         fix="write checkpoints, data and caches (HF_HOME, TMPDIR, WANDB_DIR) to a mounted volume. Then set "
         "resources.requests.ephemeral-storage and limits.ephemeral-storage to what the pod needs",
+        action="retry",
+        reason="the node's disk was nearly full",
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
     ),
     Entry(
@@ -60,6 +65,8 @@ ENTRIES = (
         probe="kubectl describe pod NAME; kubectl top pod; kubectl describe node NODE | grep -A8 Allocated",
         fix="set resources.requests.memory and limits.memory to what the pod needs, and both to the same value. Or use fewer "
         "DataLoader workers, and a smaller emptyDir at /dev/shm: it is memory, too",
+        action="retry",
+        reason="the node's memory was nearly full",
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
     ),
     Entry(
@@ -94,6 +101,8 @@ ENTRIES = (
         probe="kubectl describe node NODE | grep -A8 Allocatable; on that node: nvidia-smi; dmesg -T | grep -i xid",
         fix="start the pod again (a Job does so itself). If it comes back on one node: kubectl cordon NODE, and restart its "
         "device plugin",
+        action="retry",
+        reason="the node did not have the GPUs",
         link="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
     ),
     Entry(
@@ -121,6 +130,8 @@ ENTRIES = (
         cause="Kubernetes ended the pod for a pod with a higher priority",
         probe="kubectl describe pod NAME; kubectl get priorityclass",
         fix="save checkpoints, and let the Job start the pod again. Or use a priorityClassName with a higher value",
+        action="retry",
+        reason="the pod was preempted",
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/",
     ),
     Entry(
@@ -140,6 +151,7 @@ ENTRIES = (
         probe="kubectl describe pod NAME; kubectl get pvc,pv; on that node: journalctl -u kubelet | grep -i mount",
         fix="create the claim, the secret or the ConfigMap that the volume names, in the pod's namespace. For NFS: install "
         "its client on the node, and check the path. A ReadWriteOnce volume can be used on one node only",
+        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
     ),
     Entry(
@@ -190,6 +202,8 @@ ENTRIES = (
         probe="on that node: curl -sSI https://{host|NAME}; env | grep -i proxy",
         fix="run that download once on the login node, into a directory that all nodes share: TORCH_HOME=/shared/torch "
         "for models of torch.hub and torchvision, `root=` for data sets. Then export TORCH_HOME=/shared/torch",
+        action="retry",
+        reason="the server was not reachable",
         link="https://docs.pytorch.org/docs/stable/hub.html#where-are-my-downloaded-models-saved",
     ),
     Entry(
@@ -213,6 +227,9 @@ ENTRIES = (
         probe="on that node: curl -sSI https://{host|huggingface.co}",
         fix="download it on the login node into a shared cache: `HF_HOME=/shared/hf huggingface-cli download NAME`. "
         "Then export HF_HOME=/shared/hf HF_HUB_OFFLINE=1. With a slow way to it: HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60",
+        action="retry",
+        reason="the server was not reachable",
+        scope="outside",
         link="https://huggingface.co/docs/transformers/installation#offline-mode",
     ),
     Entry(
@@ -251,6 +268,9 @@ ENTRIES = (
         probe="count the requests in the log: grep -cE '429|Too Many Requests|[Rr]ate limit' LOG",
         fix="download on one rank, or before the run, into a shared cache. Then export HF_HUB_OFFLINE=1. Requests "
         "with a token have higher limits. For one process: wait some minutes, and set max_workers=1",
+        action="retry",
+        reason="the server rejects too many requests",
+        scope="outside",
         link="https://huggingface.co/docs/hub/rate-limits",
     ),
     Entry(
@@ -301,6 +321,8 @@ ENTRIES = (
         probe="on that node: curl -sSI https://api.wandb.ai; env | grep -iE 'proxy|WANDB_'",
         fix="export WANDB_MODE=offline, and `wandb sync` on the login node later. With access through a proxy: export "
         "HTTPS_PROXY=http://HOST:PORT, or a longer time: export WANDB_INIT_TIMEOUT=300. Start wandb on rank 0 only",
+        action="retry",
+        reason="the server was not reachable",
         link="https://github.com/wandb/wandb/issues/7671",
     ),
     Entry(
@@ -319,6 +341,8 @@ ENTRIES = (
         probe="ulimit -u; df -h ${TMPDIR:-/tmp} ~; the end of wandb/debug-internal.log",
         fix="start wandb on rank 0 only, and give it more time: export WANDB__SERVICE_WAIT=300. Put its files on a local disk: "
         "export WANDB_DIR=/tmp",
+        action="retry",
+        reason="the process of wandb did not start in time",
         link="https://docs.wandb.ai/support/initstarterror_error_communicating_wandb_process/",
     ),
     Entry(
@@ -380,6 +404,8 @@ ENTRIES = (
         probe="on that node: echo $MLFLOW_TRACKING_URI; curl -sSI $MLFLOW_TRACKING_URI",
         fix="set MLFLOW_TRACKING_URI=http://HOST:5000 to the server's name in the network, with "
         "MLFLOW_TRACKING_TOKEN where it needs a login. Without a server: MLFLOW_TRACKING_URI=file:/shared/mlruns",
+        action="retry",
+        reason="the server was not reachable",
         link="https://mlflow.org/docs/latest/self-hosting/architecture/tracking-server/",
     ),
     Entry(

@@ -145,6 +145,8 @@ ENTRIES = (
         "controller",
         probe="scontrol ping",
         fix="try again after a minute, and ask less often (one sacct or squeue for all jobs). If it still fails, contact the administrators",
+        action="retry",
+        reason="SLURM's controller did not answer",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -164,6 +166,8 @@ ENTRIES = (
         probe="date on both hosts; munge -n | ssh {host|localhost} unmunge",
         fix="set the clocks (`chronyc makestep`), install the same /etc/munge/munge.key everywhere, "
         "or let an administrator start munge again. Start fewer steps at once",
+        action="retry",
+        reason="an authentication of SLURM failed",
         link="https://github.com/dun/munge/wiki/FAQ",
     ),
     Entry(
@@ -180,6 +184,8 @@ ENTRIES = (
         probe="on the controller and on that node: slurmd -V; md5sum /etc/munge/munge.key; date +%s",
         fix="as administrator: install one version of SLURM on all nodes, with the same munge.key and slurm.conf, and "
         "restart munge and slurmd. As user: srun --exclude={host|NODE}",
+        action="exclude",
+        reason="the host rejects the credential of the job",
         link="https://github.com/dun/munge/issues/126",
     ),
     Entry(
@@ -293,6 +299,8 @@ ENTRIES = (
         probe="on that node: getent passwd $(id -u); systemctl status sssd",
         fix="exclude the node, and report it to the administrators: its directory service is broken. In a "
         "container, mount /etc/passwd and /etc/group, or set USER and HOME and TORCHINDUCTOR_CACHE_DIR",
+        action="exclude",
+        reason="the host does not know the user",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -341,6 +349,8 @@ ENTRIES = (
         probe="srun -l hostname, and the node's slurmd log",
         fix="srun --exclude={host|NODE}. For a job that is held afterwards: scontrol release JOB. As administrator: check "
         "slurmd on the node, and for a prolog the scripts of `scontrol show config | grep -i prolog`",
+        action="exclude",
+        reason="SLURM cannot start a task on the host",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -648,6 +658,8 @@ ENTRIES = (
         fix="exclude the node. As administrator: repair it, or write what `slurmd -C` prints into "
         "slurm.conf (RealMemory, CPUs, Gres). Restart slurmd, then resume the node: scontrol show "
         "node {host|NODE}",
+        action="exclude",
+        reason="the host has less than SLURM's configuration promises",
         link="https://github.com/awslabs/awsome-distributed-ai/issues/195",
     ),
     Entry(
@@ -912,6 +924,8 @@ ENTRIES = (
         probe="on that node: cxi_service list; squeue -s -w NODE",
         fix="do not start many steps on one node at once, or request fewer: srun --network=def_txqs=0 or a lower --cpus-per-task. For another "
         "node: --exclude=NODE. As administrator: remove services of ended jobs",
+        action="exclude",
+        reason="the network adapter of the host has no free resources",
         link="https://slurm.schedmd.com/srun.html#OPT_network",
     ),
     Entry(
@@ -981,6 +995,8 @@ ENTRIES = (
         probe="head -1 of the script; scontrol show config | grep SlurmdSpoolDir; on the node: ls -ld of that directory",
         fix="submit again with sbatch --exclude={host|NODE}. As administrator: set SlurmdSpoolDir to a directory outside of /tmp that "
         "is not mounted noexec, and restart slurmd there",
+        action="exclude",
+        reason="SLURM's copy of the batch script is not usable on the host",
         link="https://github.com/galaxyproject/ansible-slurm/issues/37",
     ),
     Entry(

@@ -53,6 +53,8 @@ ENTRIES = (
         probe="kubectl get pods -o wide; kubectl get service; in this pod: getent hosts {host}",
         fix="wait for the pod, then start: `until getent hosts {host}; do sleep 2; done`. Set publishNotReadyAddresses: "
         "true in the service, or use addresses in the host file",
+        action="retry",
+        reason="a pod was not ready",
         link="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/",
     ),
     Entry(
@@ -87,6 +89,9 @@ ENTRIES = (
         probe="getent hosts {host}; nc -vz {host} {port|22}",
         fix="for a name that does not resolve: write its address in the host file, or add the name to /etc/hosts on all nodes. Of a pod: wait until it runs. "
         "Otherwise start sshd on {host|the host}[ at port {port}], or open that port",
+        action="exclude",
+        reason="the host is not reachable by SSH",
+        request="not resolve|not known|name resolution",
         link="https://man.openbsd.org/ssh",
     ),
     Entry(
@@ -117,6 +122,8 @@ ENTRIES = (
         probe="on {host}: sudo sshd -T | grep -i maxstartups",
         fix="open fewer connections at the same time (ddpkit waits and retries). As administrator: MaxStartups "
         "100:30:500",
+        action="retry",
+        reason="sshd refused a login, as too many began at the same time",
         link="https://github.com/ansible/ansible/issues/24594",
     ),
     Entry(
@@ -126,6 +133,8 @@ ENTRIES = (
         cause="more than MaxSessions (10) commands share one connection (ControlMaster)",
         probe="on the host: sudo sshd -T | grep -i maxsessions",
         fix="ssh -o ControlPath=none ..., or increase MaxSessions",
+        action="retry",
+        reason="sshd refused a session on a connection",
         link="https://man.openbsd.org/sshd_config#MaxSessions",
     ),
     Entry(
@@ -177,6 +186,8 @@ ENTRIES = (
         cause="ddpkit lost {host}: {reason}. The host or its network failed, or it was too busy to answer",
         probe="ping {host}; on the host: last -x reboot; dmesg -T | tail",
         fix="run again without {host} (-o exclude={host}), or with a longer -o heartbeat_timeout",
+        action="exclude",
+        reason="the host or its network is down",
         link="https://man.openbsd.org/ssh_config#ServerAliveInterval",
     ),
     Entry(
@@ -201,6 +212,8 @@ ENTRIES = (
         cause="the terminal or the SSH session closed. torchrun ends at SIGHUP, also under nohup",
         probe="last -n 5 $USER shows when your SSH session ended",
         fix="ddpkit launch --detach. Or run torchrun inside tmux, or under setsid",
+        action="stop",
+        reason="the terminal of the run was closed",
         link="https://github.com/pytorch/pytorch/issues/67538",
     ),
     Entry(
@@ -263,6 +276,8 @@ ENTRIES = (
         "connection",
         probe="[ping {host}; ]on the host: last -x reboot",
         fix="set ServerAliveInterval 15 in ~/.ssh/config, and start long runs with `ddpkit launch --detach`",
+        action="exclude",
+        reason="the SSH connection to the host was lost",
         link="https://man.openbsd.org/ssh_config#ServerAliveInterval",
     ),
     Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 ENTRIES = (
     Entry(
@@ -22,6 +22,8 @@ ENTRIES = (
         probe="the last lines of rank 0; in Kubernetes: kubectl get pod POD -o jsonpath='{.spec.containers[*].name}'",
         fix="read rank 0's log. If rank 0 succeeded, call `destroy_process_group()` on all ranks before they exit. If it waits "
         'for this rank, start the pods without the mesh: the label sidecar.istio.io/inject: "false"',
+        action="retry",
+        reason="the connection to rank 0 was lost",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shutdown",
     ),
     Entry(
@@ -97,6 +99,8 @@ ENTRIES = (
         probe="on each node: ps -ww -C python,torchrun -o pid,ppid,args; nc -vz $MASTER_ADDR $MASTER_PORT",
         fix="start the missing ranks with the same MASTER_ADDR and MASTER_PORT, and open the port to their hosts. If all "
         "run: call new_group on all ranks in the same order, and pass a longer timeout to init_process_group and new_group",
+        role="waits",
+        reads="barrier",
         link="https://github.com/bigscience-workshop/metaseq/issues/52",
     ),
     Entry(
@@ -123,6 +127,7 @@ ENTRIES = (
         "the ranks the full host name of the first node. This node may not resolve that name",
         probe="on each node: getent hosts $(hostname -f)",
         fix="pass `torchrun --local-addr=ADDRESS` on each node",
+        role="waits",
         link="https://github.com/pytorch/pytorch/issues/73656",
     ),
     Entry(
@@ -137,6 +142,10 @@ ENTRIES = (
         probe="on each node: pgrep -af train.py",
         fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to the number of ranks that start. With Lightning "
         "under SLURM: `srun python train.py`, with --nodes and --ntasks-per-node of num_nodes and devices",
+        action="retry",
+        reason="a rank did not join in time",
+        role="misses",
+        instead=(Instead(of=("no-failure", "slurm-cancelled", "slurm-time-limit"), reads="missing-ranks"),),
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(
@@ -147,6 +156,7 @@ ENTRIES = (
         probe="in the job: echo $SLURM_NNODES $SLURM_NTASKS_PER_NODE $NODE_RANK; ps -ww -C python -o pid,ppid,args",
         fix="under SLURM: `srun python train.py`, with --nodes=num_nodes and --ntasks-per-node=devices. Without SLURM: set "
         "NODE_RANK to 0, 1, ... and the same MASTER_ADDR on the nodes, or start with torchrun --node-rank",
+        instead=(Instead(of=("no-failure", "slurm-cancelled", "slurm-time-limit"), reads="ranks-twice"),),
         link="https://lightning.ai/docs/pytorch/stable/clouds/cluster_advanced.html",
     ),
     Entry(
@@ -158,6 +168,31 @@ ENTRIES = (
         fix="pass a longer timeout: init_process_group(timeout=timedelta(hours=3)); transformers "
         "--ddp_timeout; accelerate InitProcessGroupKwargs; Lightning DDPStrategy(timeout=...). Or do "
         "that work in a separate step before the run, and on all ranks alike, with equal numbers of batches",
+        role="misses",
+        instead=(
+            Instead(
+                of=(
+                    "collective-timeout",
+                    "gloo-timeout",
+                    "store-wait",
+                    "nccl-store-wait",
+                    "second-master",
+                    "store-barrier-timeout",
+                ),
+                reads="other-work",
+            ),
+            Instead(
+                of=(
+                    "collective-timeout",
+                    "gloo-timeout",
+                    "store-wait",
+                    "nccl-store-wait",
+                    "second-master",
+                    "store-barrier-timeout",
+                ),
+                frames=", in (?P<frame>(?:local_)?main_process_first)$",
+            ),
+        ),
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group",
     ),
     Entry(
@@ -166,6 +201,19 @@ ENTRIES = (
         cause="a process stopped in a debugger at {work}, and the other ranks waited for it until the timeout",
         probe="grep -rn 'breakpoint()\\|set_trace' .",
         fix="remove breakpoint() and set_trace(), or debug with one rank: torchrun --nproc-per-node 1",
+        instead=(
+            Instead(
+                of=(
+                    "collective-timeout",
+                    "gloo-timeout",
+                    "store-wait",
+                    "nccl-store-wait",
+                    "second-master",
+                    "store-barrier-timeout",
+                ),
+                above=r"""(?:^|[\]:>] ?)(?:> (?P<work>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)""",
+            ),
+        ),
         link="https://docs.python.org/3/library/pdb.html",
     ),
     Entry(
@@ -188,6 +236,8 @@ ENTRIES = (
         "print(torch.__version__)'",
         fix="read rank 0's log first. Choose another port, install the same torch on all nodes, and end processes of earlier "
         "runs. On one machine, use MASTER_ADDR=127.0.0.1 (vLLM: VLLM_HOST_IP=127.0.0.1). For very many ranks: sysctl -w net.core.somaxconn=8192",
+        action="retry",
+        reason="rank 0 closed the connection",
         link="https://github.com/pytorch/pytorch/issues/118666",
     ),
     Entry(
@@ -207,6 +257,9 @@ ENTRIES = (
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
         fix="read the log of the rank that others wait for. If it is only slow, pass a longer timeout "
         "(init_process_group(timeout=...)), or do that work before the run",
+        action="retry",
+        reason="a rank did not answer in time",
+        role="waits",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
     ),
     Entry(
@@ -235,6 +288,14 @@ ENTRIES = (
         probe="on each node: ps -ww -C python,torchrun -o args; nc -vz $MASTER_ADDR $MASTER_PORT; echo $NODE_RANK $RANK",
         fix="start torchrun on all nodes at the same time, with the same --nnodes, --master-addr and --master-port, and with another "
         "--node-rank on each. Of a tool that starts torchrun, read which variable it takes as the node's rank. Open the port to all nodes",
+        action="retry",
+        reason="another node did not answer in time",
+        instead=(
+            Instead(
+                of=("store-wait",),
+                frames=r"""elastic/agent/server/api\.py\", line \d+, in (?:_assign_worker_ranks|_share_and_gather|_rendezvous)\b""",
+            ),
+        ),
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
 )
