@@ -113,10 +113,10 @@ def test_a_check_without_a_rank_on_the_gpus_fails(broken_hip: Path, monkeypatch:
     import torch
 
     monkeypatch.setattr(torch.version, "hip", None)
-    with pytest.raises(check.GpuStartError, match="is built for the CPU, and sees none .*renderD128, AMD"):
+    with pytest.raises(check.GpuStartError, match=r"is built for the CPU, and sees none .*renderD128, AMD"):
         check.count_gpus()
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(check.GpuStartError, match="is built for CUDA, and sees none .*AMD"):
+    with pytest.raises(check.GpuStartError, match=r"is built for CUDA, and sees none .*AMD"):
         check.count_gpus()
 
 
