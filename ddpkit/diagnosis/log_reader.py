@@ -63,6 +63,8 @@ _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
+# A launcher reports the end of a process.
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun|slurmstepd)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # A sentence of a message that says what to do.
@@ -186,7 +188,7 @@ class LogReader:
         """Return the death of a task that srun killed as a consequence."""
         if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
             return match
-        return replace(match, kind="consequence") if match.number > self._step_end else match
+        return replace(match, kind="consequence", decisive=False) if match.number > self._step_end else match
 
     @cached_property
     def _first_words(self) -> int:
@@ -439,7 +441,7 @@ class LogReader:
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
                 overcome=bool(match.entry.overcome_by) and self._holds(match.entry.overcome_by),
-                decisive=match.entry.kind == "death",
+                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
             )
         )
 

@@ -870,6 +870,7 @@ ENTRIES = (
         "writes it to a file for each rank. In a cloud, each machine has its own log",
         scope="launcher",
         reads="exit-code",
+        explains=("slurm-step-killed",),
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
     ),
     Entry(

@@ -143,6 +143,7 @@ ENTRIES = (
         action="stop",
         reason="the job was cancelled",
         explains_text=r"(?:Timeout|Cancelled|Connection\w*|CommClosed|BrokenPipe|EOF)Error\b",
+        explains=("terminated",),
         link="https://slurm.schedmd.com/scancel.html",
     ),
     Entry(
@@ -181,6 +182,7 @@ ENTRIES = (
         fix="sbatch --mem=MORE (--mem=0: all memory of the node; LSF: -M; PBS: -l mem; HTCondor: request_memory), or use "
         "fewer DataLoader workers",
         explains_text=r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBrokenPipeError\b|\bEOFError\b",
+        explains=("killed",),
         link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
     ),
     Entry(

@@ -293,6 +293,11 @@ ENTRIES = (
         instead=(
             Instead(
                 of=("store-wait",),
+                text=r"^(?!\W*\[(?:rank|default)\d)",
+                near=r"\btorch[./]distributed[./]run\b|^\W*\*{20,}\W*$|Setting OMP_NUM_THREADS environment variable",
+            ),
+            Instead(
+                of=("store-wait",),
                 frames=r"""elastic/agent/server/api\.py\", line \d+, in (?:_assign_worker_ranks|_share_and_gather|_rendezvous)\b""",
             ),
         ),
