@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from ddpkit.cli import app, main, slurm_flags
+from ddpkit.cli import app, main
+from ddpkit.cli.foreign import LETTERS, SBATCH, Use, of_sbatch
+from ddpkit.cli.line import Line
 from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
 from ddpkit.launchers.nested import MIGRATION
@@ -540,15 +542,8 @@ def test_tasks_are_divided_among_the_nodes_of_the_allocation(typed: TYPED, monke
 
 def test_letters_and_names_of_sbatch_are_known_once() -> None:
     options = {f"--{each.name.replace('_', '-')}" for each in registry.options(registry.load("slurm"))}
-    known = (
-        options | slurm_flags.SAME.keys() | slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys()
-    )
-    assert set(slurm_flags.LETTERS.values()) <= known
-    passed_on = slurm_flags.PROGRAMS["srun"] | slurm_flags.PROGRAMS["sbatch"] | slurm_flags.MEANT.keys()
-    assert not known & (passed_on | (slurm_flags.NOT_NEEDED.keys()))
-    assert not options & (slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys())
-    group = typer.main.get_command(app.app)
-    assert group is not None
+    assert set(LETTERS.values()) <= options | of_sbatch(Use.SAME, Use.PASSED, Use.REFUSED)
+    assert options.isdisjoint(SBATCH)
 
 
 def test_a_hint_of_a_check_is_a_whole_command(typed: TYPED) -> None:
@@ -566,9 +561,9 @@ def test_a_program_in_the_place_of_a_host_is_put_after_the_dashes(typed: TYPED) 
 
 def test_a_hint_in_a_list_of_problems_is_a_whole_command(capsys: pytest.CaptureFixture[str]) -> None:
     problem = "node1 failed the checks, and nothing was started:\n  node1: its own port\n    hint: "
-    typed = app.CommandLine(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])
+    typed = Line(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])
     app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), typed)
     assert capsys.readouterr().err.endswith("\n    hint: ddpkit launch -b ssh node1 -- train.py\n")
-    from_a_file = app.CommandLine(["launch", "-b", "ssh", "node1"], ["train.py"])
+    from_a_file = Line(["launch", "-b", "ssh", "node1"], ["train.py"])
     app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), from_a_file)
     assert capsys.readouterr().err.endswith("\n    hint: remove -o master_addr=n9\n")

@@ -12,7 +12,9 @@ from typing import Any, cast
 import pytest
 import typer
 
-from ddpkit.cli import app, main, reader, torchrun_flags
+from ddpkit.cli import app, main, reader
+from ddpkit.cli.foreign import SHORT, TORCHRUN
+from ddpkit.cli.line import Line
 from ddpkit.errors import UsageError
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -66,7 +68,7 @@ def test_torchrun_in_ddpkits_words(name: str, project: Path, monkeypatch: pytest
     typed, wanted = (text.split() for text in SAME[name])
     script = typed[typed.index("--") + 1 :] if "--" in typed else None
     head = typed[: typed.index("--")] if "--" in typed else typed
-    found = reader.translate(["launch", *head], script, {"launch": OWN})
+    found = reader.translate(Line(["launch", *head], script, OWN), {"launch": OWN})
     behind = [] if found.script is None else ["--", *found.script]
     assert [*found.words[1:], *behind] == wanted
 
@@ -193,5 +195,5 @@ def test_a_test_understands_them_as_well(project: Path, ddpkit: DDPKIT) -> None:
 def test_every_flag_of_torchrun_is_known() -> None:
     run = pytest.importorskip("torch.distributed.run")
     names = {name for action in run.get_args_parser()._actions for name in action.option_strings} - {"-h", "--help"}
-    known = {*torchrun_flags.VALUES, *torchrun_flags.FLAGS, *torchrun_flags.SHORT, *OWN}
+    known = {*TORCHRUN, *SHORT, *OWN}
     assert {name.replace("_", "-") for name in names} <= known
