@@ -160,7 +160,7 @@ def hosts(words: Sequence[str], *, always: bool = False) -> list[str]:
 
     line = _line(words)
     settings = line.settings
-    if not (always or line.takes_hosts):
+    if not (always or line.transport.names_nodes):
         return []
     labels = [f"@{group}" for group in settings.groups] + list(settings.host)
     specs = [spec for group in settings.groups for spec in parse([f"@{group}"], settings.groups, {})]
