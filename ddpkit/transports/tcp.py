@@ -122,6 +122,10 @@ class ProxySocket(socket.socket):
 
     def close(self) -> None:
         running = self.code() is None and not self._ended_here
+        with suppress(OSError):  # it may have spoken and ended before anybody read
+            self.setblocking(False)
+            while not self.greeted and self.recv(4096):
+                pass
         super().close()
         if running:
             self._ended_here = True
