@@ -74,6 +74,7 @@ class RankEnv:
     local_world_size: int
     master_addr: str
     master_port: int
+    device_index: int | None = None  # of its GPU, as a launch would choose it; None: not known
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ def read_rank_env(environ: dict[str, str]) -> RankEnv:
         env = resolve(environ, (), gather_facts(environ))
     except DdpkitError as error:
         raise ValueError(error.message + (f" ({error.hint})" if error.hint else "")) from None
-    return RankEnv(env.rank, env.world_size, env.local_rank, env.local_world_size, env.master_addr, env.master_port)
+    numbers = (env.rank, env.world_size, env.local_rank, env.local_world_size)
+    return RankEnv(*numbers, env.master_addr, env.master_port, env.device_index)
 
 
 def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
@@ -153,7 +155,11 @@ def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
         port = int(environ.get("MASTER_PORT") or 20000 + (job * 16 + step % 16) % 12000)
         ids = environ["SLURM_GTIDS"].split(",")
         rank, world = int(environ["SLURM_PROCID"]), int(environ["SLURM_STEP_NUM_TASKS"])
-        return RankEnv(rank, world, int(environ["SLURM_LOCALID"]), len(ids), address, port)
+        local, of = int(environ["SLURM_LOCALID"]), int(environ.get("SLURM_GPUS_ON_NODE", 0))
+        # With --gpus-per-task=2 each task sees its own two.
+        bound, visible = (len(list_entries(environ.get(name, ""))) for name in ("SLURM_STEP_GPUS", VISIBLE[0]))
+        index = local % bound if visible == bound and 0 < bound < of else None
+        return RankEnv(rank, world, local, len(ids), address, port, index)
     for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"):
         if environ.get(name, "1") != "1":
             raise ValueError(f"{name}={environ[name]} is set: mpirun started this process, which requires ddpkit")
@@ -187,9 +193,16 @@ def binds_device(version: str) -> bool:
     return number >= (2, 3) and not (2, 6) <= number < (2, 7, 1)
 
 
+def list_entries(text: str) -> list[str]:
+    """Return the parts of a list that are not empty."""
+    return [entry for entry in map(str.strip, text.split(",")) if entry]
+
+
 def gpu_index(env: RankEnv, count: int) -> int:
-    """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
-    return 0 if count == 1 else env.local_rank
+    """Return the index of this rank's GPU: 0 where only one is visible, else the resolver's, or the local rank."""
+    if count == 1:
+        return 0
+    return env.local_rank if env.device_index is None else env.device_index
 
 
 class GpuStartError(Exception):
