@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from signal import SIGUSR1, SIGUSR2
 
 from ddpkit.diagnosis.analyze import LogAnalysis
-from ddpkit.diagnosis.catalogue.deaths import SIGNALS
+from ddpkit.diagnosis.catalogue.endings import SIGNALS
 from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.outcome import SUPERVISORS, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS

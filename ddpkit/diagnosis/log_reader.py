@@ -10,16 +10,16 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import takewhile
 from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+from ddpkit.diagnosis.catalogue import BY_ID, known_failures
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, as_word, needed
-from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
+from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
@@ -193,11 +193,6 @@ _LAZY = re.compile(r"AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)")
 _ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?:bug|issue)|feature request|fburl\.com")
 
 
-@cache
-def catalogue_matcher() -> Matcher:
-    return Matcher(ENTRIES)
-
-
 class LogReader:
     """The matches of one log, in the order of its lines."""
 
@@ -246,8 +241,8 @@ class LogReader:
 
     def _find_in(self, indices: range) -> int | None:
         """Returns the index at which the time was over."""
-        matcher = catalogue_matcher()
-        watched = matcher.words | _TRACEBACK_WORDS
+        patterns = known_failures()
+        watched = patterns.words | _TRACEBACK_WORDS
         for index in indices:
             line = self.lines[index]
             if index % CHECKED == 0 and self._limit.is_over():
@@ -267,7 +262,7 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            known_here = matcher.matches(visible_line(line))
+            known_here = patterns.matches(visible_line(line))
             match = next((each for each in known_here if self._is_fulfilled(each)), None)
             if match:
                 self._counts[match.entry.id] += 1
