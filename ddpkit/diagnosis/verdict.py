@@ -67,7 +67,7 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
     if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
-    action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
+    action = decide_match(match, host) if match is not None else decide_failure(failure)
     # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
     # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None

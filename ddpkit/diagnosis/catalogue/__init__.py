@@ -56,6 +56,11 @@ def known_failures() -> Matcher:
     return Matcher(_built().words, BY_ID)
 
 
+def standing_in_for(name: str) -> tuple[Entry, ...]:
+    """Return the entries that can stand in the place of the one of this id: see `Entry.instead`."""
+    return tuple(BY_ID[each] for each in _built().instead.get(name, ()))
+
+
 def category(entry: Entry) -> str:
     """Return the title of an entry's part."""
     return next(title for title, ids in _built().parts.items() if entry.id in ids)
@@ -69,4 +74,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry", "category", "known_failures"]
+__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry", "category", "known_failures", "standing_in_for"]

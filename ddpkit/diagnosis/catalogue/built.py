@@ -27,6 +27,7 @@ class Built(NamedTuple):
     parts: Mapping[str, Sequence[str]]
     tables: Mapping[str, Mapping[str, Any]]
     words: Index
+    instead: Mapping[str, Sequence[str]]  # ids of the entries that can stand in place of one
 
 
 def load() -> Built:
@@ -88,14 +89,18 @@ def build(sources: Mapping[str, bytes]) -> Built:
         file = read_file(content.decode(), name)
         if not file.part:
             raise CatalogueError(f"{name}: part is missing, the title of these entries")
-        for entry, table in file.entries.items():
-            if entry in tables:
-                raise CatalogueError(f"{name}: [{entry}]: {places[entry]} has an entry of this id")
-            tables[entry], places[entry] = table, name
+        for id_, table in file.entries.items():
+            if id_ in tables:
+                raise CatalogueError(f"{name}: [{id_}]: {places[id_]} has an entry of this id")
+            tables[id_], places[id_] = table, name
         parts.setdefault(file.part, []).extend(file.entries)
     check_references(tables, places, ())
-    entries: list[Entry] = [entry_of(name, tables[name]) for names in parts.values() for name in names]
-    return Built(parts, tables, index_of(entries))
+    entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
+    instead: dict[str, list[str]] = {}
+    for entry in entries:
+        for name in dict.fromkeys(name for rule in entry.instead for name in rule.of):
+            instead.setdefault(name, []).append(entry.id)
+    return Built(parts, tables, index_of(entries), instead)
 
 
 def encode(built: Built) -> bytes:

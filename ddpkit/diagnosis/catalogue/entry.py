@@ -53,8 +53,9 @@ class Entry:
     that reads further values from the lines; `meanings` has words for the text of a group, as `{reason}`.
 
     `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a
-    mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose `role`
-    is `waits` waited for another one; `misses`: another one is gone. `scope` is who prints it, if not a rank or a node.
+    mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose
+    `role` is `waits` waited for another one; `misses`: another one is gone. `scope` is what it is of, if not of a rank
+    or a node: the job, the launcher, the shell, or something outside.
     """
 
     id: str
@@ -81,7 +82,7 @@ class Entry:
     request: str = ""
     evidence: Literal["text", "kernel"] = "text"
     role: Literal["", "waits", "misses"] = ""
-    scope: Literal["", "job", "launcher", "shell"] = ""
+    scope: Literal["", "job", "launcher", "outside", "shell"] = ""
     origin: str = ""  # the file of an entry that is a site's own
 
 
@@ -93,9 +94,14 @@ _NAME = re.compile(r"\{([a-z]+)(?:\|([^{}]*))?\}")
 _USUAL = {"host": "that host", "path": "the path", "rank": "the rank", "job": "the job", "reason": "see the message"}
 
 
+def with_values(pattern: str, values: Mapping[str, str]) -> str:
+    """Return a regular expression with the values of one match in place of its `(?P=names)`."""
+    return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), pattern)
+
+
 def needed(entry: Entry, values: Mapping[str, str]) -> str:
     """Return the regular expression of the text that an entry needs, for the values of one match."""
-    return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), entry.needs)
+    return with_values(entry.needs, values)
 
 
 LONGEST_VALUE = 200  # characters of a value in a command

@@ -69,7 +69,7 @@ def read_file(text: str, name: str) -> File:
 
 
 def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[str]) -> None:
-    """Raise CatalogueError for an unknown id in `explains` or `of`, and for a circle of entries that explain each other.
+    """Raise CatalogueError for an unknown id in `explains` or `of`, and for entries that form a circle.
 
     places: the file of each entry. known: ids of entries elsewhere, which explain none of these.
     """
