@@ -37,17 +37,18 @@ from ddpkit.launchers.events import (
     failure,
 )
 from ddpkit.launchers.job_output import repeats_cancel
-from ddpkit.launchers.plan import ALL, Plan, RankStarter, Step
+from ddpkit.launchers.plan import File, Plan, RankStarter, Step
 from ddpkit.launchers.shell import count
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.monitor.start_watch import StartWatch, is_watched
+from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import keep_step_failure
 from ddpkit.run.timeline import Timeline
-from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, program_file, request
+from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
 if TYPE_CHECKING:
     from ddpkit.monitor.dump import Dump
@@ -95,15 +96,19 @@ class Node:
         return "preload" if self.step.preload else plain or self.step.procs[0].name
 
 
-def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) -> None:
-    """Give each file of a plan, its path and its text, to `write`, and write its archives.
+def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, bytes]]], None]) -> None:
+    """Give each file of a plan, its path and its content, to `write`, and write its archives.
 
     Raises OSError, UsageError.
     """
-    names = {each.copy_of for each in plan.files if each.copy_of}
-    copies = {name: program_file() if name == ALL else (NODE / f"{name}.py").read_text() for name in names}
+
+    def content(file: File) -> bytes:
+        if file.copy_of == "bundle":
+            return pack(read_texts())
+        return (NODE / f"{file.copy_of}.py").read_bytes() if file.copy_of else file.text.encode()
+
     if plan.files:
-        write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files if each.archive is None])
+        write([(each.path, content(each)) for each in plan.files if each.archive is None])
     for each in plan.files:
         if each.archive is not None:
             from ddpkit.execution.archive import write_archive

@@ -171,16 +171,13 @@ class Archive:
     moved_to: str = ""  # the new path of an environment, which its programs hold
 
 
-ALL = "*"
-
-
 @dataclass(frozen=True, kw_only=True)
 class File:
     """A file that must be there before anything starts."""
 
     path: str
     text: str = ""
-    copy_of: str = ""  # one of the programs in ddpkit/node, by its name; ALL: all of them in one file
+    copy_of: str = ""  # one of the programs in ddpkit/node, by its name; `bundle`: all of them (`node/bundle.py`)
     archive: Archive | None = None
 
 
@@ -267,7 +264,7 @@ class RankStarter(Enum):
 
     SUPERVISOR = "supervisor"  # ours, or a torchrun under it
     COLLECT = "collect"  # srun, under `node/collect.py`: each of its tasks is a supervisor
-    SCHEDULER = "scheduler"  # another scheduler's program; each rank runs under `rank_wrapper.py`
+    SCHEDULER = "scheduler"  # another scheduler's program; each rank runs under `node/step_task.py`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,6 @@ from typing import ClassVar, Literal
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import (
-    ALL,
     JOB_HOOK,
     Batch,
     File,
@@ -34,6 +33,7 @@ from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
 from ddpkit.launchers.starters import TAP, task_file
+from ddpkit.node.bundle import NAME as BUNDLE
 
 # Defaults of variables, after `cores` was computed.
 _DEFAULTS = """
@@ -92,6 +92,9 @@ _UNBOUND = (
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
+# Programs of `ddpkit/node` for a task that forks ranks, beside its `sitecustomize`.
+_FORKING = ("fork_server", "fork_task", "rank_wrapper", "oom", "daemons")
+
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
 _ENDED = 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"'
@@ -212,7 +215,7 @@ class Slurm(Contained):
         layout = self._layout(job, world)
         step = self._step(job, world, layout)
         files = [
-            File(path=f"{job.folder}/node.py", copy_of=ALL),
+            File(path=f"{job.folder}/{BUNDLE}", copy_of="bundle"),
             self._spec(job, layout, lost=world.allocation is not None or layout.attempts),
             File(path=_begins(job)),  # with --observe there is a file of all ranks beside it
         ]
@@ -475,12 +478,12 @@ class Slurm(Contained):
     def _collect(self, job: Job) -> list[str]:
         """The program around srun that reads the events of its tasks."""
         python = "python3" if self.container else job.stage.python if job.stage else job.python
-        return [python, "-S", "-I", f"{job.folder}/node.py", "collect", f"{job.folder}/task.json"]
+        return [python, "-S", "-I", f"{job.folder}/{BUNDLE}", "collect", f"{job.folder}/task.json"]
 
     def _programs_are_there(self, job: Job) -> list[str]:
         """The line of a script that refuses a run's directory which this node does not have."""
-        file = quote(f"{job.folder}/node.py")
-        missing = 'fail "no node.py in the directory of the run on $(hostname): --log-dir must be a shared folder"'
+        file = quote(f"{job.folder}/{BUNDLE}")
+        missing = f'fail "no {BUNDLE} in the directory of the run on $(hostname): --log-dir must be a shared folder"'
         return [f"[ -r {file} ] || {missing}"]
 
     def _srun(
@@ -513,7 +516,7 @@ class Slurm(Contained):
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
         enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
         python = job.stage.python if job.stage else job.python
-        files = [f"{job.folder}/node.py", f"{job.folder}/task.json"]
+        files = [f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json"]
         run = enter or 'exec "$@"'
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS

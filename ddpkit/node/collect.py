@@ -1,6 +1,6 @@
 """Runs srun in a job's script, and writes the job's output: labelled lines of ranks, and events.
 
-    python FILE collect SPEC COMMAND...
+    python BUNDLE collect SPEC COMMAND...
 
 Each event is a line `ddpkit: {...}`, each line of a rank has its rank and host in front: no rank can write another one.
 The exit code is that of the first rank that failed, else the command's. Ends the command if it is killed itself.
@@ -20,7 +20,7 @@ from ddpkit.node.step_output import OBSERVE, StepReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable, Iterator
+    from typing import Any, Iterable, Iterator, Sequence
 
 CHUNK = 1 << 18
 EVENT = "ddpkit: "  # in front of each of them
@@ -123,7 +123,7 @@ def _write_all(data: bytes) -> None:
             select.select([], [1], [])
 
 
-def _start(argv: list[str]) -> tuple[int, dict[int, int]]:
+def _start(argv: Sequence[str]) -> tuple[int, dict[int, int]]:
     """Start the command. Returns its process, and its outputs by descriptor."""
     own, pipes = os.getpid(), [os.pipe() for _ in range(2)]
     pid = os.fork()
@@ -135,7 +135,7 @@ def _start(argv: list[str]) -> tuple[int, dict[int, int]]:
             for number in (*_NOT_OURS, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_OURS)
-            os.execvp(argv[0], argv)
+            os.execvp(argv[0], list(argv))
         except OSError as error:
             os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode())
         finally:
@@ -145,13 +145,13 @@ def _start(argv: list[str]) -> tuple[int, dict[int, int]]:
     return pid, {read: number for number, (read, _) in enumerate(pipes, 1)}
 
 
-def main(argv: list[str]) -> None:
+def main(spec_file: str, *argv: str) -> None:
     hide()
     signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_OURS)
-    with open(argv[0]) as file:
+    with open(spec_file) as file:
         spec = json.load(file)
     reader = StepReader(spec)
-    pid, outputs = _start(argv[1:])
+    pid, outputs = _start(argv)
     for number in _NOT_OURS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_OURS)

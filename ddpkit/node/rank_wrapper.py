@@ -34,7 +34,8 @@ REPEATED = 5.0  # seconds in which torchrun repeats what SLURM gave to every pro
 SLURM_FIRST = 0.05  # seconds in which what SLURM gives to every process is here as well
 
 
-def main(argv: list[str]) -> None:
+def main(*argv: str) -> None:
+    """Run a rank of torchrun, and report its start and its end."""
     local_rank, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
     folder = os.path.dirname(os.environ.pop("DDPKIT_TAP"))
     once = os.environ.pop("DDPKIT_TAP_ONCE", None) is not None
@@ -60,7 +61,7 @@ def main(argv: list[str]) -> None:
             os.setpgid(0, 0)
         # Not by the parent: the rank could print before it, and those lines would be of an earlier attempt.
         os.write(events, f"start {local_rank} {rank} {os.getpid()} {time.time()}\n".encode())
-        start(argv, mask)
+        start(list(argv), mask)
     if once:
         wait_and_pass_on(pid)
     for number in FROM_ABOVE:
@@ -159,4 +160,4 @@ def pass_on(pid: int, direct: dict[int, float]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

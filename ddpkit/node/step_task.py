@@ -1,6 +1,6 @@
 """A supervisor as the task of a scheduler's step: it starts one rank, or all ranks of its node.
 
-    python FILE step_task SPEC COMMAND...
+    python BUNDLE step_task SPEC COMMAND...
 
 COMMAND is the rank's, or that of torchrun. No launcher is on the other side: events go to standard output as frames
 (`step_output.py`), and signals come from the scheduler. The task ends as its first failed rank did; srun then ends the
@@ -342,7 +342,7 @@ def _own_cpus() -> list[int]:
 # ---- processes
 
 
-def main(argv: list[str]) -> None:
+def main(spec_file: str, *command: str) -> None:
     hide()
     signal.pthread_sigmask(signal.SIG_BLOCK, (*FROM_ABOVE, signal.SIGCHLD))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -354,9 +354,9 @@ def main(argv: list[str]) -> None:
         os.close(write)
         os.setsid()  # as each rank has: where SLURM tracks sessions or groups, it signals the guard alone
         die_with_parent(own, signal.SIGTERM)
-        with open(argv[0]) as file:
+        with open(spec_file) as file:
             spec = json.load(file)
-        supervisor = StepSupervisor(spec, request(spec, argv[1:], os.environ), above)
+        supervisor = StepSupervisor(spec, request(spec, list(command), os.environ), above)
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
         supervisor.launcher.send(e="hello", pid=os.getpid(), host=host_name(), step=step, t=time.time())
         supervisor.run()

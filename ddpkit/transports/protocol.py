@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from base64 import b64decode, b85encode
+from base64 import b64decode
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -28,7 +28,7 @@ from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, 
 from ddpkit.launchers.plan import Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.launchers.typed_json import is_plain
-from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.node.bundle import read_texts
 from ddpkit.node.seal import Seal
 from ddpkit.transports import lifeline
 
@@ -78,32 +78,14 @@ sys.modules["ddpkit"]=n("ddpkit")
 p=sys.modules["ddpkit.node"]=n("ddpkit.node")
 p.__path__=[]
 p.texts=json.loads(zlib.decompress(d))
-"""
-# Modules of `ddpkit/node` are compiled from their texts.
-_IMPORT = """class Bundle:
+class Bundle:
  def find_spec(self,name,path=None,target=None):
   if name.startswith("ddpkit.node.") and name[12:] in p.texts: return type(sys.__spec__)(name,self)
  def create_module(self,spec): return None
  def exec_module(self,m): exec(compile(p.texts[m.__name__[12:]],m.__name__+".py","exec"),m.__dict__)
 sys.meta_path.insert(0,Bundle())
-"""
-_READ += (
-    _IMPORT
-    + """from ddpkit.node import {main}
+from ddpkit.node import {main}
 {main}.main({key})
-"""
-)
-
-
-_FILE = '''"""Programs of ddpkit that run on nodes: python FILE PROGRAM ARGUMENTS."""
-import sys,zlib,json,base64
-n=type(sys)
-sys.modules["ddpkit"]=n("ddpkit")
-p=sys.modules["ddpkit.node"]=n("ddpkit.node")
-p.__path__=[]
-'''
-_MAIN = """from importlib import import_module
-import_module("ddpkit.node."+sys.argv[1]).main(sys.argv[2:])
 """
 
 
@@ -123,13 +105,6 @@ def program(main: str = "supervisor", key: str = "") -> bytes:
     return f"exec({text!r})\n".encode() + bundle
 
 
-def program_file() -> str:
-    """Return the text of a file with all programs of a node: `python FILE PROGRAM ARGUMENTS` calls `main` of one."""
-    return (
-        _FILE + _IMPORT + f"p.texts=json.loads(zlib.decompress(base64.b85decode({b85encode(_bundle())!r})))\n" + _MAIN
-    )
-
-
 def new_key() -> str:
     """Return the key of a new connection's seals."""
     return secrets.token_hex(16)
@@ -138,8 +113,7 @@ def new_key() -> str:
 @cache
 def _bundle() -> bytes:
     """Texts of all modules of `ddpkit/node`, by name, packed."""
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(NODE.glob("*.py"))}
-    return zlib.compress(json.dumps(texts).encode(), 1)  # 131 KB in 3 ms; level 6: 107 KB in 45 ms
+    return zlib.compress(json.dumps(read_texts()).encode(), 1)  # 131 KB in 3 ms; level 6: 107 KB in 45 ms
 
 
 class Caller:
@@ -429,7 +403,7 @@ def request(step: Step, plan: Plan) -> str:
     agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
     needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
     needed |= set() if step.scheduled else {"rank_hook"}
-    needed |= set(OBSERVERS) if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
+    needed |= {"rank_observe"} if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
     return json.dumps(
         {
             "run": plan.run_id,

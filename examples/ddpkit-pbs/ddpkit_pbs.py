@@ -14,9 +14,10 @@ from typing import ClassVar
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import option
-from ddpkit.launchers.plan import ALL, Batch, File, Job, Plan, Proc, RankStarter, Request, Scheduler, Step, render_step
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Scheduler, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, exports, join, quote
 from ddpkit.launchers.starters import task_file
+from ddpkit.node.bundle import NAME as BUNDLE
 
 # One rank, in a shell of its own on its node. It says by a file that it lives: the script waits for that.
 _RANK = """\
@@ -148,7 +149,7 @@ class Pbs:
             world_size=nnodes * nproc,
             grace=job.grace,
             files=(
-                File(path=f"{job.folder}/node.py", copy_of=ALL),
+                File(path=f"{job.folder}/{BUNDLE}", copy_of="bundle"),
                 task_file(job, [nproc] * nnodes, agent="pbsdsh"),
                 File(path=script, text="\n".join(lines)),
             ),
@@ -167,7 +168,7 @@ class Pbs:
             setup=f"{self.setup}\n" if self.setup else "",
             folder=quote(job.folder),
             command=join(
-                [job.python, "-S", "-I", f"{job.folder}/node.py", "step_task", f"{job.folder}/task.json", *job.argv]
+                [job.python, "-S", "-I", f"{job.folder}/{BUNDLE}", "step_task", f"{job.folder}/task.json", *job.argv]
             ),
         )
         text = _SCRIPT.format(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from job_lines import ended, failed, lost, start
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.plan import JOB_HOOK, Host, Job, Request
@@ -24,13 +25,16 @@ RULES = Rules(
     retries=2, retry_codes=(75,), stop_codes=(93,), progress="", metrics="", bad_nodes="bad.json", workdir="",
     command=("train.py",),
 )  # fmt: skip
-STARTED = "".join(f"{rank}: ddpkit: rank {rank} on node{rank + 1} pid 7 step 7.0\n" for rank in (0, 1))
-KILLED = f"{STARTED}srun: error: node2: task 1: Killed\n"
-RAISED = f'{STARTED}1: Traceback (most recent call last):\n1:   File "train.py", line 3\n1: ValueError: bad batch\n'
-RAISED += "srun: error: node2: task 1: Exited with exit code 1\n"
-LOST = f"{STARTED}srun: error: Node failure on node2\nsrun: error: node1: task 0: Killed\n"
+STARTED = "".join(start(rank, f"node{rank + 1}", 7) for rank in (0, 1))
+KILLED = STARTED + failed(1, "node2", None, 9)
+RAISED = "".join(
+    f"[1 node2] {line}\n"
+    for line in ("Traceback (most recent call last):", '  File "train.py", line 3', "ValueError: bad batch")
+)
+RAISED = STARTED + RAISED + failed(1, "node2", 1)
+LOST = STARTED + "srun: error: Node failure on node2\n" + lost("node2") + ended(0, "node1", None, 9)
 STAGED, NOT_STAGED = "ddpkit: error: node2:", ("node1,node3", 2, "stage-failed")
-SAVED = f"{STARTED}srun: error: node1: task 0: Exited with exit code 75\n"
+SAVED = STARTED + failed(0, "node1", 75)
 
 
 class SlurmJob:
@@ -46,7 +50,7 @@ class SlurmJob:
         Run(
             run_id=RUN, folder=str(self.run), backend="slurm", command=("train.py",), workdir=str(folder), job_id="7",
             hosts=("slurm",), world_size=2, launcher_pid=1, launcher_started="", launcher_host="login",
-            started=time.time(), job=RecordedJob(log=plan.batch.log, many=False, torchrun=False),
+            started=time.time(), job=RecordedJob(log=plan.batch.log, many=False),
         ).save()  # fmt: skip
         AttemptsFile(rules=RULES, nodes=2).save(self.run)
         self.answer(state="RUNNING", requeue=1)

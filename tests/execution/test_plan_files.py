@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from ddpkit.execution.executor import write_files
 from ddpkit.launchers.plan import File, Plan
 from ddpkit.machine import HERE
+from ddpkit.node.bundle import NAME
+
+SPEC = {
+    "run": "x", "grace": 1.0, "ranks": [1], "by_node": False, "groups": [], "agent": "srun", "preload": [],
+    "cpus_per_task": [], "programs": [], "runtime": "", "lost": False, "marks": "",
+}  # fmt: skip
 
 
 def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
@@ -21,3 +30,17 @@ def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
     assert hook.read_text().startswith('"""')
     modes = [path.stat().st_mode & 0o777 for path in (hook.parent, hook, tmp_path / "job.sh")]
     assert modes == [0o755, 0o600, 0o600]
+
+
+def test_programs_of_a_bundle_run_without_ddpkit(tmp_path: Path) -> None:
+    files = (File(path=str(tmp_path / "run" / NAME), copy_of="bundle"),)
+    write_files(Plan(run_id="x", backend="x", steps=(), world_size=1, grace=1.0, files=files), HERE.write)
+    look = "import sys; print([each for each in sys.path if 'zip' in each], 'zipfile' in sys.modules)"
+    (tmp_path / "task.json").write_text(json.dumps({**SPEC, "collected": False}))
+    argv = [sys.executable, "-S", "-I", files[0].path, "step_task", str(tmp_path / "task.json")]
+    env = {**os.environ, "RANK": "0", "SLURMD_NODENAME": "node1"}
+    done = subprocess.run([*argv, sys.executable, "-c", look], env=env, capture_output=True, text=True, check=False)
+    standard = [each for each in sys.path if each.endswith(".zip")]  # Python's own
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"[0 node1] {standard} False\n" in done.stdout
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [NAME]

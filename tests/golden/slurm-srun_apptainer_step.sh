@@ -23,20 +23,27 @@ while True:
     break')
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
-task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
-exec "$0" -S -I "$@"'
-each='n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
+[ -r /data/logs/20260131-235959-train-3fa9/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='[ -r "$1" ] || {
+    echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    sleep 0.2
+    exit 123
+}
+n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-read -r pid rest < /proc/self/stat
-echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-echo "ddpkit: rank $RANK enters apptainer" >&2
-set -- sh -c '"'"'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; exec "$@"'"'"' "$RANK" "$@"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" "$@"
 set -- /images/torch.sif "$@"
-[ ! -e /dev/nvidiactl ] || set -- --nv "$@"
-exec apptainer exec --bind=/data/project:/data/project --pwd=/data/project "$@"'
-exec srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" python3 /data/logs/20260131-235959-train-3fa9/rank_wrapper.py --task sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5'
+if [ -e /dev/nvidiactl ]; then
+    set -- --nv "$@"
+fi
+if [ -e /dev/kfd ]; then
+    set -- --rocm "$@"
+fi
+exec apptainer exec --bind=/data/project:/data/project --bind=/data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --pwd=/data/project "$@"'
+exec python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 train.py --epochs 3 --note 'it'"'"'s $5'

@@ -23,20 +23,29 @@ while True:
     break')
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
-each='export NODE_RANK="$SLURM_PROCID"
-cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))
-[ "$cores" -gt 0 ] || cores=1
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-agent="$1"; shift
-[ -r "$agent" ] || {
-    echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+[ -r /data/logs/20260131-235959-train-3fa9/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='[ -r "$1" ] || {
+    echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
 }
-trap '"'"''"'"' USR1 USR2
-set -- "$0" "$agent" --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
+export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE=2
+export LOCAL_WORLD_SIZE=2
+cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" python3 -c '"'"'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
+    --nnodes=2 --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
 set -- torch sh -c '"'"'cd "$0" && exec "$@"'"'"' /data/project "$@"
+for file in /dev/infiniband/uverbs* /dev/infiniband/rdma_cm /dev/cxi[0-9]* /dev/hfi1_* /dev/gdrdrv /dev/nvidia-caps-imex-channels/*; do [ ! -e "$file" ] || set -- --mount "$file:$file" "$@"; done
+if [ -e /dev/nvidiactl ]; then
+    set -- --env "NVIDIA_VISIBLE_DEVICES=${NVIDIA_VISIBLE_DEVICES:-all}" "$@"
+fi
+if [ -e /dev/kfd ]; then
+    for file in /dev/dri/renderD* /dev/kfd; do [ ! -e "$file" ] || set -- --mount "$file:$file" "$@"; done
+fi
 for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec enroot start --mount /data/project:/data/project --mount /data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --env NCCL_DEBUG --env WANDB_API_KEY "$@"'
-exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/torchrun_agent.py python3 -S -I /data/logs/20260131-235959-train-3fa9/rank_wrapper.py python3 train.py --epochs 3 --note 'it'"'"'s $$5'
+exec python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 train.py --epochs 3 --note 'it'"'"'s $$5'

@@ -24,19 +24,21 @@ while True:
     break')
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
-each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py'"'"' /opt/venv/bin/python -S -I '"'"'/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py'"'"' /opt/venv/bin/python train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $$5'"'"'
-export NODE_RANK="$SLURM_PROCID"
-nproc=$(set -- 4 4 2; shift "$SLURM_PROCID"; echo "$1")
-cores=$((${SLURM_CPUS_ON_NODE:-1} / $nproc))
-[ "$cores" -gt 0 ] || cores=1
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-agent="$1"; shift
-[ -r "$agent" ] || {
-    echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+[ -r '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip'"'"' '"'"'/data/my project/logs/20260131-235959-train-3fa9/task.json'"'"' /opt/venv/bin/python -S -I -c '"'"'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'"'"' /opt/venv/bin/python train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $$5'"'"'
+[ -r "$1" ] || {
+    echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
 }
-trap '"'"''"'"' USR1 USR2
-exec "$0" "$agent" --nnodes=3 --nproc_per_node=$nproc --node_rank="$SLURM_PROCID" \
-    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
-exec srun --jobid=123 --overlap --het-group=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=24 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python
+export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE=3
+export LOCAL_WORLD_SIZE=$(set -- 4 4 2; shift "$SLURM_PROCID"; echo "$1")
+cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" /opt/venv/bin/python -c '"'"'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
+    --nnodes=3 --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
+exec "$@"'
+exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --het-group=0 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=24 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=1 --nodes=1 --ntasks=1 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python

@@ -25,21 +25,24 @@ while True:
     break')
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
-each='export NODE_RANK="$SLURM_PROCID"
-cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))
-[ "$cores" -gt 0 ] || cores=1
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-agent="$1"; shift
-[ -r "$agent" ] || {
-    echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+[ -r '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='[ -r "$1" ] || {
+    echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
 }
-trap '"'"''"'"' USR1 USR2
-exec "$0" "$agent" --nnodes=1 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
-    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
+export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE=1
+export LOCAL_WORLD_SIZE=2
+cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" /opt/venv/bin/python -c '"'"'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
+    --nnodes=1 --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
+exec "$@"'
 SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || fail "the list of nodes cannot be written"
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec srun --jobid=123 --overlap --ntasks=1 --distribution=arbitrary --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'
+exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --ntasks=1 --distribution=arbitrary --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'

@@ -164,7 +164,7 @@ def test_a_log_folder_that_the_nodes_do_not_see(
     words = ["-b", "slurm-torchrun", "-N", "2", "--log-dir", str(private), "-o", f"output={folder}/%j.out"]
     command = launch(*words, "--", "job.py", before=before)
     assert command.end() == 123, command.tail
-    assert "no node.py in the directory of the run on node1" in command.text or "/node.py on node" in command.text
+    assert "no ddpkit.zip in the directory of the run on node1" in command.text or "/ddpkit.zip on node" in command.text
     assert "--log-dir must be a shared folder" in command.text
 
 

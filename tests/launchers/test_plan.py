@@ -214,7 +214,7 @@ def test_every_file_of_a_plan_is_known_as_ddpkits(tmp_path: Path) -> None:
             seen.add(name.parts[0])
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).touch()
-    assert {"hook", "preload", "stage", "marks", "job.sbatch", "rank_wrapper.py"} <= seen
+    assert {"stage", "marks", "job.sbatch", "ddpkit.zip", "task.json"} <= seen
     assert run_files.others(tmp_path) == []
 
 
@@ -352,7 +352,6 @@ def test_preload_refuses_a_program() -> None:
             "-o srun has --gpus-per-task, which is for a task of each rank",
         ),
         ("slurm-srun", {}, PROGRAM, "is another program"),
-        ("slurm-srun", {}, replace(JOB, folder=""), "keeps programs in the run's directory"),
     ],
 )
 def test_preload_under_slurm_that_cannot_be(backend: str, options: dict[str, object], job: Job, text: str) -> None:
@@ -485,8 +484,9 @@ def test_ranks_are_observed_if_that_was_asked_for(observe: tuple[str, ...]) -> N
     for backend in ("slurm-srun", "slurm-torchrun"):
         plan = make({}, job, ASKED, backend)
         assert plan.steps[0].env.get("DDPKIT_OBSERVE") == (",".join(observe) or None)
-        hook = {Path(file.path).stem for file in plan.files if "/hook/" in file.path}
-        assert hook == {"sitecustomize", *(("rank_events_file", *OBSERVERS) if observe else ())}
+        (spec,) = (json.loads(file.text) for file in plan.files if file.path.endswith("task.json"))
+        assert set(OBSERVERS) & {*spec["programs"]} == (set(OBSERVERS) if observe else set())
+        assert bool(spec["marks"]) == bool(observe)
 
 
 @pytest.mark.parametrize(

@@ -380,7 +380,7 @@ def test_a_call_ends_before_its_question(scheduled: bool) -> None:
         workdir="/",
         env={},
         procs=(),
-        rank_starter=RankStarter.SRUN if scheduled else RankStarter.SUPERVISOR,
+        rank_starter=RankStarter.COLLECT if scheduled else RankStarter.SUPERVISOR,
     )
     node = SimpleNamespace(step=step, ended=False, running={0}, link=link)
     question = server.Question({0: node}, server.DUMP, {}, 4.0, lambda value, host: None)

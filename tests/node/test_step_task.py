@@ -19,8 +19,8 @@ from conftest import PATIENCE
 from ddpkit.launchers.job_output import JobOutput
 from ddpkit.launchers.starters import TAP as _TAP
 from ddpkit.node import step_task
+from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.step_output import StepReader
-from ddpkit.transports.protocol import program_file
 
 # srun's own variables of the first of three tasks, one on each node.
 STEP = {
@@ -107,11 +107,11 @@ class Task:
     """A task on node 2 of 3. Its output is read as `collect.py` reads that of srun."""
 
     def __init__(self, folder: Path, command: list[str], spec: dict[str, Any], env: dict[str, str]) -> None:
-        (folder / "node.py").write_text(program_file())
+        (folder / "node.zip").write_bytes(pack(read_texts()))
         (folder / "task.json").write_text(json.dumps({**SPEC, **spec}))
         self.out = folder / "out"
         self.number = 1 if spec.get("by_node", True) else 2
-        argv = [sys.executable, "-S", "-I", "node.py", "step_task", "task.json", *command]
+        argv = [sys.executable, "-S", "-I", "node.zip", "step_task", "task.json", *command]
         env = {**os.environ, **STEP, "TMPDIR": str(folder), **env}
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out)
@@ -299,9 +299,9 @@ def test_a_line_without_an_end_and_a_long_one(start: START) -> None:
 def test_a_task_leaves_no_process(start: START, tmp_path: Path) -> None:
     """What it leaves would hold srun's connection open."""
     read, write = os.pipe()
-    (tmp_path / "node.py").write_text(program_file())
+    (tmp_path / "node.zip").write_bytes(pack(read_texts()))
     (tmp_path / "task.json").write_text(json.dumps({**SPEC, **RANK}))
-    argv = [sys.executable, "-S", "-I", "node.py", "step_task", "task.json", sys.executable, "-c", "print('rank')"]
+    argv = [sys.executable, "-S", "-I", "node.zip", "step_task", "task.json", sys.executable, "-c", "print('rank')"]
     env = {**os.environ, **STEP, **OF_RANK, "TMPDIR": str(tmp_path)}
     done = subprocess.run(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, pass_fds=(write,), check=False)
     os.close(write)
@@ -318,9 +318,9 @@ def test_a_task_that_nobody_collects_writes_the_lines_of_the_job(blocks: bool, t
     """Under a scheduler without srun, whose pipe may be one that does not block."""
     read, write = os.pipe()
     os.set_blocking(write, blocks)
-    (tmp_path / "node.py").write_text(program_file())
+    (tmp_path / "node.zip").write_bytes(pack(read_texts()))
     (tmp_path / "task.json").write_text(json.dumps({**SPEC, **RANK, "collected": False}))
-    argv = [sys.executable, "-S", "-I", "node.py", "step_task", "task.json", sys.executable, "-c", LONG]
+    argv = [sys.executable, "-S", "-I", "node.zip", "step_task", "task.json", sys.executable, "-c", LONG]
     env = {**os.environ, **STEP, **OF_RANK, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=write) as task:
         os.close(write)

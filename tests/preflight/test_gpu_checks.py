@@ -586,7 +586,7 @@ STEP = Step(
     workdir="/",
     env={},
     procs=(Proc(name="rank", argv=("python",)),),
-    rank_starter=RankStarter.SRUN,
+    rank_starter=RankStarter.COLLECT,
 )
 BUSY = {**H100, "fb_memory_usage/used": "40321 MiB"}
 E802: Any = {
@@ -754,6 +754,7 @@ def reports(*each: tuple[int, str]) -> list[Any]:
         (reports((1, "GPU-a"), (1, "GPU-b")), {"n1"}),
         (reports((1, "GPU-a"), (1, "GPU-a")), set()),  # all have the same one: an error
         (reports((2, "GPU-a"), (2, "GPU-b")), set()),  # --gpus-per-node
+        (reports((2, "GPU-a"), (2, "GPU-c"), (2, "GPU-e"), (2, "GPU-g")), {"n1"}),  # --gpus-per-task=2
         (reports((1, "GPU-a")), set()),  # one rank, one GPU
     ],
 )

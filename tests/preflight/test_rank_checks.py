@@ -34,7 +34,7 @@ def plan(*, slurm: bool = False) -> Plan:
                 workdir="/",
                 env={},
                 procs=(PROC,),
-                rank_starter=RankStarter.SRUN,
+                rank_starter=RankStarter.COLLECT,
             )
         ]
     return Plan(run_id="r", backend="any", steps=tuple(steps), world_size=4, grace=1.0)

@@ -24,10 +24,9 @@ DAY = "2026-01-31T10:00:00"
 LATER, EARLIER = "2026-02-28T10:00:00", "2025-01-31T10:00:00"
 OURS = RecordedJob(
     cluster="alpha", controller="ctl(10.0.0.1), /state", name="train", user=ME, submitted=DAY, log="", many=False,
-    torchrun=False,
 )  # fmt: skip
 EARLY = replace(OURS, controller="")  # of a record without
-OLD = RecordedJob(log="", many=False, torchrun=False)  # of version 0.2
+OLD = RecordedJob(log="", many=False)  # of version 0.2
 ENDED = "job 7 has ended, and the scheduler no longer knows its exit code"
 OTHER = "job 7 has ended, and its number is that of another job now"
 

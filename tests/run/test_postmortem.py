@@ -1,29 +1,30 @@
-"""Who failed first in a job that nobody followed, from the output that srun wrote for it."""
+"""Who failed first in a job that nobody followed, from the output of the job."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from job_lines import ended, failed, start
 
 from ddpkit.run import postmortem
 from ddpkit.run.postmortem import first_failure
 from ddpkit.run.rank_status import read_ranks
 from ddpkit.run.record import RecordedJob, Run
 
-START = "".join(f"{rank}: ddpkit: rank {rank} on node{rank + 1} pid {40 + rank} step 7.0\n" for rank in range(2))
+START = "".join(start(rank, f"node{rank + 1}", 40 + rank) for rank in range(2))
 TRACEBACK = """\
-1: Traceback (most recent call last):
-1:   File "/data/train.py", line 9, in <module>
-1:     loss = table[key]
-1: KeyError: 'loss'
+[1 node2] Traceback (most recent call last):
+[1 node2]   File "/data/train.py", line 9, in <module>
+[1 node2]     loss = table[key]
+[1 node2] KeyError: 'loss'
 """
-ENDED = "srun: error: node2: task 1: Exited with exit code 1\nsrun: error: node1: task 0: Terminated\n"
+ENDED = failed(1, "node2", 1) + "srun: error: node2: task 1: Exited with exit code 1\n" + ended(0, "node1", None, 15)
 
 
-def job(folder: Path, text: str, *, torchrun: bool = False) -> Run:
+def job(folder: Path, text: str) -> Run:
     (folder / "slurm-7.out").write_text(text)
-    recorded = RecordedJob(log=f"{folder}/slurm-{{job}}.out", many=False, torchrun=torchrun)
+    recorded = RecordedJob(log=f"{folder}/slurm-{{job}}.out", many=False)
     return Run(
         run_id="run",
         folder=str(folder),
@@ -54,18 +55,10 @@ def test_the_rank_its_host_and_its_exception_are_named(tmp_path: Path) -> None:
     assert found[0].exit_code == 1
 
 
-def test_under_torchrun_its_tap_names_the_rank(tmp_path: Path) -> None:
-    """The label is the node's. A rank's own words have its number behind it."""
-    text = "1: ddpkit: rank 1 on node2 pid 41 step 7.0\n1: [rank 1] out of luck\n"
-    text += "1: ddpkit: rank 1 ended: code 7 signal None\n"
-    run = job(tmp_path, text + "srun: error: node2: task 1: Exited with exit code 1\n", torchrun=True)
-    assert said(run) == "rank 1 on node2 failed first: exit code 7"
-
-
 def test_what_failed_before_a_restart_is_history(tmp_path: Path) -> None:
     again = "ddpkit: attempt 1\n" + START
     assert said(job(tmp_path, START + TRACEBACK + ENDED + again)) == ""
-    killed = "srun: error: node1: task 0: Killed\n"
+    killed = failed(0, "node1", None, 9)
     assert said(job(tmp_path, START + TRACEBACK + ENDED + again + killed)).startswith(
         "rank 0 on node1 failed first: killed by signal 9 (SIGKILL)"
     )
@@ -73,8 +66,8 @@ def test_what_failed_before_a_restart_is_history(tmp_path: Path) -> None:
 
 def test_a_cause_that_another_rank_shows_is_that_ranks(tmp_path: Path) -> None:
     lost = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:41122"
-    follows = TRACEBACK.replace("KeyError: 'loss'", lost).replace("1: ", "0: ")
-    run = job(tmp_path, START + TRACEBACK + follows + "srun: error: node1: task 0: Exited with exit code 1\n" + ENDED)
+    follows = TRACEBACK.replace("KeyError: 'loss'", lost).replace("[1 node2]", "[0 node1]")
+    run = job(tmp_path, START + TRACEBACK + follows + failed(0, "node1", 1, kind="peer") + ENDED)
     assert said(run).startswith("rank 1 on node2 failed first: exit code 1: KeyError: 'loss'")
     assert "KeyError: 'loss' at /data/train.py:9 in <module>" in said(run)
 
@@ -83,14 +76,14 @@ def test_of_a_long_output_the_beginning_and_the_end_are_read(tmp_path: Path, mon
     monkeypatch.setattr(postmortem, "HEAD", 1 << 10)
     monkeypatch.setattr(postmortem, "TAIL", 1 << 12)
     # Were the middle read, this would be the first failure.
-    middle = "srun: error: node1: task 0: Exited with exit code 3\n"
-    lines = "".join(f"0: step {step} loss 0.5\n" for step in range(2000))
-    run = job(tmp_path, START + lines + middle + lines + TRACEBACK + ENDED.replace("node2", "?"))
+    middle = failed(0, "node1", 3)
+    lines = "".join(f"[0 node1] step {step} loss 0.5\n" for step in range(2000))
+    run = job(tmp_path, START + lines + middle + lines + TRACEBACK + ENDED)
     assert said(run).startswith("rank 1 on node2 failed first: exit code 1: KeyError")
 
 
 def test_nothing_is_said_of_what_is_not_known(tmp_path: Path) -> None:
-    assert said(job(tmp_path, START + "0: all is well\n")) == ""
+    assert said(job(tmp_path, START + "[0 node1] all is well\n")) == ""
     run = job(tmp_path, "")
     (tmp_path / "slurm-7.out").unlink()
     assert said(run) == ""

@@ -693,4 +693,4 @@ def test_a_record_of_version_0_2_keeps_its_job_without_its_commands(tmp_path: Pa
     loaded = records.load(tmp_path)
     assert loaded is not None
     assert loaded.job is not None
-    assert loaded.job == records.RecordedJob(log="", many=False, torchrun=False)
+    assert loaded.job == records.RecordedJob(log="", many=False)

@@ -84,7 +84,7 @@ def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
 
 
 def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
-    job = RecordedJob(log="", many=False, torchrun=True, labels=False)
+    job = RecordedJob(log="", many=False, labels=False)
     run = ended(tmp_path, job=job, job_id="17", backend="slurm-srun", hosts=("slurm",), ranks={})
     found = reported(run)
     assert found.start.words.startswith("Not recorded: the scheduler starts these ranks")
