@@ -92,9 +92,6 @@ _UNBOUND = (
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
-# Programs of `ddpkit/node` for a task that forks ranks, beside its `sitecustomize`.
-_FORKING = ("fork_server", "fork_task", "rank_wrapper", "oom", "daemons")
-
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
 _ENDED = 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"'

@@ -11,9 +11,8 @@ Times are seconds since the epoch in the launcher's time: what a node says was p
 the sums of some steps: [count, seconds, longest step, how many have own work known, seconds of own work, the longest of
 it].
 
-Ranks that SLURM started tell it in files of their own (`ddpkit/node/rank_events_file.py`), also where nobody follows
-them; `read` puts them together with the rest. A job's ranks then have a mark `queued` in front: their job's script
-began.
+What ranks that SLURM started report is in `marks/events` (`ddpkit/node/collect.py`), also where nobody follows them;
+`read` puts it together with the rest. A job's ranks then have a mark `queued` in front: their job's script began.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _T = TypeVar("_T")
 FORMAT = 1
 MOST_BYTES = 1 << 26  # of one file
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
-MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
+MARKS, JOB = "marks", "job"  # a folder, and the file of a job's script in it
 OBSERVED = "events"  # there, of all ranks of a step
 STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
 EVERY = 2.0  # least seconds between two writes, and between two looks for a late start
@@ -199,16 +198,13 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
     return [sum(count), round(sum(whole), 6), max(most), sum(known), round(sum(own), 6), max(most_own)]
 
 
-# ---- what ranks wrote themselves
+# ---- what ranks reported
 
 
 def read(folder: Path) -> TimelineFile | None:
-    """Read the timeline of a run, with the files of its ranks; None where nothing can be read."""
+    """Read the timeline of a run, with what ranks of a job reported; None where nothing can be read."""
     timeline = _read(TimelineFile, folder / TIMELINE)
     owns = _read_observed(folder / MARKS / OBSERVED)
-    paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
-    most = max(LEAST, min(MOST, BINS // max(1, len(paths))))
-    owns |= {path.name: _read_rank(path, most) for path in paths}
     if not owns:
         return timeline
     ranks = dict((timeline or {}).get("ranks", {}))
@@ -329,33 +325,6 @@ def _read_observed(path: Path) -> dict[str, RankTimeline]:
     for rank in ranks.values():
         rank["bins"] = merged(rank["bins"], most)
     return ranks
-
-
-def _read_rank(path: Path, most: int) -> RankTimeline:
-    """One rank's file. It is the rank's user's: what is not understood is left out."""
-    rank: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": []}
-    try:
-        lines = read_head(path, LARGEST_OF_RANK).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return rank
-    for line in lines:
-        kind, _, *rest = [*line.split(), "", ""]
-        try:
-            if kind == "start":
-                rank["attempts"] += 1
-                rank["host"], rank["marks"] = rest[0], {"start": float(rest[1])}
-            elif kind == "mark" and _is_mark(rank["marks"], rest[0]):
-                rank["marks"].setdefault(rest[0], float(rest[1]))
-            elif kind == "versions":
-                rank["versions"] = rest[:4]
-            elif kind == "steps":
-                count, whole, most_whole, known, own, most_own = (float(word) for word in rest[:6])
-                if count > 0 and 0 < whole < math.inf:
-                    rank["bins"].append([count, whole, most_whole, known, own, most_own])
-        except (ValueError, IndexError):
-            continue
-    rank["bins"] = merged(rank["bins"], most)
-    return rank
 
 
 # ---- before the start
