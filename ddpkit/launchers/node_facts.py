@@ -78,6 +78,8 @@ class NodeFacts(PortFacts, DeviceFacts):
     own_name: list[Address]
     machine: str  # the same for two names of one machine
     no_gpus: str
+    gpu_ranks: NotRequired[Count]  # ranks that the GPUs are for, where nobody says it
+    gpu_note: NotRequired[str]  # why they are fewer than the GPUs
     tmp: str
     no_tmp: str
 

@@ -56,38 +56,52 @@ def _socket(cpus: set[int], root: str) -> int:
     return -1
 
 
-def list_gpus(root: str = "/") -> list[tuple[str, str, str]]:
-    """Minor number, UUID and NUMA node of each GPU whose device file is here: NVIDIA's, else AMD's. Empty: not known.
+def list_gpus(root: str = "/") -> list[tuple[str, str, str, str]]:
+    """Minor number, UUID, NUMA node and model of each GPU whose device file is here: NVIDIA's, else AMD's.
 
-    They have the order of the PCI bus, as CUDA has them. A container has the files of its own GPUs alone.
+    They have the order of the PCI bus, as CUDA has those of one model. A container has the files of its own GPUs alone.
+    Empty: not known.
     """
     return _nvidia(root) or _amd(root)
 
 
-def _nvidia(root: str) -> list[tuple[str, str, str]]:
+def has_mig(root: str = "/") -> bool:
+    """Return whether a GPU whose device file is here is split into MIG instances. CUDA then sees one instance alone."""
+    folder = root + "/proc/driver/nvidia/capabilities/"
+    return any(
+        re.match(r"gi\d+$", name)
+        for gpu in list_names(folder)
+        if re.match(r"gpu\d+$", gpu) and os.path.exists("%s/dev/nvidia%s" % (root, gpu[3:]))
+        for name in list_names(folder + gpu + "/mig")
+    )
+
+
+def _nvidia(root: str) -> list[tuple[str, str, str, str]]:
     """Before their first use a machine may lack the files. nvidia-modprobe makes them, and is not in containers."""
     files = [name[6:] for name in list_names(root + "/dev") if re.match(r"nvidia\d+$", name)]
     listed = []
     for bus in list_names(root + "/proc/driver/nvidia/gpus"):
         text = read_text("%s/proc/driver/nvidia/gpus/%s/information" % (root, bus))
-        fields = [re.search(r"^%s:\s*(\S+)" % name, text, re.MULTILINE) for name in ("Device Minor", "GPU UUID")]
-        minor, uuid = [field.group(1) if field else "" for field in fields]
-        listed.append((minor, uuid, read_text("%s/sys/bus/pci/devices/%s/numa_node" % (root, bus.lower()))))
+        names = ("Device Minor", "GPU UUID", "Model")
+        fields = [re.search(r"^%s:[ \t]*(\S.*)" % name, text, re.MULTILINE) for name in names]
+        minor, uuid, model = [field.group(1).strip() if field else "" for field in fields]
+        node = read_text("%s/sys/bus/pci/devices/%s/numa_node" % (root, bus.lower()))
+        listed.append((minor, uuid, node, model))
     if not listed:  # as on WSL
-        return [(minor, "", "") for minor in files]
+        return [(minor, "", "", "") for minor in files]
     if not files:
         return listed if os.path.exists(root + "/usr/bin/nvidia-modprobe") else []
-    if not all(minor for minor, _, _ in listed):
-        return [("", "", "")] * min(len(listed), len(files))
+    if not all(minor for minor, _, _, _ in listed):
+        return [("", "", "", "")] * min(len(listed), len(files))
     return [gpu for gpu in listed if gpu[0] in files]
 
 
-def _amd(root: str) -> list[tuple[str, str, str]]:
+def _amd(root: str) -> list[tuple[str, str, str, str]]:
     gpus = []
     for _, properties in kfd_gpus(root):
         device = "renderD" + properties.get("drm_render_minor", "")
         if device == "renderD" or os.path.exists(root + "/dev/dri/" + device):  # an old kernel tells no minor
-            gpus.append(("", "", read_text("%s/sys/class/drm/%s/device/numa_node" % (root, device))))
+            gpus.append(("", "", read_text("%s/sys/class/drm/%s/device/numa_node" % (root, device)), ""))
     return gpus
 
 
@@ -108,8 +122,12 @@ def visible_entries(text: str) -> list[str]:
     return list(itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), entries))
 
 
-def _visible(gpus: list[tuple[str, str, str]], environ: Mapping[str, str]) -> list[str]:
-    """NUMA nodes of the GPUs that the variables select, in their order; empty: one of them is not known."""
+def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) -> list[str]:
+    """NUMA nodes of the GPUs that the variables select, in their order; empty: one of them is not known.
+
+    CUDA puts the fastest of several models first, unless CUDA_DEVICE_ORDER says otherwise: an index is then not known.
+    """
+    mixed = len({gpu[3] for gpu in gpus}) > 1 and environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
     held = next((environ[name] for name in _HELD if environ.get(name)), "")
     if re.match(r"\d+(,\d+)*$", held):  # minor numbers of NVIDIA's; AMD's driver lists the held ones alone
         gpus = [gpu for gpu in gpus if gpu[0] in ("", *held.split(","))]
@@ -117,7 +135,7 @@ def _visible(gpus: list[tuple[str, str, str]], environ: Mapping[str, str]) -> li
         if name in environ:
             chosen = []
             for entry in visible_entries(environ[name]):
-                if entry.isdigit() and int(entry) < len(gpus):
+                if entry.isdigit() and int(entry) < len(gpus) and not mixed:
                     chosen.append(gpus[int(entry)])
                     continue
                 # An older MIG device's name has the GPU's: MIG-GPU-<uuid>/1/0.
@@ -126,8 +144,37 @@ def _visible(gpus: list[tuple[str, str, str]], environ: Mapping[str, str]) -> li
                 if len(same) != 1:
                     return []
                 chosen.append(same[0])
-            gpus = chosen
-    return [node for _, _, node in gpus]
+            gpus, mixed = chosen, False
+    return [] if mixed else [node for _, _, node, _ in gpus]
+
+
+# ---- cgroups
+
+
+def cgroups(controller: str, root: str = "") -> list[str]:
+    """The folders of this process's cgroup for a controller, version 2 or 1, and of those above it: all bound it."""
+    for line in read_text(root + "/proc/self/cgroup").splitlines():
+        _, controllers, place = line.split(":", 2)
+        top = ""
+        if controllers == "" and os.path.exists(root + "/sys/fs/cgroup/cgroup.controllers"):
+            top = root + "/sys/fs/cgroup"
+        elif controller in controllers.split(","):
+            top = root + "/sys/fs/cgroup/" + controller
+        if top:
+            parts = [part for part in place.split("/") if part]
+            return ["/".join([top, *parts[:count]]) for count in range(len(parts), -1, -1)]
+    return []
+
+
+def cpu_quota(root: str = "") -> float | None:
+    """Processors whose time the cgroups allow this process; None: all. The number of processors does not show it."""
+    quotas = []
+    for folder in cgroups("cpu", root):
+        words = read_text(folder + "/cpu.max").split()
+        words = words or [read_text(folder + "/cpu.cfs_" + name + "_us") for name in ("quota", "period")]
+        if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+            quotas.append(int(words[0]) / int(words[1]))
+    return min(quotas) if quotas else None
 
 
 def list_names(folder: str) -> list[str]:

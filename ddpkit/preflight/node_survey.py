@@ -12,7 +12,7 @@ from ddpkit.preflight import causes, network_checks, node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.env_checks import rank_environ
 from ddpkit.preflight.node import Node
-from ddpkit.transports.compatibility import Requirements, torch_version
+from ddpkit.transports.compatibility import Requirements, default_ranks, torch_version
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import Problem
@@ -111,7 +111,7 @@ class _NodeSurvey:
         return Node(
             label=spec.label,
             target=spec.target,
-            slots=spec.slots or requirements.nproc_per_node or max(1, facts["gpus"]),
+            slots=spec.slots or requirements.nproc_per_node or default_ranks(facts),
             facts=facts,
             inventory=inventory,
             clock_offset=self._pool.clock_offset(spec.label, inventory["time"]),

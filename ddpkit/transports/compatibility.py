@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpkit.launchers.cpu_binding import Topology
-from ddpkit.launchers.node_facts import NodeFacts
+from ddpkit.launchers.node_facts import NodeFacts, words_of_node
 from ddpkit.launchers.plan import Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
 from ddpkit.transports.hosts import HostSpec
@@ -207,6 +207,23 @@ def most_common(values: Sequence[str]) -> str:
     return Counter(values).most_common(1)[0][0] if values else ""
 
 
+def default_ranks(facts: NodeFacts) -> int:
+    """Return the ranks of a node where nobody says how many: one for each GPU of its commonest model, or one."""
+    return max(1, min(facts["gpus"], facts.get("gpu_ranks", facts["gpus"])))
+
+
+def gpu_notes(
+    requirements: Requirements, specs: Sequence[HostSpec], facts: Sequence[NodeFacts]
+) -> dict[str, list[str]]:
+    """Return why nodes have fewer ranks than GPUs, where nobody said how many, with the labels of these nodes."""
+    notes: dict[str, list[str]] = {}
+    for spec, each in zip(specs, facts, strict=True):
+        note = words_of_node(each.get("gpu_note", ""))
+        if note and not (spec.slots or requirements.nproc_per_node):
+            notes.setdefault(note, []).append(spec.label)
+    return notes
+
+
 def torch_version(facts: NodeFacts) -> str | None:
     """The version of the torch that a node's Python would import; None: it has none."""
     return facts["torch"]["version"] if facts["torch"] else None
@@ -346,7 +363,7 @@ def build_host(
     job = requirements.job
     return Host(
         name=spec.label,
-        slots=spec.slots or requirements.nproc_per_node or max(1, facts["gpus"]),
+        slots=spec.slots or requirements.nproc_per_node or default_ranks(facts),
         cpus=facts["cpus"],
         topology=Topology.of(facts["topology"]),
         chosen=tuple(facts["set"]),

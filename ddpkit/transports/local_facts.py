@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -37,11 +37,14 @@ def free_port() -> int:
     return port
 
 
-def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
-    """Ranks on this machine: as asked, or one per visible GPU, or one."""
+def nproc(asked: int | None, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None) -> int:
+    """Ranks on this machine: as asked, or one per visible GPU, or one. `note`: gets why they are fewer."""
     visible = gpus(environ)
     if asked is None:
-        return max(1, visible)
+        number, why = probe.gpu_ranks(environ)
+        if why:
+            note(why)
+        return max(1, number)
     if visible and asked > visible:
         raise UsageError(
             f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one per rank",
@@ -50,9 +53,9 @@ def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
     return asked
 
 
-def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
+def this_machine(asked: int | None, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None) -> World:
     """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
-    slots = nproc(asked, environ)
+    slots = nproc(asked, environ, note)
     host = Host(
         name=short_hostname(),
         slots=slots,

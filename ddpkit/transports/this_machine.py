@@ -26,7 +26,7 @@ class LocalTransport(Transport):
         self._rank_env = rank_env or {}
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> World:
-        world = local_facts.this_machine(self._nproc_per_node, {**self._environ, **self._rank_env})
+        world = local_facts.this_machine(self._nproc_per_node, {**self._environ, **self._rank_env}, note)
         self.facts = {world.hosts[0].name: local_facts.facts(self._environ)}
         return world
 

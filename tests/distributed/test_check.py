@@ -79,7 +79,13 @@ def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.RankEnv
 
 def test_the_gpu_of_a_rank_is_the_one_of_a_launch() -> None:
     """With --gpus-per-task=2 a launch worked, and the test said that local rank 2 has no GPU."""
-    environ = {**STEP, **PAIR, "SLURM_STEP_NODELIST": "b", "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": "4"}
+    environ = {
+        **STEP,
+        **PAIR,
+        "SLURM_STEP_NODELIST": "b",
+        "SLURM_STEP_NUM_NODES": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "4",
+    }
     env = script.read_rank_env(environ)
     assert (env.local_rank, script.gpu_index(env, 2)) == (2, 0)
     assert script.gpu_index(script.read_launcher_variables(environ), 2) == 0
