@@ -16,7 +16,7 @@ import time
 
 from ddpkit.node.cpu_topology import cgroups, cpu_quota
 from ddpkit.node.env_names import env_matcher, nccl_conf
-from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, hidden, owner, pci_place
+from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, owner, pci_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def gather(
     asking.join(NAMES_LIMIT)
     facts["names"] = dict(looked_up)
     facts["gpus"] = gpus.answer(SMI_LIMIT + 1)
-    # Only now, as nvidia-smi has initialized the GPUs; to open a defective one can hang.
-    facts["gpu_host"] = {**gpu_host(), "hidden": _Asked(hidden, 0).answer(NAMES_LIMIT) if smi else 0}
+    listed = facts["gpus"] if isinstance(facts["gpus"], list) else []
+    adapters = [port["pci"] for port in facts["infiniband"]]
+    facts["gpu_host"] = gpu_host([gpu.get("pci", "") for gpu in listed], adapters)
     return facts
 
 

@@ -110,7 +110,7 @@ def rank_environ(node: Node) -> dict[str, str]:
     for name, value in dict(node.env).items():
         if value is None:
             values.pop(name, None)
-        elif name in values or name.startswith(("NCCL_", "GLOO_", "TORCH_", "CUDA_")):
+        elif name in values or name.startswith(("NCCL_", "GLOO_", "TORCH_", "CUDA_", "HIP_", "ROCR_")):
             values[name] = str(value)
     return values
 

@@ -40,13 +40,13 @@ def space(free: int, total: int = 100 * GIB, **changes: Any) -> dict[str, Any]:
 
 
 NO_GPU_HOST: dict[str, Any] = {
-    "hidden": 0,
     "listed": [],
     "cuda_driver": None,
     "direct": "",
     "redirects": None,
     "others": {},
     "inside": False,
+    "imex": [],
 }
 
 
