@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
-from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
+from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
@@ -63,6 +63,8 @@ _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
+# A launcher reports the end of a process.
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun|slurmstepd)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # A sentence of a message that says what to do.
@@ -80,19 +82,14 @@ _ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?
 
 
 @cache
-def replacements() -> Mapping[str, Sequence[tuple[Entry, Instead]]]:
-    """Return the entries that can stand in place of one, by its id, with their conditions."""
-    found: dict[str, list[tuple[Entry, Instead]]] = {}
-    for entry in ENTRIES:
-        for rule in entry.instead:
-            for name in rule.of if rule.reads not in STORIES else ():
-                found.setdefault(name, []).append((entry, rule))
-    return found
-
-
-@cache
-def catalogue_matcher() -> Matcher:
-    return Matcher(ENTRIES)
+def replacements(of: str) -> Sequence[tuple[Entry, Instead]]:
+    """Return the entries that can stand in place of one, with their conditions."""
+    return [
+        (entry, rule)
+        for entry in standing_in_for(of)
+        for rule in entry.instead
+        if of in rule.of and rule.reads not in STORIES
+    ]
 
 
 class LogReader:
@@ -143,8 +140,8 @@ class LogReader:
 
     def _find_in(self, indices: range) -> int | None:
         """Returns the index at which the time was over."""
-        matcher = catalogue_matcher()
-        watched = matcher.words | _TRACEBACK_WORDS
+        patterns = known_failures()
+        watched = patterns.words | _TRACEBACK_WORDS
         for index in indices:
             line = self.lines[index]
             if index % CHECKED == 0 and self._limit.is_over():
@@ -164,7 +161,7 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            known_here = matcher.matches(visible_line(line))
+            known_here = patterns.matches(visible_line(line))
             match = next((each for each in known_here if self._is_fulfilled(each)), None)
             if match:
                 self._counts[match.entry.id] += 1
@@ -186,7 +183,7 @@ class LogReader:
         """Return the death of a task that srun killed as a consequence."""
         if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
             return match
-        return replace(match, kind="consequence") if match.number > self._step_end else match
+        return replace(match, kind="consequence", decisive=False) if match.number > self._step_end else match
 
     @cached_property
     def _first_words(self) -> int:
@@ -297,7 +294,7 @@ class LogReader:
         return self._instead(match.entry.id, index, line, values, trace) or match
 
     def _instead(self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None) -> Match | None:
-        for entry, rule in replacements().get(of, ()):
+        for entry, rule in replacements(of):
             found = self._conditions(rule, index, text, values, trace)
             if found is not None:
                 return Match(entry=entry, values={**values, **found})
@@ -439,7 +436,7 @@ class LogReader:
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
                 overcome=bool(match.entry.overcome_by) and self._holds(match.entry.overcome_by),
-                decisive=match.entry.kind == "death",
+                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
             )
         )
 
