@@ -27,7 +27,7 @@ from ddpkit.transports.known_hosts import KnownHosts
 from ddpkit.transports.questions import ANSWER_TIMEOUT, NO_ANSWER, Questions
 from ddpkit.transports.ssh_config import ConfigError, SshConfig, SshHost, last_jump
 from ddpkit.transports.ssh_keys import Keys, describe, is_silent
-from ddpkit.transports.ssh_program import DROPPED
+from ddpkit.transports.ssh_program import DROPPED, PROXY_SHOWN
 from ddpkit.transports.tcp import NoServerError, ProxySocket, dial
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
@@ -36,7 +36,6 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 TRIES = 8  # connections that a busy sshd (MaxStartups) may drop before it counts as refusing
 BANNER = 0.8  # of the time for a connection: for the first word of an sshd
 ASK = 3  # how often a person is asked for a passphrase
-PROXY_SHOWN = 120  # characters of a ProxyCommand
 MOST_QUESTIONS = 4  # that a host may ask
 PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so that not all come back at once
 _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with

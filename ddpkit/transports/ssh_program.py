@@ -27,11 +27,13 @@ from ddpkit.transports.channel import RefusedError, close_in_background, not_sta
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
 from ddpkit.transports.questions import NO_ANSWER
+from ddpkit.transports.ssh_config import ConfigError, SshConfig
 
 # sshd drops connections over MaxStartups before the login: ssh has read nothing yet, and may try again.
 DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
 SSH_ITSELF = 255  # exit code of ssh for an error of its own, and not of the program that it ran
 TRIES = 8
+PROXY_SHOWN = 120  # characters of a ProxyCommand
 WRITE_LIMIT = 5.0  # seconds that ssh may accept no input
 LONGEST_FOLDER = 70  # characters: the path of a socket has at most 104 (macOS), and ssh adds 17 of its own
 # OpenSSH's message, ours, and the cause, a key of LOGIN_FIXES.
@@ -70,12 +72,23 @@ def place(spec: HostSpec) -> list[str]:
 def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
     """Return the cause and the fix of a failed login from the messages of ssh. None: they are of no known kind."""
     text = "\n".join(lines)
+    if "UNKNOWN port" in text and (proxy := _proxy_command(spec)):  # so ssh names the other side of a proxy
+        what = f"its proxy (ProxyCommand {proxy}) connects to no SSH server{quoted_lines(lines)}"
+        return RefusedError(what, f"ssh -v {spec.target} true")
     for pattern, what, cause in _OPENSSH:
         if re.search(pattern, text):
             if cause == "no-name":
                 return unresolved(spec.name)
             return RefusedError(what, login_fix(cause, spec.name, spec.target))
     return None
+
+
+def _proxy_command(spec: HostSpec) -> str:
+    """Return the ProxyCommand of a host whose login has failed; empty: it has none."""
+    try:
+        return SshConfig().host(spec).proxy_command[:PROXY_SHOWN]
+    except ConfigError:
+        return ""
 
 
 def no_login(lines: Sequence[str], spec: HostSpec) -> RefusedError:
