@@ -187,7 +187,7 @@ def _skip_prefixes(words: list[str]) -> tuple[list[str], list[str]]:
         runner += words[:at] if runs else []
         words = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
         if name == "env" and len(words) == 1 and " " in words[0]:  # env -S
-            words = shlex.split(words[0])
+            words = words[0].split()
     return runner, words
 
 
