@@ -22,7 +22,8 @@ _PLACEHOLDER = re.compile(r"\b(?!DDPKIT|CUDA|SLURM|PATH=)[A-Z]{3,}\b|\.\.\.")
 _END = re.compile(r"; |, (?:or|with|and|as|if|in|ddpkit) ?|: ddpkit | lists | shows ")  # of the first command
 # A hint may not have these, in whatever words: they delete, overwrite or end what is the user's.
 DESTROYS = re.compile(
-    r"(?:^|[;&|`(]|: |sudo |xargs |-exec )\s*(?:rm|mv|dd|shred|truncate|pkill|killall|kill(?! -CONT)|chmod|chown|rsync|tee(?! -a)) |"
+    r"(?:^|[;&|`(]|: |sudo |xargs |-exec )\s*"
+    r"(?:rm|mv|dd|shred|truncate|pkill|killall|kill(?! -CONT)|chmod|chown|rsync|tee(?! -a)) |"
     r"\bsed -i|\bgit (?:checkout|reset|clean|stash)\b|\s>\s*[\w/~.$]|\bunlink |\bscancel\b"
 )
 
