@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.pool import NodePool
-    from ddpkit.transports.remote_nodes import RemoteNodesTransport
+    from ddpkit.transports.transport import RemoteNodesTransport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ def approach(
     `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
     """
     from ddpkit.transports.connect import NoConnector
-    from ddpkit.transports.remote_nodes import RemoteNodesTransport
+    from ddpkit.transports.transport import RemoteNodesTransport
 
     backend = registry.build(registry.load(settings.backend), settings.options)
     chosen = transport_class(type(backend))

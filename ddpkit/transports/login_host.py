@@ -24,7 +24,7 @@ from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import refusal
-from ddpkit.transports.remote_nodes import SshTransport
+from ddpkit.transports.transport import SshTransport
 
 ANSWER_LIMIT = 15.0  # seconds for the way of a call and its answer
 PAUSES = (1.0, 30.0)  # seconds between two connections, the first and the longest

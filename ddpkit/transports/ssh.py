@@ -19,16 +19,14 @@ from typing import Any, cast
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD, UsageError
-from ddpkit.transports import lifeline
+from ddpkit.transports import sockets
 from ddpkit.transports._paramiko import fabric, paramiko
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.known_hosts import KnownHosts
-from ddpkit.transports.questions import ANSWER_TIMEOUT, NO_ANSWER, Questions
+from ddpkit.transports.sockets import NoServerError, ProxySocket, dial
 from ddpkit.transports.ssh_config import ConfigError, SshConfig, SshHost, last_jump
-from ddpkit.transports.ssh_keys import Keys, describe, is_silent
-from ddpkit.transports.ssh_program import DROPPED, PROXY_SHOWN
-from ddpkit.transports.tcp import NoServerError, ProxySocket, dial
+from ddpkit.transports.ssh_keys import Keys, KnownHosts, describe
+from ddpkit.transports.ssh_program import ANSWER_TIMEOUT, DROPPED, NO_ANSWER, PROXY_SHOWN, Questions, is_silent
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -424,10 +422,10 @@ def _of_proxy(proxy: ProxySocket, target: str, timeout: float) -> RefusedError:
     return RefusedError(what, f"ssh -v {target} true")
 
 
-def _lifeline(transport: Any) -> lifeline.Stream:
+def _lifeline(transport: Any) -> sockets.Stream:
     """Return the socket of a connection, the first one on its way through jump hosts."""
     sock = transport.sock
-    return _lifeline(sock.get_transport()) if isinstance(sock, paramiko.Channel) else cast("lifeline.Stream", sock)
+    return _lifeline(sock.get_transport()) if isinstance(sock, paramiko.Channel) else cast("sockets.Stream", sock)
 
 
 class SshStream:
@@ -438,7 +436,7 @@ class SshStream:
         self._name = login.spec.name
         self._channel = channel
         channel.settimeout(1.0)
-        lifeline.hold(_lifeline(login.connection.transport))
+        sockets.hold(_lifeline(login.connection.transport))
 
     def write(self, data: bytes) -> None:
         try:

@@ -14,7 +14,8 @@ import pytest
 from paramiko import PKey
 
 from ddpkit.transports.ssh_config import SshHost
-from ddpkit.transports.ssh_keys import Agent, Keys, is_encrypted, leave_out_if_silent, public_part
+from ddpkit.transports.ssh_keys import Agent, Keys, is_encrypted, public_part
+from ddpkit.transports.ssh_program import leave_out_if_silent
 
 
 @pytest.fixture

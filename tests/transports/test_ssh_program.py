@@ -7,8 +7,7 @@ import pytest
 from ddpkit.errors import UsageError
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pdsh import PdshStream, ssh_options
-from ddpkit.transports.questions import QUESTION_LENGTH, of_host, printable
-from ddpkit.transports.ssh_program import explain_login, no_login
+from ddpkit.transports.ssh_program import QUESTION_LENGTH, explain_login, no_login, of_host, printable
 
 NODE = HostSpec(name="node1", user="me", port=2222)
 
