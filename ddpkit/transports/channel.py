@@ -1,7 +1,7 @@
 """Channel: a supervisor on another machine, over a byte stream. It answers questions, then it runs its step.
 
 A stream carries bytes to the supervisor's standard input and from its standard output, and reports its end: an SSH
-channel (`ssh.py`), the ssh program (`openssh.py`), or pdsh (`pdsh.py`). Everything above the bytes is here, once
+channel (`ssh/client.py`), the ssh program (`openssh.py`), or pdsh. Everything above the bytes is here, once
 for all of them.
 """
 

@@ -93,7 +93,7 @@ class LoginHost:
     def _connector(self) -> Connector:
         if self._options.transport != "openssh" or self.control_file is None or not self._borrows:
             return SshTransport.connector(self._options, self._note)
-        from ddpkit.transports.openssh import OpenSsh
+        from ddpkit.transports.ssh.openssh import OpenSsh
 
         control = ""
         with suppress(OSError):

@@ -76,18 +76,18 @@ class RemoteNodesTransport(Transport):
     @classmethod
     def connector(cls, options: NodeOptions, note: Callable[[str], None]) -> Connector:
         """Return the connector to single nodes. Imports it: fabric takes longer than everything else."""
-        from ddpkit.transports import ssh_program
+        from ddpkit.transports.ssh import program as ssh_program
 
         ssh_program.leave_out_if_silent(os.environ, note)
         if cls.pdsh:
-            from ddpkit.transports import pdsh
+            from ddpkit.transports.ssh import pdsh
 
             return pdsh.Pdsh(timeout=options.connect_timeout, args=options.pdsh_args)
         if options.transport == "openssh":
-            from ddpkit.transports.openssh import OpenSsh
+            from ddpkit.transports.ssh.openssh import OpenSsh
 
             return OpenSsh(accept_new=options.accepts_new, timeout=options.connect_timeout, note=note)
-        from ddpkit.transports.ssh import Ssh
+        from ddpkit.transports.ssh.client import Ssh
 
         return Ssh(accept_new=options.accepts_new, timeout=options.connect_timeout, note=note)
 

@@ -11,8 +11,8 @@ import paramiko
 import pytest
 
 from ddpkit.transports.channel import RefusedError
-from ddpkit.transports.ssh_config import SshHost
-from ddpkit.transports.ssh_keys import KnownHosts, _matches
+from ddpkit.transports.ssh.config import SshHost
+from ddpkit.transports.ssh.keys import KnownHosts, _matches
 
 
 def made(folder: Path, name: str, kind: str = "ed25519") -> tuple[str, Any]:

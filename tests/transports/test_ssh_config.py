@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ddpkit.errors import UsageError
-from ddpkit.transports import ssh_config
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.ssh import Ssh
-from ddpkit.transports.ssh_config import ConfigError, SshConfig, SshHost, ask_ssh, host_of, last_jump, read_files
+from ddpkit.transports.ssh import config as ssh_config
+from ddpkit.transports.ssh.client import Ssh
+from ddpkit.transports.ssh.config import ConfigError, SshConfig, SshHost, ask_ssh, host_of, last_jump, read_files
 
 SSH = shutil.which("ssh")
 needs_ssh = pytest.mark.skipif(SSH is None, reason="no ssh program here")

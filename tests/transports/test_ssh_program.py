@@ -6,8 +6,8 @@ import pytest
 
 from ddpkit.errors import UsageError
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pdsh import PdshStream, ssh_options
-from ddpkit.transports.ssh_program import QUESTION_LENGTH, explain_login, no_login, of_host, printable
+from ddpkit.transports.ssh.pdsh import PdshStream, ssh_options
+from ddpkit.transports.ssh.program import QUESTION_LENGTH, explain_login, no_login, of_host, printable
 
 NODE = HostSpec(name="node1", user="me", port=2222)
 

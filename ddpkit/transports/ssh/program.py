@@ -33,7 +33,7 @@ from ddpkit.node.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
-from ddpkit.transports.ssh_config import ConfigError, SshConfig
+from ddpkit.transports.ssh.config import ConfigError, SshConfig
 
 ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
 QUESTION_LENGTH = 120  # characters of one line of a question that are shown

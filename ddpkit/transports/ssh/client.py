@@ -1,7 +1,7 @@
 """Connections by SSH. This is the only module that uses fabric, and it is imported only for SSH.
 
-`ssh_config.py` says what OpenSSH would do for a host, `ssh_keys.py` has the keys, `known_hosts.py` checks the host's
-own key (fabric accepts any). fabric and paramiko only connect; from there on the channel is ours.
+`config.py` says what OpenSSH would do for a host; `keys.py` has the user's keys, and checks the host's (fabric accepts
+any). fabric and paramiko only connect; from there on the channel is ours.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any, cast
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD, UsageError
 from ddpkit.transports import sockets
-from ddpkit.transports._paramiko import fabric, paramiko
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.sockets import NoServerError, ProxySocket, dial
-from ddpkit.transports.ssh_config import ConfigError, SshConfig, SshHost, last_jump
-from ddpkit.transports.ssh_keys import Keys, KnownHosts, describe
-from ddpkit.transports.ssh_program import ANSWER_TIMEOUT, DROPPED, NO_ANSWER, PROXY_SHOWN, Questions, is_silent
+from ddpkit.transports.ssh._paramiko import fabric, paramiko
+from ddpkit.transports.ssh.config import ConfigError, SshConfig, SshHost, last_jump
+from ddpkit.transports.ssh.keys import Keys, KnownHosts, describe
+from ddpkit.transports.ssh.program import ANSWER_TIMEOUT, DROPPED, NO_ANSWER, PROXY_SHOWN, Questions, is_silent
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())

@@ -29,7 +29,7 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.transports import hosts
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.ssh_program import (
+from ddpkit.transports.ssh.program import (
     ANSWER_TIMEOUT,
     DROPPED,
     SSH_ITSELF,

@@ -27,7 +27,7 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.node.owned import open_for_append
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.ssh_program import DROPPED, NO_ANSWER, TRIES, PrivateFolder, SshStream, against_config, place
+from ddpkit.transports.ssh.program import DROPPED, NO_ANSWER, TRIES, PrivateFolder, SshStream, against_config, place
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
