@@ -57,7 +57,8 @@ class SshHost:
     certificate_files: tuple[str, ...] = ()
     identities_only: bool = False
     agent: str = ""  # path of its socket
-    known_hosts: tuple[str, ...] = ()  # of the user, then of the machine
+    user_known_hosts: tuple[str, ...] = ()
+    machine_known_hosts: tuple[str, ...] = ()
     host_key_alias: str = ""
     strict_host_keys: str = "ask"
     known_hosts_command: str = ""
@@ -67,6 +68,11 @@ class SshHost:
     batch: bool = False
     preferred: tuple[str, ...] = ()  # methods of authentication
     interactive: bool | None = None  # KbdInteractiveAuthentication; None: not set
+
+    @property
+    def known_hosts(self) -> tuple[str, ...]:
+        """The files with keys of hosts."""
+        return self.user_known_hosts + self.machine_known_hosts
 
 
 def host_of(spec: HostSpec, values: Values) -> SshHost:
@@ -97,7 +103,8 @@ def host_of(spec: HostSpec, values: Values) -> SshHost:
         certificate_files=paths("certificatefile"),
         identities_only=is_set("identitiesonly"),
         agent=os.environ.get(variable[1], "") if variable else _home_path(_expand(agent, tokens)),
-        known_hosts=paths("userknownhostsfile") + paths("globalknownhostsfile"),
+        user_known_hosts=paths("userknownhostsfile"),
+        machine_known_hosts=paths("globalknownhostsfile"),
         host_key_alias=one.get("hostkeyalias", ""),
         strict_host_keys={"no": "off", "false": "off"}.get(
             text := one.get("stricthostkeychecking", "ask").lower(), text

@@ -86,7 +86,7 @@ class KnownHosts:
             raise self.changed(host, name, now)
         if self._accept_new or host.strict_host_keys in ("off", "accept-new"):
             with self._lock:
-                self._remember(host.known_hosts[0] if host.known_hosts else os.devnull, name, key)
+                self._remember(next(iter(host.user_known_hosts), os.devnull), name, key)
             return
         what = f"its host key is not known ({key.get_name()} SHA256:{key.fingerprint.removeprefix('SHA256:')})"
         if any(self._entries(host, name, _CA)) or host.known_hosts_command:
