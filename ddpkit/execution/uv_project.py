@@ -25,7 +25,7 @@ def resolve(settings: LaunchSettings, note: Callable[[str], None], *, dry: bool)
         return settings
     if settings.is_given("python"):
         what = f"--python {settings.python}, and {join(runner)} before the script: only one can choose the Python"
-        raise UsageError(what, f"ddpkit launch -- {join(settings.script)}")
+        raise UsageError(what, f"remove --python {settings.python}")
     if dry:
         note(f"a launch runs `{join((*runner, *_PRINT))}` once; its Python starts the ranks")
         return settings

@@ -218,12 +218,12 @@ class _Answer:
 def ask_ssh(ssh: str, spec: HostSpec) -> Values:
     """Return what ssh itself reads of its configuration for a host. Raises ConfigError."""
     code, output, errors = _run_ssh([ssh, *_question(spec)])
+    values = _printed(output)
+    if (code != 0 and _NO_SUCH_OPTION.search(errors)) or (code == 0 and "hostname" not in values):
+        return read_files(spec)  # an ssh before 6.8, or another program of that name
     if code != 0:
-        if _NO_SUCH_OPTION.search(errors):  # an ssh before 6.8, or another program of that name
-            return read_files(spec)
         line = next(iter(errors.strip().splitlines()), f"exit code {code}")
         raise ConfigError(f"ssh cannot read its configuration: {line}", f"ssh {shlex.join(_question(spec))}")
-    values = _printed(output)
     for keyword in ("userknownhostsfile", "globalknownhostsfile"):  # in one line, without quotes, each path whole
         values[keyword] = [path for text in values.get(keyword, ()) for path in re.split(r"\s+(?=[/~])", text)]
     if values.get("kbdinteractiveauthentication") == ["yes"]:  # the default: perhaps nobody said so
