@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import shutil
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import hints
 import keeper
 import pytest
 from cluster import Lab, missing
@@ -129,16 +131,22 @@ def start(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Callable[..
 @pytest.fixture
 def ddpkit(
     tmp_path: Path, clean_environ: dict[str, str], request: pytest.FixtureRequest
-) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run `ddpkit ARGS` to its end, standard output and standard error apart.
+) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Run `ddpkit ARGS` to its end, standard output and standard error apart. A hint of an error is run as well.
 
     The process is forked from one that has imported ddpkit. A test with the mark `new_python` starts Python.
     """
 
+    wrong: list[str] = []
+
     def run(*args: str, cwd: Path = tmp_path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         environ = {**clean_environ, **(env or {})}
         if request.node.get_closest_marker("new_python") is None:
-            return run_ddpkit(args, env=environ, cwd=cwd, timeout=PATIENCE)
+            done = run_ddpkit(args, env=environ, cwd=cwd, timeout=PATIENCE)
+            if done.returncode and args:
+                again = functools.partial(run_ddpkit, env=environ, cwd=cwd, timeout=PATIENCE)
+                wrong.extend(hints.problems(args, done.stderr, cwd, environ, again))
+            return done
         return subprocess.run(
             [sys.executable, "-m", "ddpkit", *args],
             cwd=cwd,
@@ -151,7 +159,8 @@ def ddpkit(
             check=False,
         )
 
-    return run
+    yield run
+    assert not wrong, "hints that do not help"
 
 
 @pytest.fixture

@@ -298,7 +298,14 @@ def _in_own_words(line: Line, own: Mapping[str, str]) -> str:
             flag, value = own[token.name], token.value
             joined = token.attached and flag[:2] == "--"
             changes[token] = [f"{flag}={value}"] if joined else [flag, *([] if value is None else [value])]
-    return line.write(changes)
+    nodes = next((each.value or "" for each in changes if own[each.name] == "-N"), "")
+    alone = nodes in ("", "1") or line.typed_backend or not line.transport.local
+    hosts = () if alone else ("HOST",) * min(max(int(nodes), 2), 8) if nodes.isdecimal() else ("HOST", "HOST")
+    if not hosts:
+        return line.write(changes)
+    begin = line.script_token
+    script = line.script if begin is None else line.words[begin.at :]
+    return line.write(changes, until=begin, add=("-b", "ssh", *hosts), script=script)
 
 
 def _environment(line: Line, token: Token) -> str:

@@ -263,7 +263,7 @@ def _show(
         text = line.text if bare else line.labelled
         if as_json:
             rank = int(line.source) if line.source.isdecimal() else None
-            words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "surrogateescape")}
+            words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "replace")}
             agent = line.source if rank is None and line.source else None
             text = json.dumps({"schema": "ddpkit.logs/1", **words, "agent": agent}).encode()
         elif terminal:

@@ -187,7 +187,7 @@ def _end(path: Path) -> str:
 def describe_exit(failure: Failure) -> str:
     """Return `exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
     from ddpkit.diagnosis.catalogue import BY_ID
-    from ddpkit.diagnosis.catalogue.endings import CODES, SIGNALS, TEARDOWN
+    from ddpkit.diagnosis.catalogue.endings import CODES, SIGNALS, TEARDOWN, USER_SIGNALS
 
     if failure.reason:
         return failure.reason
@@ -197,7 +197,8 @@ def describe_exit(failure: Failure) -> str:
             where = "in torch's own teardown, after the script had ended (ddpkit explain teardown-abort)"
             return f"killed by signal 6 (SIGABRT) {where}"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
-        return f"killed by signal {number}{name}" + (f": {BY_ID[SIGNALS[number]].cause}" if number in SIGNALS else "")
+        entry = BY_ID.get({**SIGNALS, **USER_SIGNALS}.get(number, ""))
+        return f"killed by signal {number}{name}" + (f": {entry.cause}" if entry else "")
     if failure.raised and failure.code is None:
         return f"uncaught exception: {failure.raised}"  # and a signal to all ranks cut its end short
     meaning_of_code = CODES.get(failure.code or 0)

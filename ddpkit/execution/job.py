@@ -41,6 +41,7 @@ SET_BY_DDPKIT = {
 }
 _is_tuning = env_matcher("tuning")
 _is_private = env_matcher("private")
+_is_option_of_launcher = env_matcher("launcher")
 _is_reported = env_matcher("reported")
 MOST_NAMED = 6  # variables in a line
 
@@ -105,6 +106,17 @@ def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str
         if (_is_private(name) or is_secret(name, value)) and not name.startswith("BASH_FUNC_")
     )
     return tuple(sorted(name for name in private if name not in settings.env))
+
+
+def removed_options(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+    """Describe the variables that no rank gets, because they would make it part of another launch. Empty: none."""
+    names = sorted(name for name in environ if _is_option_of_launcher(name) and name not in settings.env)
+    if not names:
+        return ""
+    more = f" and {count(len(names) - MOST_NAMED, 'other')}" if len(names) > MOST_NAMED else ""
+    flags = " ".join(f"--env {name}" for name in names[:MOST_NAMED])
+    what = f"not passed to the ranks, as options of another launcher: {', '.join(names[:MOST_NAMED])}{more}"
+    return f"{what}; to pass them: {flags}"
 
 
 def is_public(name: str) -> bool:

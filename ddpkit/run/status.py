@@ -171,7 +171,7 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
             return entry.run
     others = [entry for entry in known if entry.run is not None]
     if not others:
-        raise run_index.explain_missing("no run found", known, "ddpkit launch -- train.py")
+        raise run_index.explain_missing("no run found", known, "ddpkit launch -- SCRIPT")
     running = _living([entry for entry in others if entry.run and not entry.run.state.ended])
     if acts and not running:
         raise UsageError("no run is running, in this project or in another", "ddpkit ps")

@@ -1,7 +1,7 @@
 """Channel: a supervisor on another machine, over a byte stream. It answers questions, then it runs its step.
 
 A stream carries bytes to the supervisor's standard input and from its standard output, and reports its end: an SSH
-channel (`ssh.py`), the ssh program (`openssh.py`), or pdsh (`pdsh.py`). Everything above the bytes is here, once
+channel (`ssh/client.py`), the ssh program (`openssh.py`), or pdsh. Everything above the bytes is here, once
 for all of them.
 """
 
@@ -98,6 +98,10 @@ def unresolved(host: str) -> RefusedError:
 _NO_PROGRAM = re.compile(r"(?:^|: )([\w./+-]+): (?:command )?not found$")  # of a shell
 
 
+_OUR_TEXT = 'File "<string>", line 1'  # in a traceback of Python for what it reads from its input
+_NOT_PYTHON = re.compile(r"(?:SyntaxError|ValueError|NameError)\b")
+
+
 def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | None:
     """Explain a node's shell that ended with this code in place of starting our Python."""
     words = quoted_lines(lines)
@@ -110,6 +114,9 @@ def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | No
     if code == 0:
         what = "its shell ended before the command: an exit in a start-up file, or a forced command"
         return RefusedError(f"{what}{words}", login_fix("shell-exits", host))
+    if code > 0 and any(_OUR_TEXT in line for line in lines) and any(_NOT_PYTHON.match(line) for line in lines):
+        what = "a start-up file of its shell took the input that is for ddpkit's process, as `read` in ~/.bashrc does"
+        return RefusedError(what, login_fix("shell-exits", host))
     absent = next((each for line in lines if (each := _NO_PROGRAM.search(line))), None)
     if code > 0 and absent:
         return RefusedError(f"{absent[1]} not found", f"ssh {quote(host)} which {quote(absent[1])}")

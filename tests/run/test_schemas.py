@@ -120,6 +120,15 @@ def test_a_run_that_failed(ddpkit: DDPKIT, script: Callable[..., str], tmp_path:
     assert removed == {"run_id": ended["run_id"], "folder": ended["folder"]}
 
 
+def test_lines_of_other_bytes_are_json_for_every_reader(ddpkit: DDPKIT, script: Callable[..., str]) -> None:
+    """A lone surrogate, as Python has it for such a byte, is refused by the readers of other languages."""
+    name = script("import os\nos.write(1, b'caf\\xe9\\n')\n")
+    assert ddpkit("launch", "-q", "-n", "1", "--", name).returncode == 0
+    lines = ddpkit("logs", "--json").stdout
+    assert "caf\\ufffd" in lines
+    assert "\\udc" not in lines
+
+
 def test_a_run_that_runs(start: START, ddpkit: DDPKIT, script: Callable[..., str], tmp_path: Path) -> None:
     command = start("launch", "-n", "2", "--", script(WAITS))
     command.wait_for("] ready", times=2)

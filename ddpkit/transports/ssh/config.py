@@ -57,7 +57,8 @@ class SshHost:
     certificate_files: tuple[str, ...] = ()
     identities_only: bool = False
     agent: str = ""  # path of its socket
-    known_hosts: tuple[str, ...] = ()  # of the user, then of the machine
+    user_known_hosts: tuple[str, ...] = ()
+    machine_known_hosts: tuple[str, ...] = ()
     host_key_alias: str = ""
     strict_host_keys: str = "ask"
     known_hosts_command: str = ""
@@ -67,6 +68,11 @@ class SshHost:
     batch: bool = False
     preferred: tuple[str, ...] = ()  # methods of authentication
     interactive: bool | None = None  # KbdInteractiveAuthentication; None: not set
+
+    @property
+    def known_hosts(self) -> tuple[str, ...]:
+        """The files with keys of hosts."""
+        return self.user_known_hosts + self.machine_known_hosts
 
 
 def host_of(spec: HostSpec, values: Values) -> SshHost:
@@ -97,7 +103,8 @@ def host_of(spec: HostSpec, values: Values) -> SshHost:
         certificate_files=paths("certificatefile"),
         identities_only=is_set("identitiesonly"),
         agent=os.environ.get(variable[1], "") if variable else _home_path(_expand(agent, tokens)),
-        known_hosts=paths("userknownhostsfile") + paths("globalknownhostsfile"),
+        user_known_hosts=paths("userknownhostsfile"),
+        machine_known_hosts=paths("globalknownhostsfile"),
         host_key_alias=one.get("hostkeyalias", ""),
         strict_host_keys={"no": "off", "false": "off"}.get(
             text := one.get("stricthostkeychecking", "ask").lower(), text
@@ -211,12 +218,12 @@ class _Answer:
 def ask_ssh(ssh: str, spec: HostSpec) -> Values:
     """Return what ssh itself reads of its configuration for a host. Raises ConfigError."""
     code, output, errors = _run_ssh([ssh, *_question(spec)])
+    values = _printed(output)
+    if (code != 0 and _NO_SUCH_OPTION.search(errors)) or (code == 0 and "hostname" not in values):
+        return read_files(spec)  # an ssh before 6.8, or another program of that name
     if code != 0:
-        if _NO_SUCH_OPTION.search(errors):  # an ssh before 6.8, or another program of that name
-            return read_files(spec)
         line = next(iter(errors.strip().splitlines()), f"exit code {code}")
         raise ConfigError(f"ssh cannot read its configuration: {line}", f"ssh {shlex.join(_question(spec))}")
-    values = _printed(output)
     for keyword in ("userknownhostsfile", "globalknownhostsfile"):  # in one line, without quotes, each path whole
         values[keyword] = [path for text in values.get(keyword, ()) for path in re.split(r"\s+(?=[/~])", text)]
     if values.get("kbdinteractiveauthentication") == ["yes"]:  # the default: perhaps nobody said so

@@ -1,24 +1,30 @@
-"""The known host keys of a host, found as OpenSSH finds them; unknown, changed and revoked keys are refused.
+"""Keys of a login: those of hosts, found as OpenSSH finds them, and the user's, in OpenSSH's order.
 
-paramiko lacks patterns, HostKeyAlias and the files that the configuration names.
+Unknown, changed and revoked keys of hosts are refused. paramiko lacks patterns, HostKeyAlias and the files that the
+configuration names.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import re
 import shlex
+import socket
+import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 
 from ddpkit.diagnosis.symptoms import login_fix
-from ddpkit.transports._paramiko import paramiko
 from ddpkit.transports.channel import RefusedError
-from ddpkit.transports.ssh_config import SshHost, fits
+from ddpkit.transports.ssh._paramiko import paramiko
+from ddpkit.transports.ssh.config import SshHost, fits
+from ddpkit.transports.ssh.program import AGENT_LIMIT
 
 _CA = "@cert-authority"  # in front of a line whose key signs those of hosts; paramiko checks no certificates
 
@@ -80,7 +86,7 @@ class KnownHosts:
             raise self.changed(host, name, now)
         if self._accept_new or host.strict_host_keys in ("off", "accept-new"):
             with self._lock:
-                self._remember(host.known_hosts[0] if host.known_hosts else os.devnull, name, key)
+                self._remember(next(iter(host.user_known_hosts), os.devnull), name, key)
             return
         what = f"its host key is not known ({key.get_name()} SHA256:{key.fingerprint.removeprefix('SHA256:')})"
         if any(self._entries(host, name, _CA)) or host.known_hosts_command:
@@ -147,3 +153,129 @@ def _is_hash(pattern: str, name: str) -> bool:
         return HostKeys.hash_host(name, pattern) == pattern
     except ValueError:
         return False  # a line that was cut off
+
+
+_MAGIC = b"openssh-key-v1\0"
+
+
+class Agent(paramiko.agent.AgentSSH):
+    """The agent at a path: paramiko's own knows that of SSH_AUTH_SOCK alone."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(AGENT_LIMIT)
+            connection.connect(path)
+            self._connect(connection)  # type: ignore[attr-defined]
+            connection.settimeout(None)  # a person may have to touch a key
+        except (OSError, paramiko.SSHException):
+            connection.close()
+            self._keys = ()
+
+    def close(self) -> None:
+        self._close()  # type: ignore[attr-defined]
+
+
+class Keys:
+    """The keys to try for one login. After it, `locked` and `unusable` say which files were left out, and why."""
+
+    def __init__(self, host: SshHost, passphrase: str | None, agent: str) -> None:
+        self._host = host
+        self._passphrase: Any = passphrase.encode() if passphrase else None
+        self._path = agent
+        self._agent: Agent | None = None
+        self.locked = ""  # a file that needs another passphrase
+        self.unusable = ""  # a file of a kind that paramiko does not know, as of a hardware key
+        self.tried = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield first those of the agent that the configuration lists, then its others, then those of files."""
+        self._agent = Agent(self._path) if self._path else None
+        held: dict[bytes | None, Any] = {key.asbytes(): key for key in self._agent.get_keys()} if self._agent else {}
+        listed = {path: public_part(path) for path in self._host.identity_files}
+        ours = [held[blob] for blob in listed.values() if blob in held]
+        others = [] if self._host.identities_only else [key for key in held.values() if key not in ours]
+        for key in (*ours, *others):
+            self.tried += 1
+            yield key
+        for path, blob in listed.items():
+            loaded = None if blob in held else self._load(path)
+            if loaded is None:
+                continue
+            self.tried += 1
+            yield loaded
+            if getattr(loaded, "public_blob", None) is not None:
+                loaded.public_blob = None  # sshd does not take its certificate
+                yield loaded
+
+    def close(self) -> None:
+        if self._agent is not None:
+            self._agent.close()
+
+    def _load(self, path: str) -> Any:
+        try:
+            text = Path(path).read_text()
+        except (OSError, UnicodeDecodeError):
+            return None  # a configuration may name keys that are not on this machine
+        if "PRIVATE KEY" not in text:
+            return None  # the public part of a key that an agent may have
+        locked = is_encrypted(text)
+        try:
+            return paramiko.PKey.from_path(path, self._passphrase if locked else None)
+        except Exception:  # paramiko and cryptography have many words for a wrong passphrase
+            if locked:
+                self.locked = self.locked or path
+            else:
+                self.unusable = self.unusable or path
+            return None
+
+
+def public_part(path: str) -> bytes | None:
+    """Return the public key of a file: of `PATH.pub`, of a public key itself, or of OpenSSH's own format."""
+    for name in (f"{path}.pub", path):
+        try:
+            text = Path(name).read_text()
+        except (OSError, UnicodeDecodeError):
+            continue
+        words = text.split()
+        try:
+            if "PRIVATE KEY" in text:
+                return _parts(text)[1]
+            return base64.b64decode(words[1], validate=True)
+        except (ValueError, binascii.Error, struct.error, IndexError):
+            continue
+    return None
+
+
+def is_encrypted(text: str) -> bool:
+    """Return whether the text of a private key needs a passphrase."""
+    if "BEGIN OPENSSH PRIVATE KEY" not in text:
+        return "ENCRYPTED" in text
+    try:
+        return _parts(text)[0] != b"none"
+    except (ValueError, struct.error):
+        return False
+
+
+def _parts(text: str) -> tuple[bytes, bytes]:
+    """Return the name of the cipher, and the public key, of a private key in OpenSSH's format. Raises ValueError."""
+    data = base64.b64decode("".join(line for line in text.splitlines() if not line.startswith("-")))
+    if not data.startswith(_MAGIC):
+        raise ValueError("not in OpenSSH's format")
+    fields: list[bytes] = []
+    at = len(_MAGIC)
+    for number in range(4):  # cipher, derivation of the key, its options; a count; public key
+        at += 4 if number == 3 else 0
+        [size] = struct.unpack_from(">I", data, at)
+        fields.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return fields[0], fields[3]
+
+
+def describe(keys: Keys, files: Sequence[str]) -> str:
+    """Describe what was offered, where that was nothing."""
+    if keys.tried:
+        return ""
+    there = ", ".join(path for path in files if Path(path).exists()) or "none of its files exists"
+    return f"; none was offered: {there}, and no key in an agent"

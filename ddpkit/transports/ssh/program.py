@@ -1,4 +1,4 @@
-"""The ssh program of this machine, run for a launch: its options, its input, and the causes of its errors.
+"""The ssh program of this machine, run for a launch: its options, input, questions, and the causes of its errors.
 
 `openssh.py` and `pdsh.py` both start ssh below a supervisor on this machine, which works in a private directory. The
 supervisor ends every ssh and removes the directory when the launcher ends, also by SIGKILL.
@@ -6,16 +6,23 @@ supervisor ends every ssh and removes the directory when the launcher ends, also
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import secrets
 import select
+import shutil
+import socket
 import subprocess
+import sys
 import tempfile
+import termios
+import textwrap
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import no_folder
@@ -26,12 +33,68 @@ from ddpkit.node.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
-from ddpkit.transports.questions import NO_ANSWER
+from ddpkit.transports.ssh.config import ConfigError, SshConfig
+
+ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
+QUESTION_LENGTH = 120  # characters of one line of a question that are shown
+QUESTION_LINES = 20
+NO_ANSWER = "its sshd requires a second factor or a password, and the answer is missing or wrong"
+
+
+class Questions:
+    """One question at a time, from any thread."""
+
+    def __init__(self) -> None:
+        self.pending = False  # a person is to answer now
+        self.answered_at = 0.0  # time.monotonic() of the last answer
+        self.lock = threading.Lock()
+        self._before: list[Any] | None = None  # attributes of the terminal
+
+    def ask(self, text: str) -> str:
+        """Return the answer, typed without echo. Raises EOFError. The caller holds the lock."""
+        self.pending = True
+        with suppress(OSError, ValueError, termios.error):
+            self._before = termios.tcgetattr(sys.stdin)
+        try:
+            return getpass.getpass(text)
+        finally:
+            self._before = None
+            self.answered_at = time.monotonic()
+            self.pending = False
+
+    def ask_for(self, host: str, text: str) -> str:
+        """Ask the question of a host. Raises EOFError."""
+        with self.lock:
+            return self.ask(f"{of_host(host, text, shutil.get_terminal_size().columns)} ")
+
+    def close(self) -> None:
+        """Turn the echo on again where a launch ends before the answer."""
+        if self._before is not None:
+            with suppress(OSError, ValueError, termios.error):
+                termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
+
+
+def of_host(host: str, text: str, columns: int) -> str:
+    """Return the question of a host with its name in front of each row, so that none looks like one of ddpkit."""
+    rows = []
+    for line in printable(text).split("\n"):
+        room = columns - len(f"{host} asks: ") - 1
+        width = max(1, room if line.isascii() else room // 2)  # a character may have two columns
+        rows += textwrap.wrap(line, width) or [""]
+    return f"{host} asks: " + f"\n{host}: ".join(rows)
+
+
+def printable(text: str) -> str:
+    """A host's question without control characters, of QUESTION_LINES lines of QUESTION_LENGTH characters at most."""
+    lines = text.strip().splitlines()[:QUESTION_LINES]
+    return "\n".join("".join(char for char in line[:QUESTION_LENGTH] if char.isprintable()).strip() for line in lines)
+
 
 # sshd drops connections over MaxStartups before the login: ssh has read nothing yet, and may try again.
 DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
 SSH_ITSELF = 255  # exit code of ssh for an error of its own, and not of the program that it ran
 TRIES = 8
+PROXY_SHOWN = 120  # characters of a ProxyCommand
 WRITE_LIMIT = 5.0  # seconds that ssh may accept no input
 LONGEST_FOLDER = 70  # characters: the path of a socket has at most 104 (macOS), and ssh adds 17 of its own
 # OpenSSH's message, ours, and the cause, a key of LOGIN_FIXES.
@@ -70,12 +133,23 @@ def place(spec: HostSpec) -> list[str]:
 def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
     """Return the cause and the fix of a failed login from the messages of ssh. None: they are of no known kind."""
     text = "\n".join(lines)
+    if "UNKNOWN port" in text and (proxy := _proxy_command(spec)):  # so ssh names the other side of a proxy
+        what = f"its proxy (ProxyCommand {proxy}) connects to no SSH server{quoted_lines(lines)}"
+        return RefusedError(what, f"ssh -v {spec.target} true")
     for pattern, what, cause in _OPENSSH:
         if re.search(pattern, text):
             if cause == "no-name":
                 return unresolved(spec.name)
             return RefusedError(what, login_fix(cause, spec.name, spec.target))
     return None
+
+
+def _proxy_command(spec: HostSpec) -> str:
+    """Return the ProxyCommand of a host whose login has failed; empty: it has none."""
+    try:
+        return SshConfig().host(spec).proxy_command[:PROXY_SHOWN]
+    except ConfigError:
+        return ""
 
 
 def no_login(lines: Sequence[str], spec: HostSpec) -> RefusedError:
@@ -232,3 +306,38 @@ class SshStream(SshInput):
             if self._output >= 0:
                 os.close(self._output)
             self._output = -1
+
+
+# ---- agents
+
+AGENT_LIMIT = 5.0  # seconds
+_LIST = b"\0\0\0\1\x0b"  # SSH_AGENTC_REQUEST_IDENTITIES, with its length in front
+
+
+def leave_out_if_silent(
+    environ: MutableMapping[str, str], note: Callable[[str], None], limit: float = AGENT_LIMIT
+) -> None:
+    """Take an agent that says nothing away from this process and its children. One that is gone does no harm.
+
+    Such an agent was forwarded over a dead connection, or waits for somebody to unlock it. OpenSSH and paramiko would
+    wait for it for ever.
+    """
+    path = environ.get("SSH_AUTH_SOCK", "")
+    if path and is_silent(path, note, limit):
+        del environ["SSH_AUTH_SOCK"]
+
+
+def is_silent(path: str, note: Callable[[str], None], limit: float = AGENT_LIMIT) -> bool:
+    """Return whether an agent takes questions and says nothing; note it."""
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.settimeout(limit)
+        try:
+            agent.connect(path)
+            agent.sendall(_LIST)
+            agent.recv(1)
+        except TimeoutError:
+            note(f"the ssh agent at {path} did not answer for {limit:g} s, and is not used; to check it: ssh-add -l")
+            return True
+        except OSError:
+            pass  # for those who ask it as well
+    return False

@@ -1,7 +1,7 @@
 """Connections by SSH. This is the only module that uses fabric, and it is imported only for SSH.
 
-`ssh_config.py` says what OpenSSH would do for a host, `ssh_keys.py` has the keys, `known_hosts.py` checks the host's
-own key (fabric accepts any). fabric and paramiko only connect; from there on the channel is ours.
+`config.py` says what OpenSSH would do for a host; `keys.py` has the user's keys, and checks the host's (fabric accepts
+any). fabric and paramiko only connect; from there on the channel is ours.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from typing import Any, cast
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD, UsageError
-from ddpkit.transports import lifeline
-from ddpkit.transports._paramiko import fabric, paramiko
+from ddpkit.transports import sockets
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.known_hosts import KnownHosts
-from ddpkit.transports.questions import ANSWER_TIMEOUT, NO_ANSWER, Questions
-from ddpkit.transports.ssh_config import ConfigError, SshConfig, SshHost, last_jump
-from ddpkit.transports.ssh_keys import Keys, describe, is_silent
-from ddpkit.transports.ssh_program import DROPPED
-from ddpkit.transports.tcp import NoServerError, ProxySocket, dial
+from ddpkit.transports.sockets import NoServerError, ProxySocket, dial
+from ddpkit.transports.ssh._paramiko import fabric, paramiko
+from ddpkit.transports.ssh.config import ConfigError, SshConfig, SshHost, last_jump
+from ddpkit.transports.ssh.keys import Keys, KnownHosts, describe
+from ddpkit.transports.ssh.program import ANSWER_TIMEOUT, DROPPED, NO_ANSWER, PROXY_SHOWN, Questions, is_silent
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -36,7 +34,6 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 TRIES = 8  # connections that a busy sshd (MaxStartups) may drop before it counts as refusing
 BANNER = 0.8  # of the time for a connection: for the first word of an sshd
 ASK = 3  # how often a person is asked for a passphrase
-PROXY_SHOWN = 120  # characters of a ProxyCommand
 MOST_QUESTIONS = 4  # that a host may ask
 PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so that not all come back at once
 _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with
@@ -425,10 +422,10 @@ def _of_proxy(proxy: ProxySocket, target: str, timeout: float) -> RefusedError:
     return RefusedError(what, f"ssh -v {target} true")
 
 
-def _lifeline(transport: Any) -> lifeline.Stream:
+def _lifeline(transport: Any) -> sockets.Stream:
     """Return the socket of a connection, the first one on its way through jump hosts."""
     sock = transport.sock
-    return _lifeline(sock.get_transport()) if isinstance(sock, paramiko.Channel) else cast("lifeline.Stream", sock)
+    return _lifeline(sock.get_transport()) if isinstance(sock, paramiko.Channel) else cast("sockets.Stream", sock)
 
 
 class SshStream:
@@ -439,7 +436,7 @@ class SshStream:
         self._name = login.spec.name
         self._channel = channel
         channel.settimeout(1.0)
-        lifeline.hold(_lifeline(login.connection.transport))
+        sockets.hold(_lifeline(login.connection.transport))
 
     def write(self, data: bytes) -> None:
         try:

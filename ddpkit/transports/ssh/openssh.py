@@ -29,17 +29,19 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.transports import hosts
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.questions import ANSWER_TIMEOUT, Questions, printable
-from ddpkit.transports.ssh_program import (
+from ddpkit.transports.ssh.program import (
+    ANSWER_TIMEOUT,
     DROPPED,
     SSH_ITSELF,
     TRIES,
     PrivateFolder,
+    Questions,
     SshStream,
     against_config,
     make_pipe,
     no_login,
     place,
+    printable,
 )
 
 LOGIN_TIME = 2.0  # of the time for a connection: for a login without questions

@@ -11,11 +11,13 @@ machine, which takes the folder away as well; and the pipes end with us.
 
 from __future__ import annotations
 
+import getopt
+import getpass
 import os
 import re
 import shutil
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install
@@ -25,8 +27,7 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.node.owned import open_for_append
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.questions import NO_ANSWER
-from ddpkit.transports.ssh_program import DROPPED, TRIES, PrivateFolder, SshStream, against_config, place
+from ddpkit.transports.ssh.program import DROPPED, NO_ANSWER, TRIES, PrivateFolder, SshStream, against_config, place
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -44,6 +45,11 @@ _RESERVED: tuple[tuple[str, str], ...] = (
     ("R", "remove it: -b pdsh always uses ssh"),
     ("hLNqQV", "remove it: ddpkit reads pdsh's normal output"),
 )
+
+# Options of ssh (ssh(1)), as getopt writes them, and those with which ssh would not run a supervisor at its input.
+_SSH_OPTIONS = "1246ab:c:e:fgi:kl:m:no:p:qstvxAB:CD:E:F:GI:J:KL:MNO:P:Q:R:S:TVw:W:XYy"
+_NOT_FOR_US = "fnstGMNOQVW"  # input taken away, a terminal, no command
+_VARIABLES = ("PDSH_SSH_ARGS_APPEND", "PDSH_SSH_ARGS")  # in pdsh's order: of two values ssh takes the first
 
 _SHIM = """\
 #!/bin/sh
@@ -79,6 +85,31 @@ def _more(args: str) -> list[str]:
     return words
 
 
+def ssh_options(environ: Mapping[str, str], spec: HostSpec) -> list[str]:
+    """Return the user's own options for the ssh of pdsh, as pdsh reads them: split at spaces, with %h and %u.
+
+    Raises UsageError for those with which ssh would not do what ddpkit needs.
+    """
+    user = spec.user or getpass.getuser()
+    found: list[str] = []
+    for name in _VARIABLES:
+        # The word %h is the place of the host.
+        words = [word for word in environ.get(name, "").split() if word != "%h"]
+        try:
+            options, rest = getopt.getopt(
+                [word.replace("%h", spec.name).replace("%u", user) for word in words], _SSH_OPTIONS
+            )
+        except getopt.GetoptError as error:
+            raise UsageError(f"{name}: {error.msg}", f"unset {name}") from None
+        wrong = [*rest, *(flag for flag, _ in options if flag[1] in _NOT_FOR_US)]
+        if wrong:
+            raise UsageError(
+                f"{name}: {wrong[0]} is not for a launch, whose ssh has a program at its input", f"unset {name}"
+            )
+        found += [flag + value for flag, value in options]
+    return found
+
+
 class Pdsh:
     """The nodes of a launch, by way of pdsh."""
 
@@ -94,6 +125,8 @@ class Pdsh:
         ssh = shutil.which("ssh")
         if shutil.which("pdsh") is None or ssh is None:
             raise UsageError("pdsh not found on this machine", f"{install('pdsh')}, or use -b ssh")
+        for spec, _ in calls:
+            ssh_options(os.environ, spec)  # before anything is made
         options = (*against_config(ssh), f"-oConnectTimeout={max(1, round(self.timeout))}")
         commands: dict[str, list[HostSpec]] = {}
         for spec, command in calls:
@@ -106,7 +139,7 @@ class Pdsh:
         return next(stream for call in self._calls for stream in call.streams.values() if stream.spec == spec)
 
     def login(self, spec: HostSpec) -> tuple[str, ...]:
-        return ()
+        return (*place(spec), *ssh_options(os.environ, spec))
 
     def close(self) -> None:
         while self._calls:
@@ -130,8 +163,8 @@ class _Call:
         for name, stream in self.streams.items():
             stream.open()
             spec = stream.spec
-            words = ["-T", "-oControlMaster=no", *ALONE, *options]
-            cases.append(f'{name}) set -- {join([*words, *place(spec), "--", spec.name])} "$@" ;;')
+            words = ["-oControlMaster=no", *ALONE, *options, *place(spec), *ssh_options(os.environ, spec), "-T"]
+            cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
         path = os.environ.get("PATH", os.defpath)
         text = _SHIM.format(
             path=quote(path),
@@ -142,7 +175,8 @@ class _Call:
         )
         self._folder.write("ssh", text.replace("    ssh ", f"    {quote(ssh)} "))
         # Its limit for a command is one for people's: it would end every run so many seconds after the start.
-        env = {"PATH": f"{self._folder.path}:{path}", "PDSH_SSH_ARGS": "%h %u", "PDSH_COMMAND_TIMEOUT": "0"}
+        env = {"PATH": f"{self._folder.path}:{path}", "PDSH_COMMAND_TIMEOUT": "0"}
+        env |= {"PDSH_SSH_ARGS": "%h %u", "PDSH_SSH_ARGS_APPEND": ""}  # the user's are in our ssh
         # The fan-out is the number of nodes: with less, the last would wait for the end of the first.
         argv = ["pdsh", "-R", "ssh", "-f", str(len(self.streams)), *args, "-w", ",".join(self.streams)]
         self._folder.run([*argv, command.replace("%", "%%")], env)
