@@ -71,7 +71,7 @@ def _cause(entry: Entry) -> str:
 def _steps(entry: Entry) -> Iterator[str]:
     """The lines of the check and the fix: a code block for commands, a paragraph for a text."""
     for label, text in (("Check", filled(entry.probe, None)), ("Fix", filled(entry.fix, None))):
-        if not text or text.startswith("nothing to check"):
+        if not text:
             continue
         block = code_lines(text)
         if block:

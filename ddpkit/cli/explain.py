@@ -111,15 +111,21 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
 
     texts = {name: filled(getattr(entry, name), None) for name in ("cause", "probe", "fix")}
     head = {"id": entry.id, "category": category(entry), "kind": entry.kind}
-    return {**head, "title": entry.title, **texts, "link": entry.link}
+    return {**head, "title": entry.title, **texts, "link": entry.link, "origin": entry.origin}
 
 
 def _describe(entry: Entry) -> Iterator[str]:
     shown = _entry_as_dict(entry)
     yield f"{entry.id}: {entry.title}"
-    for label, name in (("category", "category"), ("cause", "cause"), ("check", "probe"), ("hint", "fix")):
-        yield f"{label}: {shown[name]}"
-    yield f"more: {entry.link}"
+    labels = {
+        "category": "category",
+        "cause": "cause",
+        "probe": "check",
+        "fix": "hint",
+        "link": "more",
+        "origin": "from",
+    }
+    yield from (f"{label}: {shown[name]}" for name, label in labels.items() if shown[name])
 
 
 def _print_list(as_json: bool) -> None:
@@ -396,6 +402,8 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
         yield "check", first.probe
     if first.link:
         yield "more", f"{first.link} ({first.id})"
+    if first.entry and first.entry.origin:
+        yield "from", f"{first.entry.origin} ({first.id})"
 
 
 def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
@@ -476,6 +484,7 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
             "probe": match.probe,
             "fix": match.fix,
             "link": match.link,
+            "origin": match.entry.origin if match.entry else "",
         }
 
     return {

@@ -37,7 +37,7 @@ def test_a_link_that_the_user_names_is_followed(ddpkit: DDPKIT, tmp_path: Path) 
 def test_the_document_of_an_entry_names_its_schema(ddpkit: DDPKIT) -> None:
     document = json.loads(ddpkit("explain", "port-in-use", "--json").stdout)
     assert next(iter(document.items())) == ("schema", "ddpkit.catalogue_entry/1")
-    assert set(document) == {"schema", "id", "category", "kind", "title", "cause", "probe", "fix", "link"}
+    assert set(document) == {"schema", "id", "category", "kind", "title", "cause", "probe", "fix", "link", "origin"}
     assert document["category"] == "Rendezvous and start-up"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,11 +96,16 @@ def build(sources: Mapping[str, bytes]) -> Built:
         parts.setdefault(file.part, []).extend(file.entries)
     check_references(tables, places, ())
     entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
-    instead: dict[str, list[str]] = {}
+    return Built(parts, tables, index_of(entries), standing_in(entries))
+
+
+def standing_in(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """For each id the ids of those entries that can stand in its place."""
+    found: dict[str, list[str]] = {}
     for entry in entries:
         for name in dict.fromkeys(name for rule in entry.instead for name in rule.of):
-            instead.setdefault(name, []).append(entry.id)
-    return Built(parts, tables, index_of(entries), instead)
+            found.setdefault(name, []).append(entry.id)
+    return found
 
 
 def encode(built: Built) -> bytes:
@@ -108,9 +113,9 @@ def encode(built: Built) -> bytes:
     return json.dumps(built, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def entry_of(name: str, table: Mapping[str, Any], origin: str = "") -> Entry:
+def entry_of(name: str, table: Mapping[str, Any]) -> Entry:
     """Return an entry from its table, which has been checked."""
-    return Entry(id=name, origin=origin, **{key: _frozen(value) for key, value in table.items()})
+    return Entry(id=name, **_frozen_values(table))
 
 
 def _frozen(value: Any) -> Any:

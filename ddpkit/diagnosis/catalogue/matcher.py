@@ -141,6 +141,10 @@ def _has_all(line: str, words: Sequence[str]) -> bool:
     return all(word in line for word in words)
 
 
+def _order(tried: tuple[Row, str]) -> tuple[int, int]:
+    return tried[0][0], tried[0][1]  # of the index as it is stored, a row is a list
+
+
 class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
@@ -163,7 +167,7 @@ class Matcher:
         indexed = words & self.words
         tried = [(row, word) for word in indexed for row in self._by_word[word] if _has_all(lower, row[3])]
         matched: dict[str, Match] = {}
-        for (_, number, name, _), word in sorted(tried):
+        for (_, number, name, _), word in sorted(tried, key=_order):
             if name in matched:
                 continue
             entry = self._entries[name]
