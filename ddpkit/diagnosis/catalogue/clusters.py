@@ -350,7 +350,7 @@ ENTRIES = (
         "number of pods. The quota of the queue must contain each resource that a pod requests, with cpu, memory and rdma",
         action="retry",
         reason="not all pods of the job found room",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://kueue.sigs.k8s.io/docs/tasks/troubleshooting/troubleshooting_jobs/",
     ),
     Entry(
@@ -365,7 +365,7 @@ ENTRIES = (
         "Without free IP addresses: fewer pods on the node, or a larger subnet",
         action="retry",
         reason="the network of the pod failed on its node",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/network-plugins/",
     ),
     Entry(
@@ -382,7 +382,7 @@ ENTRIES = (
         fix="as administrator, add it to containerd (nvidia-ctk runtime configure "
         "--runtime=containerd), which then has to start again. With the GPU operator, wait for "
         "its toolkit pod on that node, or read that pod's log",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html",
     ),
     Entry(
@@ -397,7 +397,7 @@ ENTRIES = (
         probe="kubectl get secrets,configmaps; kubectl get pod NAME -o yaml | grep -B2 -A4 -E 'secretKeyRef|configMapKeyRef|Ref:'",
         fix="create it in the pod's namespace: kubectl create secret generic {name} --from-literal=KEY=VALUE. Or correct the "
         "name in the manifest. The pod then starts without further help",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/configuration/secret/",
     ),
     Entry(

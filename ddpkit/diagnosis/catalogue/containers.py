@@ -380,7 +380,7 @@ ENTRIES = (
         probe="on that host: docker pull IMAGE (enroot import docker://IMAGE, apptainer pull IMAGE)",
         fix="correct the name and tag, or log in (docker login, ~/.config/enroot/.credentials). For a file: use a "
         "shared path that begins with / or ./",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
@@ -400,7 +400,7 @@ ENTRIES = (
         fix="give the proxy to the engine, not to the shell: HTTPS_PROXY and NO_PROXY in "
         "/etc/systemd/system/docker.service.d/proxy.conf, then restart it. Or pull the image elsewhere (docker save, enroot "
         "import, apptainer pull) and start it from a file, or from a registry of the site",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://docs.docker.com/engine/daemon/proxy/",
     ),
     Entry(

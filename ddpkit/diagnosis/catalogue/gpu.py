@@ -18,7 +18,20 @@ ENTRIES = (
         probe="print(torch.cuda.current_device(), torch.cuda.device_count()) in each rank; echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L",
         fix="call `torch.cuda.set_device(int(os.environ['LOCAL_RANK']))` first, and use at most one rank per GPU. With "
         "srun, replace --gpus-per-task with --gpus-per-node[. A server of {vllm} beside the training needs GPUs of its own (CUDA_VISIBLE_DEVICES)]",
-        instead=(Instead(of=("nccl-error", "nccl-warning", "nccl-remote", "nccl-not-connected"), reads="shared-gpu"),),
+        instead=(
+            Instead(
+                of=(
+                    "nccl-error",
+                    "nccl-warning",
+                    "nccl-remote",
+                    "nccl-not-connected",
+                    "child-failed",
+                    "launcher-summary",
+                    "aborted",
+                ),
+                reads="shared-gpu",
+            ),
+        ),
         link="https://github.com/NVIDIA/Megatron-LM/issues/661",
     ),
     Entry(

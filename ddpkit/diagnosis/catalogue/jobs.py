@@ -182,7 +182,7 @@ ENTRIES = (
         fix="sbatch --mem=MORE (--mem=0: all memory of the node; LSF: -M; PBS: -l mem; HTCondor: request_memory), or use "
         "fewer DataLoader workers",
         explains_text=r"\bBrokenProcessPool\b|\bTerminatedWorkerError\b|\bBrokenPipeError\b|\bEOFError\b",
-        explains=("killed",),
+        explains=("killed", "slurm-cancelled"),
         link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
     ),
     Entry(

@@ -34,7 +34,7 @@ ENTRIES = (
         "the GPU resource",
         action="retry",
         reason="no node had free resources",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/",
     ),
     Entry(
@@ -151,7 +151,7 @@ ENTRIES = (
         probe="kubectl describe pod NAME; kubectl get pvc,pv; on that node: journalctl -u kubelet | grep -i mount",
         fix="create the claim, the secret or the ConfigMap that the volume names, in the pod's namespace. For NFS: install "
         "its client on the node, and check the path. A ReadWriteOnce volume can be used on one node only",
-        overcome_by=r"\bStarted container\b|\bStarted: ?Started\b",
+        overcome_by=r"(?P=pod).*\bStarted container\b|(?P=pod).*\bStarted: ?Started\b",
         link="https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
     ),
     Entry(

@@ -964,6 +964,7 @@ ENTRIES = (
         fix="{node? lower -N, -n, -c, --mem or --gres to what `sinfo -o '%P %D %c %m %G'` shows; some cores may be reserved. Options also come "
         "from SBATCH_*, SALLOC_* and SLURM_* variables, for example a reservation: start from a new shell. }{option? correct the option "
         "that the message is about (--account, --partition, --gres, --qos). }`sbatch --test-only` tests it",
+        overcome_by=r"\bhas been allocated resources\b|\bGranted job allocation\b",
         link="https://slurm.schedmd.com/sbatch.html",
     ),
     # After all others: it takes what a site's plugin prints, which can be any text.
