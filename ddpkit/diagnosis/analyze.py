@@ -215,6 +215,8 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.
         return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
+    if last <= match.end and not match.decisive and match.evidence != "kernel" and course.goes_on(match):
+        return True
     # Of a text that healthy runs print, too, a traceback that a handler printed is no more than a warning.
     known_error = match.entry is not None and not (match.entry.doubtful and not match.doubtful)
     caught = match.handled or (not known_error and not match.top)

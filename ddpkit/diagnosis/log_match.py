@@ -45,6 +45,10 @@ class LogMatch:
         return self.kind != "hint" or self.was_cause or (self.entry is not None and bool(self.entry.explains))
 
     @property
+    def evidence(self) -> str:
+        return self.entry.evidence if self.entry else "text"
+
+    @property
     def role(self) -> str:
         return self.entry.role if self.entry else ""
 

@@ -65,7 +65,7 @@ _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
 # A launcher reports the end of a process.
-_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun|slurmstepd)(?:\.real)?: ")
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # A sentence of a message that says what to do.

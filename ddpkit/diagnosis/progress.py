@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LogMatch
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
+AS_BEFORE = 2  # lines of a shape that goes on
 PROGRESS_LINES = 20  # so many lines of progress after a failure show that the run went on
 RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
 # Lines that a training script prints while all is well.
@@ -84,7 +86,8 @@ TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
 
 # The program continues in another way; but the last of N tries has failed.
 _CONTINUES = re.compile(
-    r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with))\b"
+    r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with)"
+    r"|ignoring this|starting (?:from scratch|fresh))\b"
 )
 # huggingface_hub prints this for each try, and raises an exception after the last.
 _TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
@@ -166,7 +169,7 @@ _TIME_OF_DAY = re.compile(r"\d+[-/]\d+[-/]\d+|\d+:\d\d:\d\d(?:[.,]\d+)?")
 # Lines that also recur with other numbers while nothing moves, or at an end.
 _NO_SHAPE = re.compile(
     r"(?i)\b(?:wait|time[d ]?out|retr(?:y|ies)|kill|exit|signal|terminat|abort|heartbeat|idle|sleep|alive|clos(?:e|ing)|pid|"
-    r"thread|attempt|still|stuck|hang)|\bframe #|File \"|^\s*rank\s*:|^Sending process"
+    r"thread|attempt|still|stuck|hang|warn|nccl info\b)|\[W|\bframe #|File \"|^\s*rank\s*:|^Sending process"
 )
 
 
@@ -188,11 +191,11 @@ def shapes_of(lines: Iterable[str]) -> set[str]:
                 numbers.add(_TIME_OF_DAY.sub("", state))
                 firsts.setdefault(shape, state)
     often = (shape for shape, numbers in seen.items() if len(numbers) >= PROGRESS_LINES)
-    return {
-        each
-        for each in often
-        if not (_NO_SHAPE.search(firsts[each]) or _ERROR.search(firsts[each]) or is_mild(firsts[each]))
-    }
+    return {each for each in often if _may_be_progress(firsts[each])}
+
+
+def _may_be_progress(line: str) -> bool:
+    return not (_NO_SHAPE.search(line) or _ERROR.search(line))
 
 
 class Course:
@@ -249,6 +252,31 @@ class Course:
     def steps_before(self, match: LogMatch) -> int:
         above = range(max(0, match.number - 1 - MOST_STEPS), match.number - 1)
         return self._count([index for index in above if self._is_progress(self.lines[index])], match.speaker.rank)
+
+    def goes_on(self, match: LogMatch) -> bool:
+        """Whether lines below a match go on: steps, or lines of a shape that recurs with other numbers.
+
+        Of an exception that left the program's first frame, the shape has to stand above it, too.
+        """
+        above = self.lines[max(0, match.number - 1 - MOST_STEPS) : match.number - 1]
+        below = range(match.end, min(len(self.lines), match.end + MOST_STEPS))
+        own = [
+            index for index in below if match.speaker.rank is None or self._rank(index) in (None, match.speaker.rank)
+        ]
+        known = Counter(shape_of(line) for line in {*above, *(() if match.top else (self.lines[each] for each in own))})
+        least = 1 if match.top else 2
+        seen, count = set(above), 0
+        for line in (self.lines[index] for index in own):
+            shape = shape_of(line)
+            recurs = (
+                shape is not None
+                and not line[:1].isspace()
+                and known[shape] >= least
+                and line not in seen
+                and _may_be_progress(line)
+            )
+            count += recurs or (not match.top and is_step(line))
+        return count >= AS_BEFORE
 
     def is_completed(self, match: LogMatch) -> bool:
         """Whether the log reports below a match that training ended. For a warning, any good end counts."""
