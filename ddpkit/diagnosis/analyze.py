@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.catalogue import ENTRIES
+from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.decide import explains, first_of
 from ddpkit.diagnosis.limit import Limit
@@ -230,7 +230,7 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
 
 def _rules(of: str) -> Iterator[tuple[Entry, Instead]]:
     """Yield the entries that the story of a run can show in place of one."""
-    for entry in ENTRIES:
+    for entry in standing_in_for(of):
         yield from ((entry, rule) for rule in entry.instead if of in rule.of)
 
 

@@ -15,10 +15,10 @@ from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
-from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
+from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
@@ -83,19 +83,14 @@ _ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?
 
 
 @cache
-def replacements() -> Mapping[str, Sequence[tuple[Entry, Instead]]]:
-    """Return the entries that can stand in place of one, by its id, with their conditions."""
-    found: dict[str, list[tuple[Entry, Instead]]] = {}
-    for entry in ENTRIES:
-        for rule in entry.instead:
-            for name in rule.of if rule.reads not in STORIES else ():
-                found.setdefault(name, []).append((entry, rule))
-    return found
-
-
-@cache
-def catalogue_matcher() -> Matcher:
-    return Matcher(ENTRIES)
+def replacements(of: str) -> Sequence[tuple[Entry, Instead]]:
+    """Return the entries that can stand in place of one, with their conditions."""
+    return [
+        (entry, rule)
+        for entry in standing_in_for(of)
+        for rule in entry.instead
+        if of in rule.of and rule.reads not in STORIES
+    ]
 
 
 class LogReader:
@@ -146,8 +141,8 @@ class LogReader:
 
     def _find_in(self, indices: range) -> int | None:
         """Returns the index at which the time was over."""
-        matcher = catalogue_matcher()
-        watched = matcher.words | _TRACEBACK_WORDS
+        patterns = known_failures()
+        watched = patterns.words | _TRACEBACK_WORDS
         for index in indices:
             line = self.lines[index]
             if index % CHECKED == 0 and self._limit.is_over():
@@ -167,7 +162,7 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            known_here = matcher.matches(visible_line(line))
+            known_here = patterns.matches(visible_line(line))
             match = next((each for each in known_here if self._is_fulfilled(each)), None)
             if match:
                 self._counts[match.entry.id] += 1
@@ -308,7 +303,7 @@ class LogReader:
         return self._instead(match.entry.id, index, line, values, trace) or match
 
     def _instead(self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None) -> Match | None:
-        for entry, rule in replacements().get(of, ()):
+        for entry, rule in replacements(of):
             found = self._conditions(rule, index, text, values, trace)
             if found is not None:
                 return Match(entry=entry, values={**values, **found})

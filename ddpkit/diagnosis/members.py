@@ -50,7 +50,7 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     if not missing:
         return None
     if min(seen.values()) > 1:
-        return last, "ranks-twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
+        return last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
     return last, "missing-ranks", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
 
 
@@ -60,7 +60,7 @@ def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
     labels = {(speaker.rank, speaker.host) for _, line in alone if (speaker := speaker_of_line(line)).known}
     twins = sum(late[0] == early[0] + 1 for early, late in pairwise(alone))
     number = len(labels) if len(labels) > 1 else twins + 1
-    return (alone[-1][0], "ranks-alone", {"number": str(number)}) if number > 1 else None
+    return (alone[-1][0], "alone", {"number": str(number)}) if number > 1 else None
 
 
 def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:

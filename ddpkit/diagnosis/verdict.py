@@ -96,9 +96,9 @@ def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
 
 def load_catalogue() -> None:
     """Load what `diagnose` needs."""
-    from ddpkit.diagnosis.log_reader import catalogue_matcher
+    from ddpkit.diagnosis.catalogue import known_failures
 
-    catalogue_matcher()
+    known_failures()
 
 
 def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
@@ -184,7 +184,7 @@ def _end(path: Path) -> str:
 def describe_exit(failure: Failure) -> str:
     """Return `exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
     from ddpkit.diagnosis.catalogue import BY_ID
-    from ddpkit.diagnosis.catalogue.deaths import CODES, SIGNALS, TEARDOWN
+    from ddpkit.diagnosis.catalogue.endings import CODES, SIGNALS, TEARDOWN
 
     if failure.reason:
         return failure.reason
@@ -235,7 +235,7 @@ def _who(failure: Failure) -> str:
 
 
 def _has_hint(failure: Failure, diagnosis: Diagnosis | None) -> bool:
-    from ddpkit.diagnosis.catalogue.deaths import LOOK
+    from ddpkit.diagnosis.catalogue.endings import LOOK
 
     known = diagnosis is not None and diagnosis.fix
     return bool((failure.log and not failure.reason) or known or (failure.signal in LOOK and not failure.reason))
@@ -247,7 +247,7 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
         return diagnosis.fix
     if failure.signal is not None:
         from ddpkit.diagnosis.catalogue import BY_ID
-        from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
+        from ddpkit.diagnosis.catalogue.endings import LOOK, SIGNALS
         from ddpkit.diagnosis.catalogue.entry import filled_command
 
         if failure.signal in LOOK:

@@ -11,13 +11,13 @@ from catalogue_examples import EXAMPLES
 from troubleshooting import code_lines, pages
 
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, PARTS, Entry
-from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, PARTS, Entry, known_failures
+from ddpkit.diagnosis.catalogue.endings import LOOK, SIGNALS
 from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, filled
-from ddpkit.diagnosis.catalogue.matcher import WORDS, Matcher, words_of
+from ddpkit.diagnosis.catalogue.matcher import WORDS, words_of
 
 ROOT = Path(__file__).parents[2]
-MATCHER = Matcher(ENTRIES)
+MATCHER = known_failures()
 TEXTS = [(BY_ID[name], text) for name, examples in EXAMPLES.items() for text, _ in examples]
 
 

@@ -52,10 +52,10 @@ class Entry:
     text of the same log: with it, a hint means nothing, and a failure above it ended nothing. `reads` names a function
     that reads further values from the lines; `meanings` has words for the text of a group, as `{reason}`.
 
-    `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a mistake
-    that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose `role` is
-    `waits` waited for another one; `misses`: another one is gone. `scope` is what it is of, if not of a
-    rank or a node: the job, the launcher, the shell, or something outside.
+    `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a
+    mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose
+    `role` is `waits` waited for another one; `misses`: another one is gone. `scope` is what it is of, if not of a rank
+    or a node: the job, the launcher, the shell, or something outside.
     """
 
     id: str
@@ -83,6 +83,7 @@ class Entry:
     evidence: Literal["text", "kernel"] = "text"
     role: Literal["", "waits", "misses"] = ""
     scope: Literal["", "job", "launcher", "outside", "shell"] = ""
+    origin: str = ""  # the file of an entry that is a site's own
 
 
 _REFERENCE = re.compile(r"\(\?P=(\w+)\)")
