@@ -393,8 +393,7 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
     elif first.kind == "hint" and alarm is not None:
         yield "note", f"the failure is not known (line {alarm[1]}: {alarm[2][:80]}); this may have led to it"
     elif first.kind == "hint":
-        may = "may lead to one if it lasts" if first.is_normal_at_first else "may lead to one"
-        yield "note", f"no failure is in this log; this {may if first.may_end_a_run else 'is a warning'}"
+        yield "note", f"no failure is in this log; this {'may lead to one' if first.may_end_a_run else 'is a warning'}"
     yield "cause", first.cause
     if first.fix:
         yield "hint", first.fix
@@ -436,9 +435,7 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
 
 def _other_hosts(result: LogAnalysis) -> str:
     """Return the hosts that a launcher reports beside the first one, where the lines of the failure name none."""
-    from ddpkit.diagnosis.analyze import OF_WHOLE_JOB
-
-    if result.first is not None and result.first.id in OF_WHOLE_JOB:
+    if result.first is not None and result.first.scope == "job":
         return ""
     named = {each.speaker.host for each in (result.first, *result.alike) if each}
     reported = dict.fromkeys(each.speaker.host or each.values.get("host", "") for each in result.consequences)

@@ -32,8 +32,6 @@ _KILL_CLAIM = re.compile(
 )
 _NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
-# Of a wait in vain: entries that do not show where the awaited rank is, or whether it had ended.
-_NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing", "peer-died", "nccl-remote")
 _SAME_STEPS = (
     "give every rank the same number of batches: DistributedSampler, or drop_last=True. Of DistributedDataParallel: "
     "`with model.join():`"
@@ -49,7 +47,6 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
     `ended`: whether to stop looking for it, for example after a signal.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
-    from ddpkit.diagnosis.analyze import WAITED
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
     refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code
@@ -64,7 +61,7 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
     match, diagnosis = _find_cause(failure, all_log, Limit(SECONDS, ended) if ended else Limit(SECONDS))
-    if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
+    if match is not None and match.role:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, host) if match is not None else decide_failure(failure)
