@@ -217,9 +217,11 @@ _LOGS = (".log", ".out", ".err", ".txt")
 
 def _record(name: str) -> Run | None:
     """Find the record of a run by its directory or id; None for any other log."""
+    if name == "-" or Path(name).is_file():
+        return None
     from ddpkit.run import record, run_index
 
-    if name == "-" or Path(name).exists():
+    if Path(name).exists():
         return record.load(Path(name))
     try:
         return run_index.find_run(name, run_index.list_runs())
@@ -295,9 +297,11 @@ def _refuse_other(head: bytes, name: str) -> None:
 
 def _hang(run: Run | None) -> HangDump | None:
     """Return the hang in the newest dump of a run that was stopped, or runs."""
+    if run is None or run.state in (RunState.DONE, RunState.FAILED):
+        return None
     from ddpkit.monitor.dump import newest_hang
 
-    return None if run is None or run.state in (RunState.DONE, RunState.FAILED) else newest_hang(Path(run.folder))
+    return newest_hang(Path(run.folder))
 
 
 def _place(match: LogMatch, many: bool) -> str:

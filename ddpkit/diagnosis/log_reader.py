@@ -162,8 +162,7 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            known_here = patterns.matches(visible_line(line))
-            match = next((each for each in known_here if self._is_fulfilled(each)), None)
+            match = next(iter(patterns.matches(visible_line(line), self._is_fulfilled)), None)
             if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:

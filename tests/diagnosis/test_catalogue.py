@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from graphlib import TopologicalSorter
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,32 @@ def wrong_answers(entry: Entry, text: str) -> list[str]:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_leads_to_its_entry(name: str) -> None:
     assert not [wrong for text, _ in EXAMPLES[name] for wrong in wrong_answers(BY_ID[name], text)]
+
+
+def reasons_of(entry: Entry) -> set[str]:
+    """Ids of all that an entry explains, and what that explains."""
+    found: set[str] = set()
+    todo = [entry.id]
+    while todo:
+        new = {name for name in BY_ID[todo.pop()].explains if name in BY_ID} - found
+        found |= new
+        todo += new
+    return found
+
+
+def test_an_edge_decides_between_entries_that_know_one_line() -> None:
+    """Those of different kinds have an order, and two with a text that each of them needs decide by it."""
+    undecided = {
+        (match.entry.id, other.entry.id)
+        for _, text in TEXTS
+        for line in text.splitlines()
+        for match, other in combinations(MATCHER.matches(line), 2)
+        if match.entry.kind == other.entry.kind
+        and not (match.entry.needs and other.entry.needs)
+        and other.entry.id not in reasons_of(match.entry)
+        and match.entry.id not in reasons_of(other.entry)
+    }
+    assert not undecided
 
 
 # What healthy runs print, and warnings behind which nothing is wrong: none of it is a cause.

@@ -5,7 +5,6 @@ A wheel holds that file, and no TOML. A clone makes it beside Python's compiled 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -60,6 +59,8 @@ def source_files() -> dict[str, bytes]:
 
 def _hash(sources: Mapping[str, bytes]) -> bytes:
     """Of the sources, and of the code that builds: no build of another state is ever read."""
+    import hashlib
+
     found = hashlib.blake2b(digest_size=20)
     for name, content in (*sources.items(), *((path.name, path.read_bytes()) for path in sorted(HERE.glob("*.py")))):
         found.update(b"%s %d\n" % (name.encode(), len(content)))

@@ -5,7 +5,6 @@ As settings they are obeyed only where nobody but this user and root can change 
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -83,4 +82,6 @@ def _read(path: Path, known: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict
 
 
 def _warn(what: str) -> None:
+    import logging
+
     logging.getLogger(__name__).warning("ddpkit: rules of this site are left out: %s", what)
