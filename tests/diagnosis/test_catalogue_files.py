@@ -21,6 +21,7 @@ from ddpkit.diagnosis import catalogue, log_reader
 from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import built, site
 from ddpkit.diagnosis.catalogue.reading import CatalogueError, read_file
+from ddpkit.files import LIMIT
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -140,6 +141,9 @@ def test_a_fault_between_entries_is_one_clear_error(files: dict[str, bytes], err
     assert str(raised.value) == error
 
 
+FIX = [sys.executable, "-c", "from ddpkit.diagnosis.catalogue import BY_ID; print(BY_ID['port-in-use'].fix)"]
+
+
 @pytest.mark.live
 def test_a_clone_never_reads_the_build_of_another_state(tmp_path: Path) -> None:
     """Not even of a file that has the same size and time as the one before."""
@@ -147,9 +151,8 @@ def test_a_clone_never_reads_the_build_of_another_state(tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path / "ddpkit", ignore=shutil.ignore_patterns("__pycache__"))
 
     def fix() -> str:
-        command = [sys.executable, "-m", "ddpkit", "explain", "port-in-use", "--json"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        return str(json.loads(done.stdout)["fix"])
+        done = subprocess.run(FIX, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
 
     first = fix()
     stored = list((tmp_path / "ddpkit/diagnosis/catalogue/__pycache__").glob(built.NAME))
@@ -163,6 +166,19 @@ def test_a_clone_never_reads_the_build_of_another_state(tmp_path: Path) -> None:
     assert fix() == first[:9].upper() + first[9:]
     path.write_text(text)
     assert fix() == first
+
+
+@pytest.mark.live
+def test_where_python_keeps_no_compiled_modules_the_build_is_in_the_users_cache(tmp_path: Path) -> None:
+    """As in a clone of another user. A file in the place of the directory stands for that here."""
+    package = Path(catalogue.__file__).parents[2]
+    shutil.copytree(package, tmp_path / "ddpkit", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "ddpkit/diagnosis/catalogue/__pycache__").write_text("")
+    cache = tmp_path / "cache"
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    for _ in range(2):
+        subprocess.run(FIX, cwd=tmp_path, env=env, capture_output=True, check=True)
+    assert [path.relative_to(cache).as_posix() for path in cache.rglob(built.NAME)] == [f"ddpkit/{built.NAME}"]
 
 
 # ---- a site's own
@@ -250,6 +266,23 @@ def test_a_broken_file_is_one_warning_and_ends_no_verdict(
     (warning,) = [record.getMessage() for record in caplog.records]
     assert str(rules / "broken.toml") in warning
     assert "\n" not in warning
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "dangling link", "no UTF-8", "large"])
+def test_what_is_no_file_of_entries_is_one_warning(rules: Path, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    path = rules / "broken.toml"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "dangling link":
+        path.symlink_to(rules / "missing")
+    else:
+        path.write_bytes(b"\xff" if kind == "no UTF-8" else b"#" * (LIMIT + 1))
+    (rules / "good.toml").write_text(ENTRY)
+    assert cause_of(LOG)
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert str(path) in warning
 
 
 def test_a_file_that_others_can_write_is_not_obeyed(rules: Path, caplog: pytest.LogCaptureFixture) -> None:

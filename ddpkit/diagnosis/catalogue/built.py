@@ -6,6 +6,7 @@ A wheel holds that file, and no TOML. A clone makes it beside Python's compiled 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,18 +36,24 @@ def load() -> Built:
     if not sources:
         return Built(*json.loads((HERE / NAME).read_bytes()))
     hashed = _hash(sources)
-    # Where Python keeps the compiled modules of this directory.
-    stored = Path(__spec__.cached).parent / NAME if __spec__ is not None and __spec__.cached else None
-    try:
-        head, _, body = stored.read_bytes().partition(b"\n") if stored else (b"", b"", b"")
-        if head == hashed:
-            return Built(*json.loads(body))
-    except (OSError, ValueError):
-        pass
+    places = _places()
+    for place in places:
+        try:
+            head, _, body = place.read_bytes().partition(b"\n")
+            if head == hashed:
+                return Built(*json.loads(body))
+        except (OSError, ValueError):
+            pass
     built = build(sources)
-    if stored:
-        _store(stored, hashed + b"\n" + encode(built))
+    any(_store(place, hashed + b"\n" + encode(built)) for place in places)
     return built
+
+
+def _places() -> list[Path]:
+    """Where a build is kept: with Python's compiled modules, or in a clone of another user, in this user's cache."""
+    compiled = [Path(__spec__.cached).parent / NAME] if __spec__ is not None and __spec__.cached else []
+    own = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ddpkit", NAME)  # noqa: PTH111
+    return [*compiled, own] if own.is_absolute() else compiled
 
 
 def source_files() -> dict[str, bytes]:
@@ -68,14 +75,16 @@ def _hash(sources: Mapping[str, bytes]) -> bytes:
     return found.hexdigest().encode()
 
 
-def _store(path: Path, content: bytes) -> None:
+def _store(path: Path, content: bytes) -> bool:
+    """Keep a build. False where that may not be, as on a full disk: the next command builds it again."""
     from ddpkit.files import make_directories, write_atomically
 
     try:
         make_directories(path.parent)
         write_atomically(path, content)
-    except OSError:  # a clone of another user, or a full disk: the next command builds it again
-        pass
+    except OSError:
+        return False
+    return True
 
 
 def build(sources: Mapping[str, bytes]) -> Built:
