@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
-from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
+from ddpkit.diagnosis.catalogue.endings import SEEN, SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
@@ -530,7 +530,7 @@ class LogReader:
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""
-        entry = BY_ID.get(SIGNALS.get(-failure.code, "")) or BY_ID["child-failed"]
+        entry = BY_ID[SIGNALS.get(-failure.code, SEEN["torchrun-row"])]
         values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
         if failure.speaker.rank is not None:
             values["rank"] = str(failure.speaker.rank)

@@ -68,7 +68,7 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
     # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
     # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
-    of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
+    of_kernel = "Xid" in failure.kernel and match is not None and match.evidence == "kernel"
     proven = action.proven or refused or of_srun or of_kernel
     action = replace(action, proven=proven and action.action == "exclude")
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
@@ -154,8 +154,10 @@ def _without_claims(failure: Failure, text: str) -> str:
 
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
+    from ddpkit.diagnosis.catalogue.endings import SEEN
+
     fix = match.fix
-    if match.entry is not None and match.entry.id == "bad-arguments":
+    if match.entry is not None and match.id == SEEN["own-option"]:
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
@@ -163,7 +165,9 @@ def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
     """Name the Python that has no torch. Others have what the user installed into them."""
-    if diagnosis is None or diagnosis.id != "module-missing" or "cannot import torch." not in diagnosis.cause:
+    from ddpkit.diagnosis.catalogue.endings import SEEN
+
+    if diagnosis is None or diagnosis.id != SEEN["no-torch"] or "cannot import torch." not in diagnosis.cause:
         return diagnosis
     return replace(
         diagnosis,

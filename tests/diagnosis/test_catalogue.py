@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from graphlib import TopologicalSorter
 from itertools import combinations
@@ -74,6 +75,17 @@ def test_edges_lead_to_entries_and_form_no_circle() -> None:
     assert not {each for names in edges.values() for each in names} - set(BY_ID)
     assert not {name for entry in ENTRIES for each in entry.instead for name in each.of} - {*BY_ID, OWN, NOTHING}
     list(TopologicalSorter(edges).static_order())  # raises CycleError
+
+
+def test_no_code_of_the_diagnosis_names_an_entry() -> None:
+    """What an entry needs is a field of it: code that names one would be a rule for one failure."""
+    named = {}
+    for path in sorted((ROOT / "ddpkit" / "diagnosis").glob("*.py")):
+        strings = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+        if path.name == "symptoms.py":  # of checks, which find what they name
+            continue
+        named[path.name] = {each for each in strings if isinstance(each, str) and each in BY_ID}
+    assert not {name: ids for name, ids in named.items() if ids}
 
 
 def test_an_action_has_its_reason() -> None:
