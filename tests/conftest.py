@@ -84,13 +84,15 @@ def _keeper() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The runs of tests are not the user's."""
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    """The runs of tests are not the user's, and no known failures of theirs are in the catalogue."""
+    names = ("XDG_STATE_HOME", "XDG_CONFIG_HOME")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ |= {name: str(tmp_path_factory.mktemp("state")) for name in names}
     yield
-    del os.environ["XDG_STATE_HOME"]
-    if before is not None:
-        os.environ["XDG_STATE_HOME"] = before
+    for name, value in before.items():
+        del os.environ[name]
+        if value is not None:
+            os.environ[name] = value
 
 
 @pytest.hookimpl(wrapper=True)

@@ -111,15 +111,21 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
 
     texts = {name: filled(getattr(entry, name), None) for name in ("cause", "probe", "fix")}
     head = {"id": entry.id, "category": category(entry), "kind": entry.kind}
-    return {**head, "title": entry.title, **texts, "link": entry.link}
+    return {**head, "title": entry.title, **texts, "link": entry.link, "origin": entry.origin}
 
 
 def _describe(entry: Entry) -> Iterator[str]:
     shown = _entry_as_dict(entry)
     yield f"{entry.id}: {entry.title}"
-    for label, name in (("category", "category"), ("cause", "cause"), ("check", "probe"), ("hint", "fix")):
-        yield f"{label}: {shown[name]}"
-    yield f"more: {entry.link}"
+    labels = {
+        "category": "category",
+        "cause": "cause",
+        "probe": "check",
+        "fix": "hint",
+        "link": "more",
+        "origin": "from",
+    }
+    yield from (f"{label}: {shown[name]}" for name, label in labels.items() if shown[name])
 
 
 def _print_list(as_json: bool) -> None:
@@ -211,9 +217,11 @@ _LOGS = (".log", ".out", ".err", ".txt")
 
 def _record(name: str) -> Run | None:
     """Find the record of a run by its directory or id; None for any other log."""
+    if name == "-" or Path(name).is_file():
+        return None
     from ddpkit.run import record, run_index
 
-    if name == "-" or Path(name).exists():
+    if Path(name).exists():
         return record.load(Path(name))
     try:
         return run_index.find_run(name, run_index.list_runs())
@@ -289,9 +297,11 @@ def _refuse_other(head: bytes, name: str) -> None:
 
 def _hang(run: Run | None) -> HangDump | None:
     """Return the hang in the newest dump of a run that was stopped, or runs."""
+    if run is None or run.state in (RunState.DONE, RunState.FAILED):
+        return None
     from ddpkit.monitor.dump import newest_hang
 
-    return None if run is None or run.state in (RunState.DONE, RunState.FAILED) else newest_hang(Path(run.folder))
+    return newest_hang(Path(run.folder))
 
 
 def _place(match: LogMatch, many: bool) -> str:
@@ -387,8 +397,7 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
     elif first.kind == "hint" and alarm is not None:
         yield "note", f"the failure is not known (line {alarm[1]}: {alarm[2][:80]}); this may have led to it"
     elif first.kind == "hint":
-        may = "may lead to one if it lasts" if first.is_normal_at_first else "may lead to one"
-        yield "note", f"no failure is in this log; this {may if first.may_end_a_run else 'is a warning'}"
+        yield "note", f"no failure is in this log; this {'may lead to one' if first.may_end_a_run else 'is a warning'}"
     yield "cause", first.cause
     if first.fix:
         yield "hint", first.fix
@@ -396,6 +405,8 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
         yield "check", first.probe
     if first.link:
         yield "more", f"{first.link} ({first.id})"
+    if first.entry and first.entry.origin:
+        yield "from", f"{first.entry.origin} ({first.id})"
 
 
 def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
@@ -428,9 +439,7 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
 
 def _other_hosts(result: LogAnalysis) -> str:
     """Return the hosts that a launcher reports beside the first one, where the lines of the failure name none."""
-    from ddpkit.diagnosis.analyze import OF_WHOLE_JOB
-
-    if result.first is not None and result.first.id in OF_WHOLE_JOB:
+    if result.first is not None and result.first.scope == "job":
         return ""
     named = {each.speaker.host for each in (result.first, *result.alike) if each}
     reported = dict.fromkeys(each.speaker.host or each.values.get("host", "") for each in result.consequences)
@@ -476,6 +485,7 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
             "probe": match.probe,
             "fix": match.fix,
             "link": match.link,
+            "origin": match.entry.origin if match.entry else "",
         }
 
     return {

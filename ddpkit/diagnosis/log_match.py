@@ -45,9 +45,8 @@ class LogMatch:
         return self.kind != "hint" or self.was_cause or (self.entry is not None and bool(self.entry.explains))
 
     @property
-    def is_normal_at_first(self) -> bool:
-        """Whether it is a warning that torch repeats while other nodes start: its text names them as `peers`."""
-        return "peers" in self.values
+    def evidence(self) -> str:
+        return self.entry.evidence if self.entry else "text"
 
     @property
     def role(self) -> str:

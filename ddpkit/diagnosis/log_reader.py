@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from math import inf
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
-from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
+from ddpkit.diagnosis.catalogue.endings import SEEN, SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
@@ -56,6 +56,7 @@ STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
+_POD = re.compile(r"\bpod/[\w.-]+")
 _SPEAKING = ("cause", "hint", "noise")
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
@@ -64,7 +65,7 @@ _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
 # A launcher reports the end of a process.
-_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun|slurmstepd)(?:\.real)?: ")
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # A sentence of a message that says what to do.
@@ -161,8 +162,7 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            known_here = patterns.matches(visible_line(line))
-            match = next((each for each in known_here if self._is_fulfilled(each)), None)
+            match = next(iter(patterns.matches(visible_line(line), self._is_fulfilled)), None)
             if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
@@ -231,6 +231,14 @@ class LogReader:
             searched = len(self._fulfilled) < MAX_NEEDS
             self._fulfilled[text] = searched and any(re.search(text, line) for line in self.lines)
         return self._fulfilled[text]
+
+    def _is_overcome(self, index: int, match: Match, values: Mapping[str, str]) -> bool:
+        """Whether the log shows that it did no harm: a warning anywhere, a failure below it."""
+        text = with_values(match.entry.overcome_by, values)
+        if not text or not self._holds(text):
+            return False
+        below = range(index + 1, len(self.lines))
+        return match.entry.kind == "hint" or any(re.search(text, self.lines[each]) for each in below)
 
     @cached_property
     def _hosts(self) -> set[str]:
@@ -414,6 +422,9 @@ class LogReader:
         job = _JOB.search(self.lines[index])
         if job:
             values.setdefault("job", job[1])
+        pod = _POD.search(self.lines[index])
+        if pod:
+            values.setdefault("pod", pod[0])
         if speaker.rank is not None:
             values.setdefault("rank", str(speaker.rank))
         line = visible_line(self.lines[index])
@@ -435,7 +446,7 @@ class LogReader:
                 handled=trace is None and is_quoted(line),
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
-                overcome=bool(match.entry.overcome_by) and self._holds(match.entry.overcome_by),
+                overcome=self._is_overcome(index, match, values),
                 decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
             )
         )
@@ -519,7 +530,7 @@ class LogReader:
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""
-        entry = BY_ID.get(SIGNALS.get(-failure.code, "")) or BY_ID["child-failed"]
+        entry = BY_ID[SIGNALS.get(-failure.code, SEEN["torchrun-row"])]
         values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
         if failure.speaker.rank is not None:
             values["rank"] = str(failure.speaker.rank)

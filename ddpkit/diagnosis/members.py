@@ -50,8 +50,8 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     if not missing:
         return None
     if min(seen.values()) > 1:
-        return last, "ranks-twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
-    return last, "ranks-missing", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
+        return last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
+    return last, "missing-ranks", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
 
 
 def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
@@ -60,7 +60,7 @@ def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
     labels = {(speaker.rank, speaker.host) for _, line in alone if (speaker := speaker_of_line(line)).known}
     twins = sum(late[0] == early[0] + 1 for early, late in pairwise(alone))
     number = len(labels) if len(labels) > 1 else twins + 1
-    return (alone[-1][0], "ranks-alone", {"number": str(number)}) if number > 1 else None
+    return (alone[-1][0], "alone", {"number": str(number)}) if number > 1 else None
 
 
 def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
@@ -68,8 +68,8 @@ def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
     last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
     if lines and _AGENT_WAITS.search(lines[last].strip()):
         nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
-        return (last, "rendezvous-timeout", {}) if nodes and max(nodes) > 1 else None
+        return (last, "agents-wait", {}) if nodes and max(nodes) > 1 else None
     match = _WAITS.search(lines[last]) if lines else None
     if match is None or int(match["joined"]) >= int(match["wanted"]):
         return None
-    return last, "ranks-missing", match.groupdict()
+    return last, "missing-ranks", match.groupdict()

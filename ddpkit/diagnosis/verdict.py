@@ -32,8 +32,6 @@ _KILL_CLAIM = re.compile(
 )
 _NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
-# Of a wait in vain: entries that do not show where the awaited rank is, or whether it had ended.
-_NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing", "peer-died", "nccl-remote")
 _SAME_STEPS = (
     "give every rank the same number of batches: DistributedSampler, or drop_last=True. Of DistributedDataParallel: "
     "`with model.join():`"
@@ -49,7 +47,6 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
     `ended`: whether to stop looking for it, for example after a signal.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
-    from ddpkit.diagnosis.analyze import WAITED
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
     refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code
@@ -64,14 +61,14 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
     match, diagnosis = _find_cause(failure, all_log, Limit(SECONDS, ended) if ended else Limit(SECONDS))
-    if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
+    if match is not None and match.role:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, host) if match is not None else decide_failure(failure)
     # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
     # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
-    of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
+    of_kernel = "Xid" in failure.kernel and match is not None and match.evidence == "kernel"
     proven = action.proven or refused or of_srun or of_kernel
     action = replace(action, proven=proven and action.action == "exclude")
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
@@ -157,8 +154,10 @@ def _without_claims(failure: Failure, text: str) -> str:
 
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
+    from ddpkit.diagnosis.catalogue.endings import SEEN
+
     fix = match.fix
-    if match.entry is not None and match.entry.id == "bad-arguments":
+    if match.entry is not None and match.id == SEEN["own-option"]:
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
@@ -166,7 +165,9 @@ def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
     """Name the Python that has no torch. Others have what the user installed into them."""
-    if diagnosis is None or diagnosis.id != "module-missing" or "cannot import torch." not in diagnosis.cause:
+    from ddpkit.diagnosis.catalogue.endings import SEEN
+
+    if diagnosis is None or diagnosis.id != SEEN["no-torch"] or "cannot import torch." not in diagnosis.cause:
         return diagnosis
     return replace(
         diagnosis,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_a_link_that_the_user_names_is_followed(ddpkit: DDPKIT, tmp_path: Path) 
 def test_the_document_of_an_entry_names_its_schema(ddpkit: DDPKIT) -> None:
     document = json.loads(ddpkit("explain", "port-in-use", "--json").stdout)
     assert next(iter(document.items())) == ("schema", "ddpkit.catalogue_entry/1")
-    assert set(document) == {"schema", "id", "category", "kind", "title", "cause", "probe", "fix", "link"}
+    assert set(document) == {"schema", "id", "category", "kind", "title", "cause", "probe", "fix", "link", "origin"}
     assert document["category"] == "Rendezvous and start-up"
 
 
@@ -235,3 +236,17 @@ def test_a_run_that_hung_and_was_stopped_shows_its_dump(ddpkit: DDPKIT, tmp_path
     assert json.loads(ddpkit("explain", "--json").stdout)["hang"]["findings"] == [late]
     (record.parent / "dump-2/summary.json").write_text("{")
     assert "no failure in this log" in ddpkit("explain").stdout
+
+
+@pytest.mark.live
+def test_a_log_is_explained_without_what_it_does_not_need(tmp_path: Path) -> None:
+    """A start of 0.1 s: no TOML is parsed, and neither records nor plans are loaded."""
+    log = tmp_path / "train.log"
+    log.write_text("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    code = (
+        f"import sys; from ddpkit.cli.main import run; run(['explain', {str(log)!r}]); print(*sys.modules, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("line 1: ")
+    unneeded = {"tomllib", "tomli", "logging", "ddpkit.run.record", "ddpkit.launchers.plan", "ddpkit.monitor.dump"}
+    assert not unneeded & set(done.stdout.splitlines())

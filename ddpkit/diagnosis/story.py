@@ -1,0 +1,238 @@
+"""Story of a run: who waited for whom, what each rank did last, and what its logs show only together. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ddpkit.diagnosis import progress
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, Instead
+from ddpkit.diagnosis.collectives import (
+    absent_ranks,
+    busy_ranks,
+    different_calls,
+    idle_ranks,
+    lagging,
+    name_ranks,
+    passed_before,
+    waiting_in_first,
+    waiting_together,
+)
+from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
+from ddpkit.diagnosis.members import missing_members
+from ddpkit.diagnosis.nccl_versions import differing_versions
+from ddpkit.diagnosis.progress import RANKS, Course
+from ddpkit.diagnosis.shared_gpus import shared_gpu
+from ddpkit.diagnosis.slow_names import slow_look_ups
+from ddpkit.diagnosis.torchrun_table import aborted_ranks
+
+# Of the watchdog's lines, those of a rank whose own collective failed.
+_OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
+_HIDDEN = re.compile(r"\[repeated \d+x across cluster\]")  # Ray prints one of several equal lines
+SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
+WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
+_TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
+_TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
+_BAR_BODY = re.compile(r"\|[^|]{12,}\|")
+_ERROR_LINE = re.compile(r"\[[EFIW](?:\d{3,4} [\d:.]+)? \S+\.cpp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """One file: its lines, and the number of each in the file."""
+
+    lines: Sequence[str]
+    numbers: Sequence[int]
+    course: Course
+    harmless: set[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the story shows for a rule: values of its entry, and a line of its own where the first failure has none."""
+
+    values: Mapping[str, str]
+    kind: str = ""
+    speaker: Speaker | None = None
+    file: str = ""
+    index: int | None = None
+    warned: bool = False
+
+
+class Story:
+    """The logs of a run, and its first failure."""
+
+    def __init__(
+        self,
+        logs: Mapping[str, Log],
+        first: LogMatch | None,
+        alike: Sequence[LogMatch],
+        consequences: Sequence[LogMatch],
+        hints: Sequence[LogMatch],
+    ) -> None:
+        self.logs = logs
+        self._lines = [log.lines for log in logs.values()]
+        self._first = first
+        self._same = [each for each in (first, *alike) if each is not None]
+        self._consequences = consequences
+        self._hints = hints
+        self._last: dict[int, str] = {}  # the last line of each rank
+
+    # ---- who waited for whom
+
+    @cached_property
+    def _waited(self) -> set[int | None]:
+        """The ranks that are known to have waited."""
+        others = [each for each in self._consequences if each.role == "waits" or _OWN_FAILURE.search(each.text)]
+        waited = {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
+        return waited | aborted_ranks(line for lines in self._lines for line in lines)
+
+    @cached_property
+    def _speaking(self) -> dict[int, str]:
+        """The ranks that print near the end, each with its host, empty where no line has it."""
+        hosts: dict[int, str] = {}
+        for lines in self._lines:
+            above = ""
+            for line in lines[-SPOKEN_LINES:]:
+                row = _TABLE_ROW.search(line)
+                if row:
+                    host = _TABLE_HOST.search(above)
+                    hosts[int(row[1])] = hosts.get(int(row[1])) or (host[1] if host else "")
+                elif line.strip():
+                    speaker = split_prefix(visible_line(line)).speaker
+                    ranks = [speaker.rank] if speaker.rank is not None else [int(each) for each in RANKS.findall(line)]
+                    for rank in ranks:
+                        hosts[rank] = hosts.get(rank) or speaker.host
+                        self._last[rank] = line
+                above = line
+        return hosts
+
+    @cached_property
+    def _hides_lines(self) -> bool:
+        return any(_HIDDEN.search(line) for lines in self._lines for line in lines)
+
+    @cached_property
+    def silent_ranks(self) -> list[int]:
+        """The ranks that print, and do not report that they waited.
+
+        One whose last line is of torch's own threads reacts to the others: its report can be missing.
+        """
+        if self._hides_lines:
+            return []
+        silent = set(self._speaking) - self._waited
+        return sorted(rank for rank in silent if not _ERROR_LINE.search(self._last.get(rank, "")))
+
+    def name_awaited(self, first: LogMatch) -> LogMatch:
+        """Return a timeout with the ranks that others waited for, as far as the logs show them."""
+        late, values = ([], {}) if self._hides_lines else self._late_ranks()
+        if late and first.speaker.rank is not None:
+            host = next((each.speaker.host for each in self._consequences if each.speaker.rank == late[0]), "")
+            several = ", ".join(map(str, late)) if len(late) > 1 else ""
+            speaker = Speaker(rank=late[0], host=host or self._speaking.get(late[0], ""), ranks=several)
+            first = replace(first, speaker=speaker, reporter=first.speaker)
+        return replace(first, values={**first.values, **values})
+
+    def _late_ranks(self) -> tuple[list[int], dict[str, str]]:
+        """Return the ranks that others waited for, where that is certain, and what the log shows as values."""
+        idle = idle_ranks(self._same, self._lines)
+        # Of ranks that are known, no advice for other reasons.
+        certain = {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
+        if len(idle) > 1:
+            return idle, {"absent": f"{name_ranks(idle)} never called it", **certain}
+        named = self._same[0].values.get("late", "")  # by a barrier
+        if named.isdecimal() and int(named) not in self._waited:
+            return [int(named)], {}
+        late = idle or (self.silent_ranks if len(self.silent_ranks) == 1 else [])
+        if late or self.silent_ranks:
+            return late, ({"late": str(late[0]), **certain} if late else {}) or passed_before(self._same)
+        known = {rank for rank in self._waited if rank is not None}
+        absent, alone = ([], False) if self._is_cut else absent_ranks(self._same, known)
+        if alone and len(absent) == 1 and len(known) > 1:
+            return absent, {"late": str(absent[0])}
+        values = lagging(self._same)
+        if absent and len(absent) <= max(1, len(known)):
+            values["absent"] = f"no line of {name_ranks(absent)} is in this log"
+        together = waiting_together(self._same) or waiting_in_first(self._same, self._lines)
+        return [], values or together or passed_before(self._same)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether a log ends inside an error of torch: ranks that print below it are not in it."""
+        ends = [next((line for line in reversed(lines) if line.strip()), "") for lines in self._lines]
+        return any(_ERROR_LINE.search(end) and end.rstrip()[-1:].isalpha() for end in ends)
+
+    # ---- what stands in place of the first failure
+
+    def read(self, rule: Instead) -> Found | None:
+        """Return what the logs show for a rule, by the name of what it reads; None where it does not hold."""
+        if rule.text and self._first is not None and not re.search(rule.text, self._first.text):
+            return None
+        reader = {
+            "different-calls": self._different_calls,
+            "other-work": self._other_work,
+            "shared-gpu": self._shared_gpu,
+            "slow-names": self._slow_names,
+            "versions": self._versions,
+        }.get(rule.reads)
+        return reader() if reader else self._missing(rule.reads)
+
+    def _different_calls(self) -> Found | None:
+        calls, alone = different_calls(self._same, self._lines)
+        if not calls or (not calls.get("group") and self.silent_ranks):
+            return None
+        speaker = next((each.speaker for each in self._same if each.speaker.rank == alone), None)
+        return Found(values=calls, kind="" if "group" in calls else "generic", speaker=speaker)
+
+    def _other_work(self) -> Found | None:
+        """Find the last line before a timeout that reports other work of a rank."""
+        assert self._first is not None
+        log = self.logs[self._first.file]
+        matched = (*self._same, *self._consequences, *self._hints)
+        own = {each.number for each in matched if each.file == self._first.file}
+        timeout = progress.timeout_of(self._first.text)
+        seen = 0
+        for number in range(self._first.number - 1, 0, -1):
+            line = visible_line(log.lines[number - 1])
+            if number in own or not line.strip():
+                continue
+            seen += 1
+            if progress.is_slow_work(line) or progress.is_as_old_as(line, timeout):
+                prefixed = split_prefix(line)
+                busy = prefixed.speaker.rank
+                work = _BAR_BODY.sub("|...|", prefixed.text.strip())[:120]
+                return Found(values={"work": work, **({"busy": str(busy)} if busy is not None else {})})
+            if seen > WORK_LINES or progress.is_step(line):
+                return None
+        return None
+
+    def _shared_gpu(self) -> Found | None:
+        """Find two ranks of one group that NCCL saw on one GPU."""
+        for name, log in self.logs.items():
+            shared = shared_gpu(log.lines)
+            if shared is not None:
+                index, values = shared
+                speaker = Speaker(rank=int(values["rank"]), host=values["host"])
+                return Found(values=values, speaker=speaker, file=name, index=index)
+        return None
+
+    def _versions(self) -> Found | None:
+        versions = differing_versions(self._lines)
+        return Found(values={"versions": versions}) if versions else None
+
+    def _missing(self, name: str) -> Found | None:
+        """Find ranks that never came, where the logs end while others wait for them."""
+        end = self._first
+        lines = [each if end is None else each[: end.number - 1] for each in self._lines]
+        missing = missing_members(lines) if end is None or len(lines) == 1 else None
+        if missing is None or missing[1] != name:
+            return None
+        # The log may have been read while the others were still starting.
+        kind = "generic" if end else "hint"
+        return Found(values=missing[2], kind=kind, file=list(self.logs)[-1], index=missing[0], warned=True)
+
+    def _slow_names(self) -> Found | None:
+        slow = slow_look_ups(self._lines)
+        return Found(values=slow[1], kind="hint", file=list(self.logs)[-1], index=slow[0]) if slow else None
