@@ -414,6 +414,9 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
             yield f"check rank {silent}: it prints in this log, and does not report that it waited"
         else:
             yield f"check ranks {silent}: they print in this log, and do not report that they waited"
+    if result.restarts and first is not None:
+        often = count(result.restarts, "time")
+        yield f"torchrun started the ranks again {often}: the failure before its first restart is the one to read"
     for each in result.others[:LISTED]:
         label = "later" if first and each.file == first.file and each.number > first.number else "also"
         yield f"{label}, {_place(each, many)}: {each.text[:160]}"
@@ -487,6 +490,7 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
         "survived": [one(each) for each in result.survived],
         "healthy": result.healthy,
         "silent": result.silent_ranks,
+        "restarts": result.restarts,
         "lines": result.lines,
         "suspicious": None
         if result.first_alarm is None

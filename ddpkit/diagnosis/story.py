@@ -36,6 +36,7 @@ SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
+_RESTARTS = re.compile(r"\b(?:agent_restarts|restart_count)['\"]?\s*[:=]\s*(?P<count>\d+)")
 _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EFIW](?:\d{3,4} [\d:.]+)? \S+\.cpp")
 
@@ -145,9 +146,9 @@ class Story:
         named = self._same[0].values.get("late", "")  # by a barrier
         if named.isdecimal() and int(named) not in self._waited:
             return [int(named)], {}
-        late = idle or (self.silent_ranks if len(self.silent_ranks) == 1 else [])
+        late = idle or (self.silent_ranks if len(self.silent_ranks) == 1 and self._shows_end else [])
         if late or self.silent_ranks:
-            return late, ({"late": str(late[0]), **certain} if late else {}) or passed_before(self._same)
+            return late, {**passed_before(self._same), **({"late": str(late[0]), **certain} if late else {})}
         known = {rank for rank in self._waited if rank is not None}
         absent, alone = ([], False) if self._is_cut else absent_ranks(self._same, known)
         if alone and len(absent) == 1 and len(known) > 1:
@@ -157,6 +158,17 @@ class Story:
             values["absent"] = f"no line of {name_ranks(absent)} is in this log"
         together = waiting_together(self._same) or waiting_in_first(self._same, self._lines)
         return [], values or together or passed_before(self._same)
+
+    @property
+    def _shows_end(self) -> bool:
+        """Whether a launcher reports ends of ranks: else a rank that is silent may still print that it waited."""
+        return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
+
+    @property
+    def restarts(self) -> int:
+        """How often torchrun had started the ranks again."""
+        found = (_RESTARTS.search(line) for lines in self._lines for line in lines if "restart" in line)
+        return max((int(each["count"]) for each in found if each), default=0)
 
     @property
     def _is_cut(self) -> bool:
@@ -203,7 +215,9 @@ class Story:
                 prefixed = split_prefix(line)
                 busy = prefixed.speaker.rank
                 work = _BAR_BODY.sub("|...|", prefixed.text.strip())[:120]
-                return Found(values={"work": work, **({"busy": str(busy)} if busy is not None else {})})
+                if busy is None:
+                    return Found(values={"work": work})
+                return Found(values={"work": work, "busy": str(busy)}, speaker=prefixed.speaker)
             if seen > WORK_LINES or progress.is_step(line):
                 return None
         return None
