@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from math import inf
 from typing import TypeVar
 
-from ddpkit.diagnosis import torchrun_table, tracebacks
+from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.endings import SEEN, SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
@@ -31,8 +31,7 @@ from ddpkit.diagnosis.line_prefixes import (
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, is_quoted, says_it_continues
 from ddpkit.diagnosis.readers import READERS, STORIES
-from ddpkit.diagnosis.torchrun_table import TorchrunFailure
-from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
+from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
 from ddpkit.text import one_line
 
 MAX_MATCHES = 2000  # of one kind in one log
@@ -209,10 +208,10 @@ class LogReader:
             if trace:
                 self._headers |= trace.headers
                 self._claimed.update(raised.number for raised in trace.raised)
-        if torchrun_table.ROOT in line:
-            _append(self._failures, torchrun_table.read_torchrun_table(self.lines, index))
-        elif "exitcode" in words and not self._failures and not self._holds(torchrun_table.ROOT):
-            _append(self._failures, torchrun_table.read_torchrun_row(self.lines, index))
+        if tracebacks.ROOT in line:
+            _append(self._failures, tracebacks.read_torchrun_table(self.lines, index))
+        elif "exitcode" in words and not self._failures and not self._holds(tracebacks.ROOT):
+            _append(self._failures, tracebacks.read_torchrun_row(self.lines, index))
         if not _SYNTAX_ERRORS.isdisjoint(words) and not any(old.end >= index for old in self._tracebacks[-4:]):
             _append(self._tracebacks, tracebacks.read_syntax_error(self.lines, index))
         if tracebacks.BOX in line:
