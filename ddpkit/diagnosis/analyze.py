@@ -219,11 +219,6 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         return not match.top or shown
     if last <= match.end and not match.decisive and match.evidence != "kernel" and course.goes_on(match):
         return True
-    # Of a text that healthy runs print, too, a traceback that a handler printed is no more than a warning.
-    known_error = match.entry is not None and not (match.entry.doubtful and not match.doubtful)
-    caught = match.handled or (not known_error and not match.top)
-    if (caught or (match.kind == "generic" and match.doubtful)) and course.steps_after(match) >= 3:
-        return last <= match.end  # a handler printed a traceback or a warning, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)
 
 

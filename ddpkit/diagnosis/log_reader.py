@@ -29,7 +29,7 @@ from ddpkit.diagnosis.line_prefixes import (
     visible_line,
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
-from ddpkit.diagnosis.progress import is_mild, is_quoted, says_it_continues
+from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.readers import READERS, STORIES
 from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
 from ddpkit.text import one_line
@@ -443,7 +443,6 @@ class LogReader:
                 when=when if when is not None else trace.when if trace else None,
                 values=values,
                 doubtful=trace is None and doubtful,
-                handled=trace is None and is_quoted(line),
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
                 overcome=self._is_overcome(index, match, values),

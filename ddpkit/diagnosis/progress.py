@@ -93,7 +93,6 @@ _CONTINUES = re.compile(
 # huggingface_hub prints this for each try, and raises an exception after the last.
 _TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
 _LAST_TRY = re.compile(r"\bretrying \((\d+)/\1\)")
-_QUOTED = re.compile(r"[a-z] \((?:\w*Error: ?)?(?:CUDA|HIP|NCCL) [a-z]|[a-z] \([\w.]+Error: ")
 _RESULT = re.compile(r"(?:^|[^\d.\s])\s*\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
 
 
@@ -142,11 +141,6 @@ def is_mild(line: str) -> bool:
 
 def says_it_continues(line: str) -> bool:
     return _CONTINUES.search(line) is not None and _LAST_TRY.search(line) is None
-
-
-def is_quoted(line: str) -> bool:
-    """Whether a line is a sentence of the program that has an error in parentheses: a handler printed it."""
-    return _QUOTED.search(line) is not None
 
 
 def _without_levels(head: str) -> str:

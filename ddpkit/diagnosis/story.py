@@ -20,7 +20,6 @@ from ddpkit.diagnosis.collectives import (
     list_ranks,
     name_ranks,
     passed_before,
-    waiting_in_first,
     waiting_together,
 )
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
@@ -279,14 +278,13 @@ class Story:
         if late or self.silent_ranks:
             return late, {**passed_before(self._same), **({"late": str(late[0]), **certain} if late else {})}
         known = {rank for rank in self._waited if rank is not None}
-        absent, alone = ([], False) if self._is_cut else absent_ranks(self._same, known)
+        absent, alone = absent_ranks(self._same, known)
         if alone and len(absent) == 1 and len(known) > 1:
             return absent, {"late": str(absent[0])}
         values = lagging(self._same)
         if absent and len(absent) <= max(1, len(known)):
             values["absent"] = f"no line of {name_ranks(absent)} is in this log"
-        together = waiting_together(self._same) or waiting_in_first(self._same, self._lines)
-        return [], values or together or passed_before(self._same)
+        return [], values or waiting_together(self._same) or passed_before(self._same)
 
     @property
     def _shows_end(self) -> bool:
@@ -298,12 +296,6 @@ class Story:
         """How often torchrun had started the ranks again."""
         found = (_RESTARTS.search(line) for lines in self._lines for line in lines if "restart" in line)
         return max((int(each["count"]) for each in found if each), default=0)
-
-    @property
-    def _is_cut(self) -> bool:
-        """Whether a log ends inside an error of torch: ranks that print below it are not in it."""
-        ends = [next((line for line in reversed(lines) if line.strip()), "") for lines in self._lines]
-        return any(_ERROR_LINE.search(end) and end.rstrip()[-1:].isalpha() for end in ends)
 
     # ---- what stands in place of the first failure
 

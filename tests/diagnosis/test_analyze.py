@@ -157,7 +157,7 @@ def test_the_rank_that_did_not_wait_is_named() -> None:
         "operation timeout: WorkNCCL(SeqNum=120049, OpType=_ALLGATHER_BASE)"
     )
     text = "[rank2]: loading shard 17\n" + "\n".join(waited.format(rank) for rank in (1, 0, 3))
-    result = of(text)
+    result = of(text + "\nsrun: error: node1: tasks 0-3: Exited with exit code 1\n")
     assert result.first is not None
     assert result.first.id == "collective-timeout"
     assert result.first.speaker.rank == 2  # the others waited for it
