@@ -390,6 +390,34 @@ class LogReader:
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
+        speaker, values = self._known_of(index, match, trace, speaker)
+        line = visible_line(self.lines[index])
+        mild = trace is None and is_mild(line)
+        warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
+        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
+        self.matches.append(
+            LogMatch(
+                entry=match.entry,
+                kind="hint" if warned else match.entry.kind,
+                file=self.name,
+                number=index + 1,
+                end=(trace.end if trace else index) + 1,
+                text=_quoted(line, match.start),
+                speaker=speaker,
+                when=when if when is not None else trace.when if trace else None,
+                values=values,
+                doubtful=trace is None and doubtful,
+                warned=warned,
+                top=trace is not None and trace.raised[0].top,
+                overcome=self._is_overcome(index, match, values),
+                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
+            )
+        )
+
+    def _known_of(
+        self, index: int, match: Match, trace: Traceback | None, speaker: Speaker
+    ) -> tuple[Speaker, dict[str, str]]:
+        """Return the rank and host of an entry, and its values, from the line and those around it."""
         context = self._context(index, match)
         if speaker.rank is not None:
             context.pop("rank", None)  # another rank can have printed the context
@@ -414,41 +442,13 @@ class LogReader:
             speaker = replace(speaker, rank=first, host=values.get("host", speaker.host), ranks=several)
         if values.get("local", "").isdecimal() and speaker.rank is None:
             speaker = replace(speaker, local=int(values["local"]))
-        if speaker.host:
-            values.setdefault("host", speaker.host)
         shown = [name for name, text in match.entry.branches if self._holds(text)]
         if shown:
             values[BRANCHES] = " ".join(shown)
-        job = _JOB.search(self.lines[index])
-        if job:
-            values.setdefault("job", job[1])
-        pod = _POD.search(self.lines[index])
-        if pod:
-            values.setdefault("pod", pod[0])
-        if speaker.rank is not None:
-            values.setdefault("rank", str(speaker.rank))
-        line = visible_line(self.lines[index])
-        mild = trace is None and is_mild(line)
-        warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
-        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
-        self.matches.append(
-            LogMatch(
-                entry=match.entry,
-                kind="hint" if warned else match.entry.kind,
-                file=self.name,
-                number=index + 1,
-                end=(trace.end if trace else index) + 1,
-                text=_quoted(line, match.start),
-                speaker=speaker,
-                when=when if when is not None else trace.when if trace else None,
-                values=values,
-                doubtful=trace is None and doubtful,
-                warned=warned,
-                top=trace is not None and trace.raised[0].top,
-                overcome=self._is_overcome(index, match, values),
-                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
-            )
-        )
+        job, pod = _JOB.search(self.lines[index]), _POD.search(self.lines[index])
+        rank = "" if speaker.rank is None else str(speaker.rank)
+        known = {"host": speaker.host, "job": job[1] if job else "", "pod": pod[0] if pod else "", "rank": rank}
+        return speaker, {**{name: value for name, value in known.items() if value}, **values}
 
     def _add_exception(self, trace: Traceback, origin: RaisedException, kind: str = "cause") -> None:
         speaker, when = self._speaker(origin.number, trace.speaker)
