@@ -55,6 +55,7 @@ IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run
 # A line of a logger or of SLURM: no message of the exception above it.
 _LOGGED = re.compile(
     r"\W{0,2}(?:INFO|DEBUG|WARNING)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:|(?:slurmstepd(?:-[\w.-]+)?|srun|salloc): "
+    r"|(?:\[rank\d+\]:)?\[?[EFIW](?:\d{3,4} \d\d:| \w+\.cpp:)"
 )
 MAX_LINES = 1500  # lines of one rank that a traceback may have
 MAX_HEADERS = 200  # of others between them, without labels
