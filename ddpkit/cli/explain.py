@@ -39,6 +39,7 @@ HEAD = 4096  # bytes that show what a file is
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TEXT_BYTES = bytes((7, 8, 9, 10, 12, 13, 27, *range(32, 127), *range(128, 256)))
 LISTED = 8  # consequences, one line each
+ALTERNATIVES = 3  # other causes and warnings
 
 
 @app.command(
@@ -426,13 +427,16 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
             yield f"check rank {silent}: it prints in this log, and does not report that it waited"
         else:
             yield f"check ranks {silent}: they print in this log, and do not report that they waited"
-    for each in result.others[:LISTED]:
+    if result.restarts and first is not None:
+        often = count(result.restarts, "time")
+        yield f"torchrun started the ranks again {often}: the failure before its first restart is the one to read"
+    for each in result.others[:ALTERNATIVES]:
         label = "later" if first and each.file == first.file and each.number > first.number else "also"
         yield f"{label}, {_place(each, many)}: {each.text[:160]}"
         yield f"  {each.cause}; hint: {each.fix}" if each.entry else f"  {each.summary}"
     for each in result.survived[: LISTED // 2]:
         yield f"survived, {_place(each, many)}: {each.text[:160]}"
-    for each in result.hints[:LISTED]:
+    for each in result.hints[: ALTERNATIVES - len(result.others[:ALTERNATIVES])]:
         yield f"possible cause, {_place(each, many)}: {each.cause}; hint: {each.fix}"
     yield from _consequences(result, many)
 
@@ -500,6 +504,7 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
         "survived": [one(each) for each in result.survived],
         "healthy": result.healthy,
         "silent": result.silent_ranks,
+        "restarts": result.restarts,
         "lines": result.lines,
         "suspicious": None
         if result.first_alarm is None

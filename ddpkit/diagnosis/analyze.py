@@ -39,6 +39,7 @@ class LogAnalysis:
     consequences: list[LogMatch] = field(default_factory=list)
     survived: list[LogMatch] = field(default_factory=list)  # failures after which the run went on
     silent_ranks: list[int] = field(default_factory=list)  # ranks that print, and do not report that they waited
+    restarts: int = 0  # of all ranks by torchrun
     lines: int = 0
     unread: int = 0  # lines for which there was no time
     healthy: bool = False  # its last lines show progress or a good end
@@ -213,15 +214,11 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if match.overcome:
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
-        # A program's own traceback stands before its progress where standard output was written at its end.
-        return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
+        # A program's own traceback stands before its last progress where a buffer of standard output was written then.
+        shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
+        return not match.top or shown
     if last <= match.end and not match.decisive and match.evidence != "kernel" and course.goes_on(match):
         return True
-    # Of a text that healthy runs print, too, a traceback that a handler printed is no more than a warning.
-    known_error = match.entry is not None and not (match.entry.doubtful and not match.doubtful)
-    caught = match.handled or (not known_error and not match.top)
-    if (caught or (match.kind == "generic" and match.doubtful)) and course.steps_after(match) >= 3:
-        return last <= match.end  # a handler printed a traceback or a warning, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)
 
 
@@ -237,6 +234,7 @@ def _rules(of: str) -> Iterator[tuple[Entry, Instead]]:
 def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     """Find who waited for whom; put another entry in place of the first failure where the rest of the run shows it."""
     story = Story(logs, result.first, result.alike, result.consequences, result.hints)
+    result.restarts = story.restarts
     first = result.first
     if first is not None and first.role == "waits":
         result.silent_ranks = story.silent_ranks

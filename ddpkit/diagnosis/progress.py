@@ -12,6 +12,7 @@ from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LogMatch
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
+BUFFER = 1 << 16  # characters
 AS_BEFORE = 2  # lines of a shape that goes on
 PROGRESS_LINES = 20  # so many lines of progress after a failure show that the run went on
 RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
@@ -92,7 +93,6 @@ _CONTINUES = re.compile(
 # huggingface_hub prints this for each try, and raises an exception after the last.
 _TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
 _LAST_TRY = re.compile(r"\bretrying \((\d+)/\1\)")
-_QUOTED = re.compile(r"[a-z] \((?:\w*Error: ?)?(?:CUDA|HIP|NCCL) [a-z]|[a-z] \([\w.]+Error: ")
 _RESULT = re.compile(r"(?:^|[^\d.\s])\s*\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
 
 
@@ -141,11 +141,6 @@ def is_mild(line: str) -> bool:
 
 def says_it_continues(line: str) -> bool:
     return _CONTINUES.search(line) is not None and _LAST_TRY.search(line) is None
-
-
-def is_quoted(line: str) -> bool:
-    """Whether a line is a sentence of the program that has an error in parentheses: a handler printed it."""
-    return _QUOTED.search(line) is not None
 
 
 def _without_levels(head: str) -> str:
@@ -248,6 +243,11 @@ class Course:
     def steps_after(self, match: LogMatch) -> int:
         start = bisect_left(self._steps, match.end)
         return self._count(self._steps[start : start + MOST_STEPS], match.speaker.rank)
+
+    def exceeds_buffer(self, match: LogMatch) -> bool:
+        """Whether more stands below a match than a process writes at its end: Python's buffer has 8 KiB."""
+        steps = self._steps[bisect_left(self._steps, match.end) :]
+        return sum(len(self.lines[index]) for index in steps[: BUFFER // 4]) > BUFFER
 
     def steps_before(self, match: LogMatch) -> int:
         above = range(max(0, match.number - 1 - MOST_STEPS), match.number - 1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from ddpkit.diagnosis import progress
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, Instead
@@ -15,19 +17,145 @@ from ddpkit.diagnosis.collectives import (
     different_calls,
     idle_ranks,
     lagging,
+    list_ranks,
     name_ranks,
     passed_before,
-    waiting_in_first,
     waiting_together,
 )
-from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LogMatch
-from ddpkit.diagnosis.members import missing_members
-from ddpkit.diagnosis.nccl_versions import differing_versions
 from ddpkit.diagnosis.progress import RANKS, Course
-from ddpkit.diagnosis.shared_gpus import shared_gpu
-from ddpkit.diagnosis.slow_names import slow_look_ups
-from ddpkit.diagnosis.torchrun_table import aborted_ranks
+from ddpkit.diagnosis.tracebacks import aborted_ranks
+
+_WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
+# torchrun's agents log this at the level INFO.
+_AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
+_LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
+# Each of several processes says this: no launcher told them of the others.
+_ALONE = re.compile(
+    r"(?i)\b(?:rank|process)(?:[ _]?id)?[\"']?[ :=#]*0[ ,]*(?:/|of|out of) *1\b(?![./]\d)"
+    r"|\brank[\"']?[ :=]+0\b[^\n]{0,20}\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b"
+    r"|\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b[^\n]{0,20}\brank[\"']?[ :=]+0\b"
+)
+# Lines of SLURM below the last line of a rank: they end the job, and no rank went on.
+_JOB_ENDS = re.compile(r"^(?:srun|slurmstepd(?:-\S+)?|scancel): |\bCANCELLED AT\b")
+_MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
+
+
+def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the index of the last line of a member, the id and the values of an entry; None if no member is missing.
+
+    The log of a node has only members of that node. If it continues after them, the others joined.
+    """
+    logs = list(logs)
+    alone = _alone(logs[-1]) if logs else None
+    if alone is not None:
+        return alone
+    waiting = _waiting(logs[0]) if len(logs) == 1 else None
+    if waiting is not None:
+        return waiting
+    seen: Counter[int] = Counter()
+    wanted = last = 0
+    for lines in logs:
+        members = [(index, match) for index, line in enumerate(lines) if (match := _MEMBER.search(line))]
+        if not members or any(line.strip() and not _JOB_ENDS.search(line) for line in lines[members[-1][0] + 1 :]):
+            return None
+        last = members[-1][0]
+        seen.update(int(match["rank"]) for _, match in members)
+        wanted = max(wanted, *(int(match["wanted"]) for _, match in members))
+    missing = [rank for rank in range(wanted) if rank not in seen]
+    if not missing:
+        return None
+    if min(seen.values()) > 1:
+        return last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
+    return last, "missing-ranks", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
+
+
+def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the same where several processes each take themselves for the only one."""
+    alone = [(index, line) for index, line in enumerate(lines) if _ALONE.search(line)]
+    labels = {(speaker.rank, speaker.host) for _, line in alone if (speaker := speaker_of_line(line)).known}
+    twins = sum(late[0] == early[0] + 1 for early, late in pairwise(alone))
+    number = len(labels) if len(labels) > 1 else twins + 1
+    return (alone[-1][0], "alone", {"number": str(number)}) if number > 1 else None
+
+
+def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the same where a log ends while a rank waits for others at the store."""
+    last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
+    if lines and _AGENT_WAITS.search(lines[last].strip()):
+        nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
+        return (last, "agents-wait", {}) if nodes and max(nodes) > 1 else None
+    match = _WAITS.search(lines[last]) if lines else None
+    if match is None or int(match["joined"]) >= int(match["wanted"]):
+        return None
+    return last, "missing-ranks", match.groupdict()
+
+
+_VERSION = re.compile(r"\b[NR]CCL version ?:? (\d+\.\d+\.\d+)")
+MOST_VERSIONS = 200  # with a version, of one log
+
+
+def differing_versions(logs: Iterable[Sequence[str]]) -> str:
+    """Return `2.19.3 and 2.20.5 on node2`, with hosts where the lines have them; empty where there is one version."""
+    hosts: dict[str, str] = {}
+    for lines in logs:
+        for line in [each for each in lines if "CCL version" in each][:MOST_VERSIONS]:
+            version = _VERSION.search(line)
+            if version:
+                hosts[version[1]] = hosts.get(version[1]) or speaker_of_line(line).host
+    if len(hosts) < 2:
+        return ""
+    words = [f"{version} on {host}" if host else version for version, host in hosts.items()]
+    return ", ".join(words[:-1]) + f" and {words[-1]}"
+
+
+# `node1:2114:2170 [0] NCCL INFO comm 0x55 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 86000 commId 0x3f - Init START`
+_COMMUNICATOR = re.compile(
+    r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] NCCL INFO "
+    r"(?:ncclCommInit\w+ )?comm 0x\w+ rank (?P<rank>\d+) "
+    r"n[Rr]anks (?P<count>\d+) cudaDev \d+ (?:nvmlDev \d+ )?busId (?P<bus>\w+)(?: commId (?P<group>\w+))?"
+)
+MOST_LINES = 20_000  # about communicators, of one log
+
+
+def shared_gpu(lines: Sequence[str]) -> tuple[int, dict[str, str]] | None:
+    """Return the line of a rank whose GPU another process of its group has, and values of an entry."""
+    seen: dict[tuple[str, str, str, str], tuple[str, str]] = {}
+    for index in [index for index, line in enumerate(lines) if " busId " in line][:MOST_LINES]:
+        line = _COMMUNICATOR.search(lines[index])
+        if line is None:
+            continue
+        rank, pid = seen.setdefault(
+            (line["host"], line["bus"], line["count"], line["group"] or ""), (line["rank"], line["pid"])
+        )
+        if rank != line["rank"] and pid != line["pid"]:
+            one, other = sorted((rank, line["rank"]), key=int)
+            sharing = f"ranks {one} and {other} on {line['host']}, PCI bus {line['bus']}"
+            return index, {"sharing": sharing, "rank": line["rank"], "other": rank, "host": line["host"]}
+    return None
+
+
+WARNING = "hostname of the client socket cannot be retrieved"
+SLOW = 4.0  # seconds from one warning to the next
+FEWEST = 3  # such pauses that show that the look-ups themselves are slow
+
+
+def slow_look_ups(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] | None:
+    """Return the index of the last warning of the last log, and values of an entry; None if no look-up was slow."""
+    result: tuple[int, dict[str, str]] | None = None
+    for lines in logs:
+        times = [
+            (index, when)
+            for index, line in enumerate(lines)
+            if WARNING in line and (when := split_prefix(visible_line(line)).when) is not None
+        ]
+        pauses = [later - earlier for (_, earlier), (_, later) in pairwise(times)]
+        slow = sorted(pause for pause in pauses if pause >= SLOW)
+        if len(slow) >= FEWEST:
+            result = times[-1][0], {"number": f"{slow[len(slow) // 2]:.0f}"}
+    return result
+
 
 # Of the watchdog's lines, those of a rank whose own collective failed.
 _OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
@@ -36,6 +164,7 @@ SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
+_RESTARTS = re.compile(r"\b(?:agent_restarts|restart_count)['\"]?\s*[:=]\s*(?P<count>\d+)")
 _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EFIW](?:\d{3,4} [\d:.]+)? \S+\.cpp")
 
@@ -145,24 +274,28 @@ class Story:
         named = self._same[0].values.get("late", "")  # by a barrier
         if named.isdecimal() and int(named) not in self._waited:
             return [int(named)], {}
-        late = idle or (self.silent_ranks if len(self.silent_ranks) == 1 else [])
+        late = idle or (self.silent_ranks if len(self.silent_ranks) == 1 and self._shows_end else [])
         if late or self.silent_ranks:
-            return late, ({"late": str(late[0]), **certain} if late else {}) or passed_before(self._same)
+            return late, {**passed_before(self._same), **({"late": str(late[0]), **certain} if late else {})}
         known = {rank for rank in self._waited if rank is not None}
-        absent, alone = ([], False) if self._is_cut else absent_ranks(self._same, known)
+        absent, alone = absent_ranks(self._same, known)
         if alone and len(absent) == 1 and len(known) > 1:
             return absent, {"late": str(absent[0])}
         values = lagging(self._same)
         if absent and len(absent) <= max(1, len(known)):
             values["absent"] = f"no line of {name_ranks(absent)} is in this log"
-        together = waiting_together(self._same) or waiting_in_first(self._same, self._lines)
-        return [], values or together or passed_before(self._same)
+        return [], values or waiting_together(self._same) or passed_before(self._same)
 
     @property
-    def _is_cut(self) -> bool:
-        """Whether a log ends inside an error of torch: ranks that print below it are not in it."""
-        ends = [next((line for line in reversed(lines) if line.strip()), "") for lines in self._lines]
-        return any(_ERROR_LINE.search(end) and end.rstrip()[-1:].isalpha() for end in ends)
+    def _shows_end(self) -> bool:
+        """Whether a launcher reports ends of ranks: else a rank that is silent may still print that it waited."""
+        return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
+
+    @property
+    def restarts(self) -> int:
+        """How often torchrun had started the ranks again."""
+        found = (_RESTARTS.search(line) for lines in self._lines for line in lines if "restart" in line)
+        return max((int(each["count"]) for each in found if each), default=0)
 
     # ---- what stands in place of the first failure
 
@@ -203,7 +336,9 @@ class Story:
                 prefixed = split_prefix(line)
                 busy = prefixed.speaker.rank
                 work = _BAR_BODY.sub("|...|", prefixed.text.strip())[:120]
-                return Found(values={"work": work, **({"busy": str(busy)} if busy is not None else {})})
+                if busy is None:
+                    return Found(values={"work": work})
+                return Found(values={"work": work, "busy": str(busy)}, speaker=prefixed.speaker)
             if seen > WORK_LINES or progress.is_step(line):
                 return None
         return None

@@ -438,3 +438,27 @@ def test_an_index_outside_of_a_tensor_is_looked_at_in_the_script() -> None:
     text += "IndexError: index 1 is out of bounds for dimension 0 with size {0}\n"
     ids = [first.id if (first := of(text.format(size)).first) else "" for size in (1, 0)]
     assert ids == ["own-exception", "element-out-of-range"]
+
+
+def test_a_silent_rank_is_blamed_only_where_the_log_shows_how_ranks_ended() -> None:
+    """Without an end, the rank may still report that it waited: it is named as one to look at."""
+    lines = "".join(f"[rank1]: step {each}\n" for each in range(3)) + waiting(0, "ALLREDUCE", number=7)
+    end = "srun: error: node1: tasks 0-1: Exited with exit code 1\n"
+    cut, whole = of(lines), of(lines + end)
+    assert cut.first is not None
+    assert whole.first is not None
+    assert "did not join:" not in cut.first.cause
+    assert "rank 1 did not join:" in whole.first.cause
+    assert cut.silent_ranks == whole.silent_ranks == [1]
+
+
+def test_what_had_completed_is_told_beside_a_silent_rank() -> None:
+    first = of("[rank1]: step 3\n" + waiting(0, "ALLREDUCE", number=460_631)).first
+    assert first is not None
+    assert "460630 collectives had completed before" in first.cause
+
+
+def test_restarts_are_told() -> None:
+    table = "  restart_count=3\n" + waiting(0, "ALLREDUCE", number=7)
+    assert of(table).restarts == 3
+    assert "started the ranks again 3 times" in explained(table)

@@ -73,3 +73,13 @@ def test_progress_above_a_failure_hides_nothing(form: str) -> None:
     result = analyze_log([("log", "".join(lines[: at + 1]))])
     assert result.first is not None
     assert result.first.id == "own-exception"
+
+
+def test_progress_of_a_buffer_below_a_traceback_is_no_progress_after_it() -> None:
+    """Standard output that is not a terminal is written in blocks, the last one when the process ends."""
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    go()\nKeyError: 1\n'
+    steps = "".join(f"step {each} loss {1 / (each + 1):.4f}\n" for each in range(20_000))
+    buffered, long = (analyze_log([("log", trace + text)]).first for text in (steps[:8000], steps))
+    assert buffered is not None
+    assert buffered.id == "own-exception"
+    assert long is None
