@@ -126,7 +126,7 @@ _UNBOUND = (
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
 # Programs of `ddpkit/node` for a task that forks ranks, beside its `sitecustomize`.
-_FORKING = ("fork_server", "fork_task", "rank_wrapper", "oom", "daemons")
+_FORKING = ("fork_server", "fork_task", "rank_wrapper", "oom", "process_tree")
 
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
@@ -262,7 +262,7 @@ class Slurm(Contained):
             needed |= {f"preload/{name}": name for name in _FORKING}
         elif job.folder:
             needed = {name: name for name in ("torchrun_agent", "scratch_dir", "owned", "oom")} if self.torchrun else {}
-            needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
+            needed |= {"rank_wrapper": "rank_wrapper", "process_tree": "process_tree"}
         if self._asked(job):
             needed["hook/sitecustomize"] = "rank_hook"
             if job.observe:

@@ -16,9 +16,10 @@ import sys
 import threading
 import time
 
-from ddpkit.node.cpu_topology import list_gpus, read_text, read_topology, visible_entries
 from ddpkit.node.env_names import env_matcher, nccl_conf
+from ddpkit.node.gpus import list_gpus, read_topology, visible_entries
 from ddpkit.node.owned import own_file
+from ddpkit.node.process_tree import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
     return _Content(*(name.replace(".", r"\.") for name in names), *also, __pycache__=cache)
 
 
-_OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "daemons.py")
+_OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "process_tree.py")
 _OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "owners.py", "rsync_server.py")
 _FILES = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",

@@ -16,7 +16,7 @@ import pytest
 import ddpkit as package
 from ddpkit import config
 from ddpkit.cli import main
-from ddpkit.node.cpu_topology import numbers
+from ddpkit.node.gpus import numbers
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
