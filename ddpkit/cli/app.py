@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property, partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -18,27 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
+from ddpkit.cli.line import Line
 from ddpkit.cli.version import __version__
 from ddpkit.console.guarded import guarded_output
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thread, similar
 from ddpkit.run import site
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.cli.typed_line import Flags
+    from ddpkit.cli.line import Flags
     from ddpkit.launchers.plan import Plan, Via
     from ddpkit.transports.login_host import LoginHost
-
-
-@dataclass(frozen=True)
-class CommandLine:
-    """The words of one command."""
-
-    words: list[str]  # the command and its flags
-    script: list[str] | None  # the words behind `--`; None: there is no `--`
-
-    @property
-    def argv(self) -> list[str]:
-        return [*self.words, *([] if self.script is None else ["--", *self.script])]
 
 
 def _skip_type_conversion(parameters: list[Any]) -> list[Any]:
@@ -232,7 +220,7 @@ def redirect_to_devnull(*outputs: int) -> None:
         os.dup2(null, output)
 
 
-def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
+def _explain(error: DdpkitError, line: Line | None = None) -> int:
     # The message can list problems, each with its hint.
     message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
     text = f"ddpkit: error: {message}"
@@ -242,26 +230,22 @@ def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
     return error.exit_code
 
 
-def hint_for(hint: str, line: CommandLine | None) -> str:
+def hint_for(hint: str, line: Line | None) -> str:
     """Write a hint as the whole command line, if it is one of a launch."""
-    if line is None or not line.words or line.words[0] not in _LAUNCHES:
-        return hint
-    from ddpkit.cli.hints import split_script, whole_hint
-
-    words, script = (line.words, line.script) if line.script is not None else split_script(line.words)
-    return whole_hint(hint, words, script)
+    return line.whole_hint(hint) if line is not None and line.command in _LAUNCHES else hint
 
 
 def _run(argv: list[str]) -> int:
     # Everything after the first `--` belongs to the script, in commands that have one. Typer would remove the `--`.
     scripted = "--" in argv and argv[0] in _LAUNCHES
     end = argv.index("--") if scripted else len(argv)
-    line, read = CommandLine(argv[:end], argv[end + 1 :] if scripted else None), False
+    line, read = Line(argv[:end], argv[end + 1 :] if scripted else None), False
     try:
         if line.words[:1] == ["help"]:
-            line = CommandLine([*line.words[1:2], "--help"], None)
+            line = Line([*line.words[1:2], "--help"], None)
         program = _program(line.words[0] if line.words else "")
-        if line.words and line.words[0] in _LAUNCHES:
+        if line.command in _LAUNCHES:
+            line.options = _Options(program)[line.command]
             line, read = _translate(line, program), True
         with program.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
             program.invoke(context)
@@ -344,14 +328,14 @@ class _Options(Mapping[str, "Flags"]):
         return len(self._all)
 
 
-def _translate(line: CommandLine, program: Any) -> CommandLine:
+def _translate(line: Line, program: Any) -> Line:
     """Translate options of backends and of torchrun. Prints notes."""
     from ddpkit.cli import reader
 
-    typed = reader.translate(line.words, line.script, _Options(program))
+    typed = reader.translate(line, _Options(program))
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
-    return CommandLine(typed.words, typed.script)
+    return Line(typed.words, typed.script, line.options)
 
 
 def _version(wanted: bool) -> None:

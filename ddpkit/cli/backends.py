@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json, shown
+from ddpkit.cli.foreign import LETTERS
 from ddpkit.cli.look import WIDEST, rich_out, table
-from ddpkit.cli.slurm_flags import LETTERS
 from ddpkit.errors import UsageError
 
 

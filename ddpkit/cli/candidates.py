@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpkit.cli.line import Line
 from ddpkit.errors import DdpkitError
 
 if TYPE_CHECKING:
-    from ddpkit.config import LaunchSettings
     from ddpkit.launchers.registry import Option
 
 VARIABLE = "_DDPKIT_COMPLETE"
@@ -50,7 +49,7 @@ def _candidates(words: list[str], commands: Commands) -> Iterable[str]:
         return [*commands(), "help", "--help", "--version"]
     if words[0] == "help":
         return commands()
-    if "--" in words[1:-1]:
+    if words[0] in _HOSTED and _line(words).has_script:
         return []  # the script's own
     before = words[-2] if len(words) > 2 else ""
     quick = _value(before, current, words)
@@ -95,7 +94,7 @@ def _value(option: str, current: str, words: Sequence[str]) -> Iterable[str] | N
     if option in ("-b", "--backend"):
         return backends()
     if option in ("-o", "--option"):
-        return _options(_typed(words, "-b", "--backend") or _settings(words).backend, current)
+        return _options(_line(words), current)
     if option == "--profile":
         return profiles()
     if option == "--on":
@@ -115,17 +114,13 @@ def backends() -> list[str]:
 
 def _backend_options(words: Sequence[str]) -> dict[str, Option]:
     """The options of the chosen backend, by their flags."""
-    from ddpkit.launchers import registry
-
-    backend = registry.load(_typed(words, "-b", "--backend") or _settings(words).backend)
-    return {f"--{each.name.replace('_', '-')}": each for each in registry.options(backend)}
+    known = _line(words).backend_options
+    return {f"--{name.replace('_', '-')}": each for name, each in known.items()}
 
 
-def _options(backend: str, current: str) -> list[str]:
+def _options(line: Line, current: str) -> list[str]:
     """`KEY=` of a backend's options; after the `=`, the values where they are few."""
-    from ddpkit.launchers import registry
-
-    known = registry.options(registry.load(backend))
+    known = line.backend_options.values()
     key, equals, _ = current.partition("=")
     if not equals:
         return [f"{each.name}=" for each in known]
@@ -154,46 +149,36 @@ def bad_nodes(words: Sequence[str]) -> list[str]:
 
     if not {"check", "forgive"} & set(words[1:-1]):
         return ["check", "forgive"]
-    setting = _typed(words, "--bad-nodes") or _settings(words).bad_nodes
-    return [node.host for node in known(setting, time.time()).nodes]
+    line = _line(words)
+    file = line.typed("--bad-nodes") or line.settings.bad_nodes
+    return [node.host for node in known(file, time.time()).nodes]
 
 
-def hosts(words: Sequence[str] = (), *, always: bool = False) -> list[str]:
+def hosts(words: Sequence[str], *, always: bool = False) -> list[str]:
     """Groups, and the nodes that ddpkit.toml or the host file names; none for a backend that takes none."""
-    from ddpkit.launchers import registry
-    from ddpkit.transports.choose import transport_class
     from ddpkit.transports.hosts import parse, parse_file
 
-    settings = _settings(words)
-    backend = _typed(words, "-b", "--backend") or settings.backend
-    if not always and not transport_class(registry.load(backend)).names_nodes:
+    line = _line(words)
+    settings = line.settings
+    if not (always or line.transport.names_nodes):
         return []
     labels = [f"@{group}" for group in settings.groups] + list(settings.host)
     specs = [spec for group in settings.groups for spec in parse([f"@{group}"], settings.groups, {})]
     if settings.hosts:
         specs += parse(settings.hosts, settings.groups, {})
-    path = _typed(words, "--hostfile") or settings.hostfile
+    path = line.typed("--hostfile") or settings.hostfile
     if path:
         specs += parse_file(path, Path(path).read_text(encoding="utf-8"), {}, "", settings.groups)
     return [*labels, *(f"{spec.user}@{spec.label}" if spec.user else spec.label for spec in specs)]
 
 
-def _typed(words: Sequence[str], *names: str) -> str:
-    """The value that an option has among the words."""
-    for word, value in pairwise(words):
-        if word in names:
-            return value
-    for word in words:
-        name, equals, rest = word.partition("=")
-        if equals and name in names:
-            return rest
-    return ""
+def _line(words: Sequence[str]) -> Line:
+    """The words before the cursor. Flags of settings are known without typer."""
+    from ddpkit.config import SETTINGS
 
-
-def _settings(words: Sequence[str]) -> LaunchSettings:
-    from ddpkit import config
-
-    return config.collect_settings(Path.cwd(), os.environ, _typed(words, "--profile") or None, {})
+    flags = {name: each.takes_word for each in SETTINGS.values() for name in each.spellings}
+    end = words.index("--") if "--" in words[:-1] else len(words) - 1
+    return Line(words[:end], words[end + 1 : -1] if end < len(words) - 1 else None, {**flags, "--profile": True})
 
 
 SCRIPTS = {

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import CommandLine, JsonFlag, app, print_json, redirect_to_devnull, show_plan, shown
+from ddpkit.cli.app import JsonFlag, app, print_json, redirect_to_devnull, show_plan, shown
+from ddpkit.cli.line import Line
 from ddpkit.cli.look import table
 from ddpkit.cli.options import (
     CHECKS,
@@ -185,7 +186,7 @@ class _Copying:
                 self._tasks.clear()
 
 
-def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: bool) -> int:
+def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -> int:
     """Give this command to the ddpkit of another host."""
     from ddpkit.execution import remote_launch
     from ddpkit.transports import hosts

@@ -16,7 +16,7 @@ from ddpkit.cli.app import LeanCommand
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.cli.app import CommandLine
+    from ddpkit.cli.line import Line
     from ddpkit.config import Keywords, LaunchSettings
     from ddpkit.execution.requested_nodes import Queries
 
@@ -144,7 +144,7 @@ def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSe
             raise UsageError(what, f"ddpkit {command} -n {shlex.quote(hosts[0])}")
         flags["nproc_per_node"] = hosts.pop(0)
     flags["hosts"] = hosts or None
-    line: CommandLine = context.obj
+    line: Line = context.obj
     if line.script is not None:
         if not line.script:
             raise UsageError("no script after `--`", "ddpkit launch -- train.py")

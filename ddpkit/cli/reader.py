@@ -1,255 +1,241 @@
 """Arguments of `launch`, `test` and `bench`, in ddpkit's own form.
 
-Options of the backend are flags as well, under SLURM also with sbatch's letters. The order does not matter, because
-the backend is found first. torchrun's flags are translated. Without `--`, the script begins at the first argument that
-can only be a script. An error comes with the whole corrected command line.
+Options of the backend are flags as well, under SLURM also with sbatch's letters; torchrun's flags are translated.
+Without `--`, the script begins at the first argument that can only be a script. An error comes with the whole corrected
+command line.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from ddpkit.cli import slurm_flags, torchrun_flags
-from ddpkit.cli.hints import command_line
-from ddpkit.cli.misplaced import check_host, check_script
-from ddpkit.cli.request import Request
-from ddpkit.cli.typed_line import Flags, TypedLine, split_option
-from ddpkit.cli.unknown_options import unknown_option
+from ddpkit.cli.foreign import BOTH, LETTERS, SBATCH, TORCHRUN, Use, replacement, torchrun_name
+from ddpkit.cli.line import NODES, RANKS, Flags, Line, is_script
+from ddpkit.cli.mistakes import check_host, check_script, unknown_option, with_script
 from ddpkit.errors import UsageError
+from ddpkit.launchers.tokens import Kind, Token, split_option
 
 
-def translate(words: Sequence[str], script: Sequence[str] | None, commands: Mapping[str, Flags]) -> Request:
-    """Read a command line. `commands`: all of them, with their options. Raises UsageError.
+@dataclass
+class Translated:
+    """A command line in ddpkit's own words."""
 
-    `words` begin with the command; `script` is everything after `--`, or None without `--`.
-    """
-    return _Reader(words, script, commands).read()
+    words: list[str]
+    script: list[str] | None  # None: not given
+    notes: list[str] = field(default_factory=list)
 
 
-class _Reader(TypedLine):
-    def __init__(self, words: Sequence[str], script: Sequence[str] | None, commands: Mapping[str, Flags]) -> None:
-        super().__init__(words, script, commands)
-        self.sbatch: list[str] = []  # more options for it
+def translate(line: Line, commands: Mapping[str, Flags]) -> Translated:
+    """Read a command line. `commands`: all of them, with their options. Raises UsageError."""
+    return _Reader(line, commands).read()
+
+
+class _Reader:
+    def __init__(self, line: Line, commands: Mapping[str, Flags]) -> None:
+        self.line, self.commands = line, commands
+        self.words, self.script, self.notes = [line.command], line.script, list[str]()
         self.hosts: list[str] = []
-        self._find_backend()
+        self.given: dict[str, str] = {}  # ddpkit's own options, by name
+        self.sbatch: list[str] = []  # more options for it
+        self.torchrun: dict[str, str] = {}  # its flags, with their values
 
-    def _find_backend(self) -> None:
-        """Find -b and --profile, anywhere before the script."""
-        words = iter(zip(self.rest, [*self.rest[1:], ""], strict=False))
-        named = False
-        for word, following in words:
-            name, equals, value = split_option(word)
-            if not word.startswith("-") or word == "-":
-                if named or self.is_script(word):
-                    return
-                continue
-            flag = torchrun_flags.SHORT.get(name, name)
-            named = named or flag in ("--module", "--no-python")
-            takes = self.options.get(name, flag not in torchrun_flags.FLAGS and not following.endswith(".py"))
-            takes = takes and not equals and following[:1] != "-"
-            if takes:
-                next(words, None)
-            text = value.removeprefix("=") if equals else following
-            if name in ("-b", "--backend"):
-                self.request.typed_backend = text
-            elif name == "--profile":
-                self.request.profile = text
-
-    def read(self) -> Request:
-        request = self.request
-        while self.rest:
-            self.at = len(self.all) - len(self.rest)
-            word = self.rest.pop(0)
-            if word.startswith("-") and word != "-":
-                self._option(word)
-            elif request.scripted and self.is_script(word):
-                self._begin(word)
+    def read(self) -> Translated:
+        for token in self.line.tokens[1:]:
+            if token.kind is Kind.OPTION:
+                self._option(token)
+            elif token.kind is Kind.SCRIPT:
+                self._begin_script(token)
+                break
             else:
-                check_host(self, word)
-                request.words.append(word)
-                self.hosts.append(word)
-        if "--module" in self.torchrun and request.script is not None:
-            request.script.insert(0, "-m")
-        elif self.torchrun.keys() & {"--module", "--no-python"} and request.script is None and request.scripted:
-            what = "module" if "--module" in self.torchrun else "program"
-            raise UsageError(f"the name of a {what} is missing", f"ddpkit {request.command} -n 2 -- -m pkg.train")
-        torchrun_flags.apply(request, self.torchrun)
-        self._add_sbatch()
-        self._check_tasks()
+                check_host(self.line, token)
+                self.words.append(token.word)
+                self.hosts.append(token.word)
+        self._name_script()
+        self._apply_torchrun()
+        if self.sbatch:
+            from ddpkit.launchers.shell import join
+
+            self._add_option("sbatch", f"{self.line.option('sbatch')} {join(self.sbatch)}".strip())
+        self._divide_tasks()
         self._check_nested()
-        return request
+        return Translated(self.words, self.script, self.notes)
 
-    # ---- words that are no options
+    def _note(self, flag: str, text: str) -> None:
+        self.notes.append(f"{flag}: {text}")
 
-    def _begin(self, word: str) -> None:
-        if self.request.script is not None:
-            words = [*self.request.words, "--", word, *self.rest, *self.tail[1:]]
-            raise UsageError(f"{word} is in the place of a host; the script comes after `--`", command_line(words))
-        check_script(self, word)
-        self.request.script, self.rest = [word, *self.rest], []
+    def _add_option(self, key: str, value: str) -> None:
+        self.words += ["-o", f"{key}={value}"]
+
+    # ---- the script
+
+    def _begin_script(self, token: Token) -> None:
+        following = self.line.words[token.at :]
+        if self.script is not None:
+            corrected = self.line.write(until=token, script=[*following, *self.script])
+            raise UsageError(f"{token.word} is in the place of a host; the script comes after `--`", corrected)
+        check_script(self.line, token)
+        self.script = following
+
+    def _name_script(self) -> None:
+        """Follow torchrun's --module and --no-python."""
+        named = self.torchrun.keys() & {"--module", "--no-python"}
+        if "--module" in named and self.script is not None:
+            self.script = ["-m", *self.script]
+        elif named and self.script is None and self.line.scripted:
+            what = "module" if "--module" in named else "program"
+            raise UsageError(f"the name of a {what} is missing", f"ddpkit {self.line.command} -n 2 -- -m pkg.train")
 
     def _check_nested(self) -> None:
         """Refuse a launcher as the script."""
         from ddpkit.launchers.nested import find_launcher
 
-        request = self.request
-        nested = find_launcher(request.script) if request.scripted and request.script else None
-        if nested and request.script and not request.settings.allow_nested:
+        nested = find_launcher(self.script) if self.line.scripted and self.script else None
+        if nested and self.script and not self.line.settings.allow_nested:
             what = f"{nested.problem} (the setting allow_nested = true starts it anyway)"
-            raise UsageError(what, self.with_script(request.script, nested))
+            raise UsageError(what, with_script(self.line, self.script, nested, until=self.line.script_token))
 
     # ---- options
 
-    def _option(self, word: str) -> None:
-        name, equals, value = split_option(word)
-        if word == "-np":
-            name, equals, value = word, "", ""
-        variable = value or (self.rest[0] if self.rest else "")
-        if name == "-e" and "--env" in self.options and re.match(r"\w+=", variable):
-            corrected = self.corrected(self.at, 1 if value else 2, ["--env", variable])
-            raise UsageError(f"-e {variable.partition('=')[0]}: variables of the ranks are --env", corrected)
-        if name in self.options and not self._is_of_sbatch(name, value):
-            self._own(word, name, equals, value)
-        elif not (self._of_backend(name, equals, value) or self._of_slurm(name, equals, value)):
-            self._of_torchrun(name, equals, value)
+    def _option(self, token: Token) -> None:
+        if token.name == "-e" and "--env" in self.line.options and re.match(r"\w+=", token.value or ""):
+            corrected = self.line.corrected(token, "--env", str(token.value))
+            raise UsageError(f"-e {str(token.value).partition('=')[0]}: variables of the ranks are --env", corrected)
+        if token.name in self.line.options and not self._is_of_sbatch(token):
+            self._own(token)
+        elif not (self._of_backend(token) or self._of_sbatch(token) or self._of_torchrun(token)):
+            raise unknown_option(self.line, token, self.commands)
 
-    def _own(self, word: str, name: str, equals: str, value: str) -> None:
-        """Take an option of the command, with its value."""
-        words = [name + word[len(name) :] if equals else name]
-        if self.options[name] and not equals and self.rest:
-            value = self.rest.pop(0)
-            if split_option(value)[0] in self.options and not re.fullmatch(r"-\d+", value):
-                raise UsageError(
-                    f"{name} needs a value, and {value} follows", self.corrected(self.at, 1, [name, "VALUE"])
-                )
-            words.append(value)
-        self.request.given[name] = value
-        if name == "--sync" and not equals:
-            words = ["--sync=true"]
-        if name in ("-N", "--nnodes"):
-            self._check_nodes(value)
-        if name in ("-n", "--nproc-per-node") and value in ("gpu", "cpu", "xpu"):
-            words = ["--nproc-per-node", self._ranks(value)]
-        if name == "-o" and "=" not in value and self.request.transport.slurm:
-            stem, dot, ending = value.rpartition(".") if "." in value else (value, "", "")
-            path = value if "%" in value else f"{stem}-%j{dot}{ending}"
-            what = f"-o {value}: ddpkit's -o is KEY=VALUE, and sbatch's is --output"
-            raise UsageError(what, self.corrected(self.at, 2, ["--output", path]))
-        self.request.words += words
+    def _is_of_sbatch(self, token: Token) -> bool:
+        """Tell whether a letter of ddpkit is sbatch's here: it has a value."""
+        return token.name in BOTH and token.value is not None and self.line.scripted and self.line.slurm
 
-    def _ranks(self, value: str) -> str:
-        """Translate torchrun's `gpu` and `cpu`."""
-        if value == "gpu":
-            self.request.note("-n gpu", "-n auto: one rank for each visible GPU, or 1")
-            return "auto"
-        raise UsageError(f"-n {value}: a number of ranks, or auto: one for each visible GPU", f"-n {os.cpu_count()}")
-
-    def _value(self, name: str, equals: str, value: str) -> str:
+    def _value(self, token: Token) -> str:
         """The value of an option that needs one."""
-        if equals:
-            return value.removeprefix("=")
-        if not self.rest:
-            raise UsageError(f"{name} needs a value", f"{name} VALUE")
-        return self.rest.pop(0)
+        if token.value is None:
+            raise UsageError(f"{token.name} needs a value", f"{token.name} VALUE")
+        self._refuse_option(token)
+        return token.value
 
-    def _of_backend(self, name: str, equals: str, value: str) -> bool:
+    def _refuse_option(self, token: Token) -> None:
+        """Refuse an option of the command in the place of a value."""
+        following = "".join(token.words[1:])
+        if split_option(following)[0] in self.line.options and not re.fullmatch(r"-\d+", following):
+            corrected = self.line.corrected(token, token.name, "VALUE", following)
+            raise UsageError(f"{token.name} needs a value, and {following} follows", corrected)
+
+    def _own(self, token: Token) -> None:
+        """Take an option of the command."""
+        joined = "=" if token.name[:2] == "--" else ""
+        words = [f"{token.name}{joined}{token.value}"] if token.attached else [token.name, *token.words[1:]]
+        self._refuse_option(token)
+        self.given[token.name] = token.value or ""
+        handler = _OWN.get(token.name)
+        self.words += (handler(self, token) if handler else None) or words
+
+    def _nodes_own(self, token: Token) -> None:
+        self._check_nodes(token)
+
+    def _ranks_own(self, token: Token) -> list[str] | None:
+        """Translate torchrun's `gpu` and `cpu`."""
+        if token.value not in ("gpu", "cpu", "xpu"):
+            return None
+        if token.value != "gpu":
+            what = f"-n {token.value}: a number of ranks, or auto: one for each visible GPU"
+            raise UsageError(what, f"-n {os.cpu_count()}")
+        self._note("-n gpu", "-n auto: one rank for each visible GPU, or 1")
+        return ["--nproc-per-node", "auto"]
+
+    def _option_own(self, token: Token) -> None:
+        value = token.value or ""
+        if "=" in value or not self.line.transport.slurm:
+            return
+        stem, dot, ending = value.rpartition(".") if "." in value else (value, "", "")
+        path = value if "%" in value else f"{stem}-%j{dot}{ending}"
+        what = f"-o {value}: ddpkit's -o is KEY=VALUE, and sbatch's is --output"
+        raise UsageError(what, self.line.corrected(token, "--output", path))
+
+    def _sync_own(self, token: Token) -> list[str] | None:
+        return None if token.attached else ["--sync=true"]
+
+    def _check_nodes(self, token: Token) -> None:
+        """Refuse sbatch's MIN-MAX, with the number that a job can have."""
+        if self.line.slurm and re.fullmatch(r"\d+-\d+", token.value or ""):
+            corrected = self.line.corrected(token, "-N", str(token.value).partition("-")[2])
+            name = self.line.typed_backend or self.line.backend.name
+            raise UsageError(f"-N {token.value}: backend {name} requires one number of nodes", corrected)
+
+    def _of_backend(self, token: Token) -> bool:
         """Take `--partition gpu` as `-o partition=gpu`, and sbatch's letters for it under SLURM."""
-        request = self.request
-        if request.transport.slurm:
-            name = slurm_flags.LETTERS.get(name, name)
+        name = LETTERS.get(token.name, token.name) if self.line.transport.slurm else token.name
         key, negated = name.removeprefix("--").replace("-", "_"), False
-        if name[:2] != "--" or name in torchrun_flags.VALUES:
+        if name[:2] != "--" or name in TORCHRUN:
             return False
-        if key.startswith("no_") and key[3:] in request.options:
+        options = self.line.backend_options
+        if key.startswith("no_") and key[3:] in options:
             key, negated = key[3:], True
-        option = request.options.get(key)
+        option = options.get(key)
         if option is None or (negated and not option.alone):
             return False
-        text = ("false" if negated else option.alone) if option.alone and not equals else ""
-        request.add_option(key, text or self._value(name, equals, value))
+        text = ("false" if negated else option.alone) if option.alone and not token.attached else ""
+        self._add_option(key, text or self._value(token))
         return True
 
-    def _is_of_sbatch(self, name: str, value: str) -> bool:
-        """Tell whether a letter of ddpkit is sbatch's here: it has a value."""
-        if name not in slurm_flags.BOTH or not self.request.scripted or not self.request.transport.slurm:
-            return False
-        following = value or (self.rest[0] if self.rest else "-")
-        return not (following.startswith("-") or self.is_script(following))
+    # ---- sbatch
 
-    def _of_slurm(self, name: str, equals: str, value: str) -> bool:
-        """Take an option of sbatch that is none of the backend's."""
-        request = self.request
-        if not request.transport.slurm:
+    def _of_sbatch(self, token: Token) -> bool:
+        """Take a flag of sbatch that is none of the backend's."""
+        name = LETTERS.get(token.name, token.name)
+        if not self.line.transport.slurm or name not in SBATCH:
             return False
-        name = slurm_flags.LETTERS.get(name, name)
-        if name in slurm_flags.SAME:
-            own = slurm_flags.SAME[name]
-            request.given[own] = self._value(name, equals, value)
-            if own == "--nnodes":
-                self._check_nodes(request.given[own])
-            request.words += [own, request.given[own]]
-        elif name == "--ntasks":
-            self._tasks(self._value(name, equals, value))
-        elif name in slurm_flags.PASSED:
-            self.sbatch.append(f"{name}={self._value(name, equals, value)}")
-        elif name in slurm_flags.PASSED_FLAGS:
-            self.sbatch.append(name)
-        elif name == "--jobid":
-            job_id = self._value(name, equals, value)
-            step = f"srun --jobid={job_id} --overlap --nodes=1 --ntasks=1"
-            corrected = self.corrected(self.at, len(self.all) - len(self.rest) - self.at, [])
-            raise UsageError(f"{name} {job_id}: ddpkit uses the allocation of its own shell", f"{step} {corrected}")
-        elif name in slurm_flags.NOT_NEEDED and not equals:
-            request.note(self.all[self.at], f"not needed; {slurm_flags.NOT_NEEDED[name]}")
-        elif name in slurm_flags.REFUSED:
-            what, instead = slurm_flags.REFUSED[name]
-            text = self._value(name, equals, value)
-            length = len(self.all) - len(self.rest) - self.at
-            nodes, ranks = self._number_after("-N", "--nnodes", "--nodes"), self._number_after("-n", "--nproc-per-node")
-            words = slurm_flags.replacement(name, instead, text, nodes or self._nodes(), ranks or 1)
-            raise UsageError(f"{self.all[self.at]}: {what}", self.corrected(self.at, length, words))
+        flag = SBATCH[name]
+        if flag.use is Use.READ:
+            _SBATCH[name](self, token)
+        elif flag.use is Use.SAME:
+            self.given[flag.instead] = self._value(token)
+            if flag.instead == "--nnodes":
+                self._check_nodes(token)
+            self.words += [flag.instead, self.given[flag.instead]]
+        elif flag.use is Use.PASSED:
+            self.sbatch.append(name if flag.alone else f"{name}={self._value(token)}")
+        elif flag.use is Use.NOT_NEEDED and not token.attached:
+            self._note(token.word, f"not needed; {flag.reason}")
+        elif flag.use is Use.REFUSED:
+            nodes = int(self._number(*NODES, "--nodes") or self._nodes())
+            words = replacement(name, flag.instead, self._value(token), nodes, int(self._number(*RANKS) or 1))
+            raise UsageError(f"{token.word}: {flag.reason}", self.line.corrected(token, *words))
         else:
             return False
         return True
 
-    def _of_torchrun(self, name: str, equals: str, value: str) -> None:
-        flag = torchrun_flags.SHORT.get(name, name)
-        if name in ("-t", "-r") and self.request.transport.scheduled:
-            name = self.request.backend.name
-            raise UsageError(f"{flag[1:3]}: torchrun's {flag}, or an option of {name}?", f"ddpkit backends {name}")
-        following = value or (self.rest[0] if self.rest else "")
-        tee = re.fullmatch(r"-.*|[0-3]|\d+:[0-3](,\d+:[0-3])*", following) or self.is_script(following)
-        if name == "-t" and self.request.transport.local and following and not tee:
-            raise UsageError(f"-t {following}: --time is an option of backend slurm", self.with_backend("slurm"))
-        if flag in torchrun_flags.FLAGS and not equals:
-            self.torchrun[flag] = ""
-        elif flag in torchrun_flags.VALUES:
-            self.torchrun[flag] = self._value(name, equals, value)
-        else:
-            raise unknown_option(self, name, value)
+    def _jobid(self, token: Token) -> None:
+        job_id = self._value(token)
+        step = f"srun --jobid={job_id} --overlap --nodes=1 --ntasks=1"
+        what = f"--jobid {job_id}: ddpkit uses the allocation of its own shell"
+        raise UsageError(what, f"{step} {self.line.corrected(token)}")
 
-    # ---- SLURM
+    def _ntasks(self, token: Token) -> None:
+        """Take the number of all ranks."""
+        self.given["--ntasks"] = self._value(token)
 
-    def _number_after(self, *names: str) -> int:
-        """The number after one of these words, wherever in the command line; 0: none."""
-        words = self.all[: self.all.index("--")] if "--" in self.all else self.all
-        numbers = [number for word, number in pairwise(words) if word in names and number.isdecimal()]
-        return int(numbers[-1]) if numbers else 0
+    def _number(self, *names: str) -> str:
+        """The number of one of these options, wherever in the line; empty: none."""
+        value = self.line.value(*names)
+        return value if value.isdecimal() else ""
 
     def _nodes(self) -> int:
         """The number of nodes, as far as it is known; else 1."""
         from ddpkit.execution.requested_nodes import number_of_nodes
 
-        request = self.request
-        text = request.given.get("-N") or request.given.get("--nnodes") or str(request.settings.nnodes or "")
-        if text or not request.transport.slurm:
+        line = self.line
+        text = self.given.get("-N") or self.given.get("--nnodes") or str(line.settings.nnodes or "")
+        if text or not line.transport.slurm:
             return int(text) if text.isdecimal() else 1
-        options = {**request.settings.options, "nodelist": request.option("nodelist")}
-        return number_of_nodes(replace(request.settings, options=options), request.backend, os.environ) or 1
+        options = {**line.settings.options, "nodelist": line.option("nodelist")}
+        return number_of_nodes(replace(line.settings, options=options), line.backend, os.environ) or 1
 
     def _nodes_of_tasks(self) -> int:
         """The nodes among which --ntasks is divided: -N, else the hosts, else the allocation, else the node list."""
@@ -257,52 +243,160 @@ class _Reader(TypedLine):
         from ddpkit.transports.local_facts import allocation
         from ddpkit.transports.slurm_nodes import count_listed
 
-        request, settings = self.request, self.request.settings
-        if request.given.keys() & {"-N", "--nnodes"} or settings.nnodes:
+        settings = self.line.settings
+        if self.given.keys() & {*NODES} or settings.nnodes:
             return self._nodes()
-        file = request.given.get("--hostfile", "" if self.hosts else settings.hostfile)
+        file = self.given.get("--hostfile", "" if self.hosts else settings.hostfile)
         names, _ = scheduled_hosts(replace(settings, hosts=tuple(self.hosts) or settings.hosts, hostfile=file))
         held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if allocation(os.environ) else 0
         return len(names) or held or self._nodes()
 
-    def _check_nodes(self, value: str) -> None:
-        """Refuse sbatch's MIN-MAX, with the number that a job can have."""
-        if self.request.has_backend and self.request.transport.slurm and re.fullmatch(r"\d+-\d+", value):
-            length = len(self.all) - len(self.rest) - self.at
-            corrected = self.corrected(self.at, length, ["-N", value.partition("-")[2]])
-            name = self.request.typed_backend or self.request.backend.name
-            raise UsageError(f"-N {value}: backend {name} requires one number of nodes", corrected)
-
-    def _tasks(self, value: str) -> None:
-        """Take sbatch's --ntasks, which is the number of all ranks."""
-        self.request.given["--ntasks"] = value
-
-    def _check_tasks(self) -> None:
+    def _divide_tasks(self) -> None:
         """Divide --ntasks among the nodes; refuse a -n that can only be meant as sbatch's, the number of all ranks."""
-        given, request = self.request.given, self.request
-        if "--ntasks" in given:
-            nodes, total = self._nodes_of_tasks(), given["--ntasks"]
+        if "--ntasks" in self.given:
+            nodes, total = self._nodes_of_tasks(), self.given["--ntasks"]
             if not total.isdecimal() or int(total) % nodes:
                 what = f"--ntasks {total}: not a multiple of the {nodes} nodes"
                 raise UsageError(what, "--ntasks-per-node N: the ranks of each node")
-            request.words += ["--nproc-per-node", str(int(total) // nodes)]
+            self.words += ["--nproc-per-node", str(int(total) // nodes)]
             return
-        each = given.get("-n", "")
-        if not (each.isdecimal() and request.has_backend and request.transport.slurm) or (nodes := self._nodes()) < 2:
+        each, line = self.given.get("-n", ""), self.line
+        if not (each.isdecimal() and line.slurm) or (nodes := self._nodes()) < 2:
             return
-        count = request.option("gpus_per_node").rpartition(":")[2]
+        count = line.option("gpus_per_node").rpartition(":")[2]
         if count.isdecimal() and int(each) > int(count):
             what = f"-n {each} is the number of ranks on each node, which has {count} GPUs"
-            at = self.all.index("-n") if "-n" in self.all else 1
-            raise UsageError(what, self.corrected(at, 2, ["--ntasks", each]))
-        letters = any(word[:2] in slurm_flags.LETTERS.keys() - self.options.keys() for word in self.all)
-        if given.keys() & {"-N", "--nnodes"} and not letters:
+            typed = next(token for token in line.options_typed if token.name == "-n")
+            raise UsageError(what, line.corrected(typed, "--ntasks", each))
+        letters = any(token.name in LETTERS.keys() - line.options.keys() for token in line.options_typed)
+        if self.given.keys() & {*NODES} and not letters:
             return
         ranks = f"{each} rank{'' if each == '1' else 's'}"
-        request.note(f"-n {each}", f"{ranks} on each of {nodes} nodes; sbatch's -n is --ntasks")
+        self._note(f"-n {each}", f"{ranks} on each of {nodes} nodes; sbatch's -n is --ntasks")
 
-    def _add_sbatch(self) -> None:
-        if self.sbatch:
-            from ddpkit.launchers.shell import join
+    # ---- torchrun
 
-            self.request.add_option("sbatch", f"{self.request.option('sbatch')} {join(self.sbatch)}".strip())
+    def _of_torchrun(self, token: Token) -> bool:
+        flag, line = torchrun_name(token.name), self.line
+        if token.name in ("-t", "-r") and line.transport.scheduled:
+            name = line.backend.name
+            raise UsageError(f"{flag[1:3]}: torchrun's {flag}, or an option of {name}?", f"ddpkit backends {name}")
+        tee = re.fullmatch(r"-.*|[0-3]|\d+:[0-3](,\d+:[0-3])*", token.value or "") or is_script(token.value or "")
+        if token.name == "-t" and line.transport.local and token.value and not tee:
+            raise UsageError(f"-t {token.value}: --time is an option of backend slurm", line.with_backend("slurm"))
+        if flag not in TORCHRUN or (TORCHRUN[flag].alone and token.attached):
+            return False
+        self.torchrun[flag] = "" if TORCHRUN[flag].alone else self._value(token)
+        return True
+
+    def _apply_torchrun(self) -> None:
+        """Do what flags of torchrun ask for, or note why they are not needed."""
+        flags, line = self.torchrun, self.line
+        nodes = self.given.get("-N") or self.given.get("--nnodes") or "1"
+        host = _other_host(flags)
+        if "--node-rank" in flags and (flags["--node-rank"] != "0" or nodes not in ("1", "1:1")):
+            what = f"--node-rank {flags['--node-rank']}: run ddpkit once; it starts all nodes"
+            raise UsageError(what, self._on_all_nodes(nodes, host))
+        if nodes not in ("1", "1:1") and host and not line.typed_backend and line.transport.local:
+            able = "ssh does" if ":" in nodes else "ssh and slurm do"
+            what = f"backend local runs on this machine only, and does not support -N {nodes}; {able}"
+            raise UsageError(what, self._on_all_nodes(nodes, host))
+        for name, value in flags.items():
+            flag, shown = TORCHRUN[name], f"{name} {value}".rstrip()
+            if flag.use is Use.NOT_NEEDED:
+                self._note(shown, f"not needed; {flag.reason}")
+            elif flag.use is Use.REFUSED:
+                raise UsageError(f"{shown}: {flag.reason}", flag.instead)
+            elif name in _TORCHRUN:
+                _TORCHRUN[name](self, shown, value)
+
+    def _on_all_nodes(self, nodes: str, host: str) -> str:
+        """The command line that starts all nodes. torchrun's address is that of the first one."""
+        more = list[str]()
+        if not self.line.typed_backend:
+            most = nodes.rpartition(":")[2]
+            number = min(max(int(most), 2), 8) if most.isdecimal() else 2
+            slurm = "SLURM_JOB_ID" in os.environ or (not host and ":" not in nodes and shutil.which("sbatch"))
+            more = ["-b", "slurm"] if slurm else ["-b", "ssh", host or "HOST", *["HOST"] * (number - 1)]
+        foreign = {token: () for token in self.line.options_typed if torchrun_name(token.name) in self.torchrun}
+        return self.line.write(foreign, until=self.line.script_token, add=more, script=self.script)
+
+    def _standalone(self, _shown: str, _value: str) -> None:
+        if not self.line.transport.local:
+            what = f"--standalone means this machine only, and backend {self.line.backend.name} uses other nodes"
+            raise UsageError(what, "remove --standalone, or use -b local")
+        self._note("--standalone", "not needed; backend local uses this machine only, with a free port")
+
+    def _max_restarts(self, shown: str, value: str) -> None:
+        line = self.line
+        if value == "0":
+            return
+        if not line.scripted:
+            self._note(shown, f"not needed; `ddpkit {line.command}` restarts no ranks")
+            return
+        if "max_restarts" not in line.backend_options:
+            raise UsageError(f"{shown}: backend {line.backend.name} does not restart ranks", f"--retries {value}")
+        options = {"max_restarts": value}
+        if line.backend_options["starter"].default == "ranks" and not line.option("starter"):
+            options = {"starter": "torchrun", **options}
+        for key, text in options.items():
+            self._add_option(key, text)
+        words = " ".join(f"-o {key}={text}" for key, text in options.items())
+        self._note(shown, f"{words}; torchrun restarts after every failure, --retries where it can help")
+
+    def _numa(self, shown: str, value: str) -> None:
+        line = self.line
+        if not line.scripted:
+            self._note(shown, f"not needed; `ddpkit {line.command}` binds ranks as a launch does")
+            return
+        if "numa" not in line.backend_options:
+            what = f"{shown}: with backend {line.backend.name} srun binds the ranks"
+            raise UsageError(what, "-o srun=--cpu-bind=cores")
+        if value not in ("node", "socket"):
+            raise UsageError(f"{shown}: ddpkit binds ranks to a NUMA node or a socket", "-o numa=node")
+        self._add_option("numa", value)
+        self._note(shown, f"-o numa={value}")
+
+    def _master_port(self, shown: str, value: str) -> None:
+        self._address("master_port", shown, value, "a free port of that host")
+
+    def _master_addr(self, shown: str, value: str) -> None:
+        self._address("master_addr", shown, value, "the address")
+
+    def _address(self, key: str, shown: str, value: str, chosen: str) -> None:
+        if key in self.line.backend_options:
+            self._add_option(key, value)
+            return
+        where = "this machine" if self.line.transport.local else "the job's first node"
+        self._note(shown, f"not needed; the rendezvous is on {where}, and ddpkit chooses {chosen}")
+
+    def _node_rank(self, shown: str, _value: str) -> None:
+        self._note(shown, "not needed; ddpkit starts all nodes")
+
+
+def _other_host(flags: Mapping[str, str]) -> str:
+    """The host of --rdzv-endpoint or --master-addr; empty: none, or this machine."""
+    endpoint = flags.get("--rdzv-endpoint", "")
+    address = flags.get("--master-addr") or endpoint.rpartition(":")[0] or endpoint
+    return "" if address in ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]") else address
+
+
+# Functions by the name of their flag. One of ddpkit's own returns other words for it, or nothing.
+_OWN: Mapping[str, Callable[[_Reader, Token], list[str] | None]] = {
+    **dict.fromkeys(NODES, _Reader._nodes_own),
+    **dict.fromkeys(RANKS, _Reader._ranks_own),
+    "-o": _Reader._option_own,
+    "--sync": _Reader._sync_own,
+}
+_SBATCH: Mapping[str, Callable[[_Reader, Token], None]] = {
+    "--jobid": _Reader._jobid,
+    "--ntasks": _Reader._ntasks,
+}
+_TORCHRUN: Mapping[str, Callable[[_Reader, str, str], None]] = {
+    "--standalone": _Reader._standalone,
+    "--max-restarts": _Reader._max_restarts,
+    "--numa-binding": _Reader._numa,
+    "--master-port": _Reader._master_port,
+    "--master-addr": _Reader._master_addr,
+    "--node-rank": _Reader._node_rank,
+}

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import CommandLine, JsonFlag, app, hint_for, print_json, show_plan
+from ddpkit.cli.app import JsonFlag, app, hint_for, print_json, show_plan
+from ddpkit.cli.line import Line
 from ddpkit.cli.look import table
 from ddpkit.cli.options import DryRun, RanksAndHosts, Survey, launch_command, launch_settings, queries
 from ddpkit.console.style import Panel
@@ -73,7 +74,7 @@ def preflight(
 def _test(
     settings: LaunchSettings,
     options: PreflightOptions,
-    line: CommandLine,
+    line: Line,
     progress: look.StatusLine,
     *,
     verbose: bool,
@@ -109,7 +110,7 @@ def end_by_signals() -> None:
             signal.signal(number, end)
 
 
-def show_report(result: CheckReport, line: CommandLine | None = None, *, verbose: bool = False) -> None:
+def show_report(result: CheckReport, line: Line | None = None, *, verbose: bool = False) -> None:
     """One row for a check that passed everywhere; one for each finding that did not. `line`: hints can change it."""
     from ddpkit.launchers.shell import count
     from ddpkit.preflight import check as model
@@ -154,7 +155,7 @@ def _where(check: Check) -> str:
     return f"{check.host} {rank}".strip()
 
 
-def _show_finding(check: Check, line: CommandLine | None) -> None:
+def _show_finding(check: Check, line: Line | None) -> None:
     """Show one finding with its cause and what to do, as lines that can be copied."""
     where = _where(check)
     headline = f"{check.title}{f' ({where})' if where else ''}: {check.evidence}"

@@ -29,7 +29,8 @@ from typing import Any
 BAD = 122  # as PreflightError
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 GPU_START_FIX = "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid"
-DEVICES = "/dev"
+HIP_START_FIX = "rocm-smi; sudo dmesg | grep -i -e amdgpu -e kfd"
+ROOT = "/"
 # `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines with this prefix; nothing else is printed then.
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.
@@ -73,6 +74,7 @@ class RankEnv:
     local_world_size: int
     master_addr: str
     master_port: int
+    device_index: int | None = None  # of its GPU, as a launch would choose it; None: not known
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ def read_rank_env(environ: dict[str, str]) -> RankEnv:
         env = resolve(environ, (), gather_facts(environ))
     except DdpkitError as error:
         raise ValueError(error.message + (f" ({error.hint})" if error.hint else "")) from None
-    return RankEnv(env.rank, env.world_size, env.local_rank, env.local_world_size, env.master_addr, env.master_port)
+    numbers = (env.rank, env.world_size, env.local_rank, env.local_world_size)
+    return RankEnv(*numbers, env.master_addr, env.master_port, env.device_index)
 
 
 def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
@@ -152,7 +155,11 @@ def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
         port = int(environ.get("MASTER_PORT") or 20000 + (job * 16 + step % 16) % 12000)
         ids = environ["SLURM_GTIDS"].split(",")
         rank, world = int(environ["SLURM_PROCID"]), int(environ["SLURM_STEP_NUM_TASKS"])
-        return RankEnv(rank, world, int(environ["SLURM_LOCALID"]), len(ids), address, port)
+        local, of = int(environ["SLURM_LOCALID"]), int(environ.get("SLURM_GPUS_ON_NODE", 0))
+        # With --gpus-per-task=2 each task sees its own two.
+        bound, visible = (len(list_entries(environ.get(name, ""))) for name in ("SLURM_STEP_GPUS", VISIBLE[0]))
+        index = local % bound if visible == bound and 0 < bound < of else None
+        return RankEnv(rank, world, local, len(ids), address, port, index)
     for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"):
         if environ.get(name, "1") != "1":
             raise ValueError(f"{name}={environ[name]} is set: mpirun started this process, which requires ddpkit")
@@ -186,13 +193,24 @@ def binds_device(version: str) -> bool:
     return number >= (2, 3) and not (2, 6) <= number < (2, 7, 1)
 
 
+def list_entries(text: str) -> list[str]:
+    """Return the parts of a list that are not empty."""
+    return [entry for entry in map(str.strip, text.split(",")) if entry]
+
+
 def gpu_index(env: RankEnv, count: int) -> int:
-    """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
-    return 0 if count == 1 else env.local_rank
+    """Return the index of this rank's GPU: 0 where only one is visible, else the resolver's, or the local rank."""
+    if count == 1:
+        return 0
+    return env.local_rank if env.device_index is None else env.device_index
 
 
 class GpuStartError(Exception):
-    """CUDA did not start in this process, though the node has GPUs for it. The message is torch's own."""
+    """No GPU starts in this process, though the node has some for it. The message is torch's own where there is one."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 def count_gpus() -> int:
@@ -202,28 +220,55 @@ def count_gpus() -> int:
     """
     import torch
 
+    build = "cuda" if torch.version.cuda else "hip" if torch.version.hip else ""
     try:
         count = torch.cuda.device_count()
-        if count or (torch.version.cuda and openable_gpu()):
+        if count or openable_gpu(build):
             torch.cuda.init()  # type: ignore[no-untyped-call]
             count = torch.cuda.device_count()
     except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
-        raise GpuStartError(deciding_line(error)) from error
+        raise GpuStartError(deciding_line(error), gpu_start_fix()) from error
+    path = "" if count else openable_gpu("cuda") or openable_gpu("hip")
+    if path:
+        kind = {"cuda": "CUDA", "hip": "ROCm"}.get(build, "the CPU")
+        vendor = "NVIDIA" if "nvidia" in path else "AMD"
+        fix = f"install a build of torch for {vendor}; to test the CPU: export CUDA_VISIBLE_DEVICES="
+        raise GpuStartError(f"torch {torch.__version__} is built for {kind}, and sees none ({path}, {vendor})", fix)
     return count
 
 
-def openable_gpu() -> bool:
-    """Return whether this process may open an NVIDIA GPU. A cgroup that hides a GPU forbids it."""
+def gpu_start_fix() -> str:
+    """Return commands that show why GPUs of torch's vendor do not start."""
+    import torch
+
+    return HIP_START_FIX if torch.version.hip else GPU_START_FIX
+
+
+def openable_gpu(build: str) -> str:
+    """Return a GPU's file that this process may open, for a build of torch; else ''. A cgroup may forbid it."""
     if any(os.environ.get(name, "0").strip() in ("", "-1", "NoDevFiles") for name in VISIBLE):
-        return False
-    for path in sorted(Path(DEVICES).glob("nvidia[0-9]*")):
+        return ""
+    for path in gpu_files(build):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES, errno.ENOENT):
                 continue  # not for this process; a broken GPU gives EIO or ENODEV
-        return True
-    return False
+        return path
+    return ""
+
+
+def gpu_files(build: str) -> list[str]:
+    """Return the device files of GPUs: NVIDIA's (cuda), or AMD's by the kernel's topology (hip)."""
+    if build == "cuda":
+        return sorted(map(str, Path(ROOT, "dev").glob("nvidia[0-9]*")))
+    files = []
+    for properties in Path(ROOT, "sys/class/kfd/kfd/topology/nodes").glob("*/properties") if build == "hip" else ():
+        with contextlib.suppress(OSError):
+            minor = re.search(r"(?m)^drm_render_minor (\d+)", properties.read_text())
+            if minor and properties.with_name("gpu_id").read_text().strip() not in ("", "0"):
+                files.append(f"{ROOT}dev/dri/renderD{minor[1]}")
+    return sorted(files)
 
 
 def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
@@ -575,7 +620,7 @@ def check_backend(
         return dict(call.result(left if in_time else 0.0))
     except StepTimeoutError:
         limit = seconds if in_time else check.start_seconds
-        fix = GPU_START_FIX if "CUDA context" in check.doing else advice
+        fix = gpu_start_fix() if "CUDA context" in check.doing else advice
         problem = f"no answer after {limit:.3g} s of {check.doing}"
         return {"problem": problem, "fix": fix, "late": True, "part": check.part}
     except Exception as error:
@@ -585,8 +630,8 @@ def check_backend(
 
 def error_fix(problem: str, advice: str) -> str:
     """Return the fix of a backend's error: `advice`, unless the reason is CUDA's, or one of NCCL and no network's."""
-    if re.search("(?i)cuda (failure|error|out of memory)", problem):
-        return GPU_START_FIX
+    if re.search("(?i)(cuda|hip) (failure|error|out of memory)", problem):
+        return gpu_start_fix()
     if "NCCL error" in problem and not re.search("(?i)socket|connect|bootstrap|NET/|remote|timed? ?out", problem):
         return NCCL_ADVICE.partition(";")[0]
     return advice
@@ -983,7 +1028,7 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
         return check.finish()
     except GpuStartError as error:
         text = f"torch cannot use the GPUs of this node: {error}"
-        return fail(RankProblem(env.rank, host, text, GPU_START_FIX, "gpu-map"))
+        return fail(RankProblem(env.rank, host, text, error.fix, "gpu-map"))
     except ValueError as error:
         return fail(RankProblem(env.rank, host, str(error), "use one launcher, and a port that no other job uses"))
     except StepTimeoutError:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
 
+from ddpkit.launchers.tokens import Kind, tokenize
+
 _PYTHON = re.compile(r"python[\d.]*")
 # The page with the commands of other launchers, and the ones of ddpkit beside them.
 MIGRATION = "https://github.com/ddpkit/ddpkit/blob/main/docs/migrate/accelerate.md"
@@ -34,10 +36,11 @@ _MODULES = {
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 # Programs that start another program, named after their own options.
 _PREFIXES = ("env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset")
-_COUNTS = re.compile(r"(?:--(?:nproc[-_]per[-_]node|ntasks(?:-per-node)?)|-n)(?:=(.*))?")
+_PER_NODE = ("--nproc-per-node", "--ntasks-per-node")
+_COUNTS = (*_PER_NODE, "--ntasks", "-n")  # the number of ranks
 # Their flags without a value. The others are taken to have one.
 _BARE = re.compile(
-    r"-m|--module|--no[-_]\w+|--standalone|--use[-_]\w+|--quiet|--exclusive|--oversubscribe|--label|--unbuffered|"
+    r"-m|--module|--no-\w+|--standalone|--use-\w+|--quiet|--exclusive|--oversubscribe|--label|--unbuffered|"
     r"--overlap|-[lquvO]|--dry-run|--json|--sync|--detach"
 )
 
@@ -142,18 +145,12 @@ def _shell_commands(words: list[str]) -> Iterator[list[str]]:
 
 def _parts(words: list[str]) -> tuple[list[str], str, bool]:
     """The script among the words of a launcher, the number of ranks, and whether each node has so many."""
-    count, per_node, module, at = "", False, False, 0
-    while at < len(words) and words[at].startswith("-"):
-        word = words[at]
-        nested = _COUNTS.fullmatch(word)
-        if nested:
-            count = nested[1] or "".join(words[at + 1 : at + 2])
-            per_node = word.startswith(("--nproc", "--ntasks-per-node"))
-        module = module or word in ("-m", "--module")
-        at += 1
-        if word == "--":
-            break
-        takes_value = "=" not in word and not _BARE.fullmatch(word)
-        if takes_value and at < len(words) and not words[at].endswith(".py"):
-            at += 1
-    return ["-m"] * module + words[at:] if words[at:] else [], count if count.isdecimal() else "", per_node
+    count, per_node, module = "", False, False
+    for token in tokenize(words, lambda name, following: not _BARE.fullmatch(name) and not following.endswith(".py")):
+        if token.kind is not Kind.OPTION:
+            script = words[token.at + (token.kind is Kind.DASHES) :]
+            return ["-m"] * module + script, count if count.isdecimal() else "", per_node
+        if token.name in _COUNTS:
+            count, per_node = token.value or "", token.name in _PER_NODE
+        module = module or token.name in ("-m", "--module")
+    return [], count if count.isdecimal() else "", per_node

@@ -13,98 +13,13 @@ import pytest
 from conftest import PATIENCE, Command
 
 DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
-BATCH = "#!/bin/bash\n#SBATCH -N 2\nsrun python train.py\n"
 
 
 @pytest.fixture(autouse=True)
 def _project(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('ran')\n")
-    (tmp_path / "own.sbatch").write_text(BATCH)
+    (tmp_path / "own.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\nsrun python train.py\n")
     (tmp_path / "own.sbatch").chmod(0o755)
-    (tmp_path / "my.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\n./run.sh\n")
-    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH -N 2\nOMP_NUM_THREADS=1 torchrun train.py\n")
-    (tmp_path / "notes.txt").touch()
-
-
-@pytest.mark.parametrize(
-    ("words", "what", "hint"),
-    [
-        (
-            ["-b", "ssh", "node1", "node2", "-n", "1", "trian.py", "--lr", "3"],
-            "script trian.py not found",
-            "ddpkit launch -b ssh node1 node2 -n 1 -- train.py --lr 3",
-        ),
-        (
-            ["-N", "2", "-t", "1:00:00", "train.py"],
-            "-t 1:00:00: --time is an option of backend slurm",
-            "ddpkit launch -b slurm -N 2 -t 1:00:00 train.py",
-        ),
-        (
-            ["-t", "abc", "train.py"],
-            "-t abc: --time is an option of backend slurm",
-            "ddpkit launch -b slurm -t abc train.py",
-        ),
-        (["-b", "slurm", "-t", "abc", "train.py"], "--time abc is not a time limit", "--time 2:00:00: minutes"),
-        (
-            [
-                "-b",
-                "ssh",
-                "n1",
-                "n2",
-                "--nnodes",
-                "2",
-                "--node_rank",
-                "1",
-                "--master_port",
-                "29500",
-                "train.py",
-                "--lr",
-            ],
-            "--node-rank 1: run ddpkit once; it starts all nodes",
-            "ddpkit launch -b ssh n1 n2 --nnodes 2 -- train.py --lr\n",
-        ),
-        (
-            ["-b", "ssh", "-N", "2", "node1", "--", "train.py"],
-            "2 nodes requested, and 1 host given",
-            "ddpkit launch -b ssh -N 1 node1 -- train.py\n",
-        ),
-        (
-            ["-b", "slurm", "-N", "2", "own.sbatch"],
-            "own.sbatch is a batch script of SLURM",
-            "sbatch own.sbatch\n",
-        ),
-        (
-            ["-b", "slurm", "-N", "2", "--", "./own.sbatch"],
-            "./own.sbatch is a batch script of SLURM",
-            "sbatch ./own.sbatch\n",
-        ),
-        (["notes.txt", "--lr"], "`notes.txt` is a file here, not a host", "ddpkit launch -- notes.txt --lr"),
-        (["job.sh", "--lr"], "job.sh is a batch script of SLURM", "sbatch job.sh --lr\n"),
-        (["-b", "slurm", "--", "job.sh"], "job.sh is a batch script of SLURM", "sbatch job.sh\n"),
-        (["--", "my.sbatch"], "my.sbatch is a batch script of SLURM", "sbatch my.sbatch\n"),
-        (["-b", "slurm", "--", "bash", "own.sbatch"], "own.sbatch is a batch script of SLURM", "sbatch own.sbatch\n"),
-    ],
-    ids=[
-        "script",
-        "time",
-        "words",
-        "limit",
-        "node rank",
-        "hosts",
-        "file",
-        "batch script",
-        "file on this machine",
-        "torchrun",
-        "not executable",
-        "ending",
-        "batch script in a shell",
-    ],
-)
-def test_the_command_that_was_meant(words: list[str], what: str, hint: str, ddpkit: DDPKIT) -> None:
-    done = ddpkit("launch", *words)
-    assert done.returncode == 121
-    assert f"error: {what}" in done.stderr
-    assert f"\nhint: {hint}" in done.stderr
 
 
 @pytest.mark.parametrize(("sbatch", "backend"), [(False, "ssh HOST HOST"), (True, "slurm")])
@@ -132,43 +47,6 @@ def test_options_of_sbatch_without_a_backend(sbatch: bool, ddpkit: DDPKIT, tmp_p
     assert done.returncode == 121
     words = "-b slurm --nodes=2 --ntasks-per-node=2" if sbatch else "-N 2 -n 2"
     assert f"\nhint: ddpkit launch {words} train.py\n" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("line", "what", "hint"),
-    [
-        ("--nprocs_per_node=2 train.py", "no option --nprocs-per-node", "--nproc-per-node=2 train.py"),
-        ("--max_restart=3 -n 2 train.py", "no option --max-restart", "--max-restarts=3 -n 2 train.py"),
-        ("-b slurm --partiton=main train.py", "no option --partiton", "-b slurm --partition=main train.py"),
-        ("--retry 3 train.py", "no option --retry", "--retries 3 train.py"),
-        ("-n 2 --venv /v train.py", "no option --venv", "-n 2 --python /v/bin/python train.py"),
-        ("-n two train.py", "-n two is not an integer", "-n auto -- train.py"),
-        ("-n 0 train.py", "-n 0: must be at least 1", "-n auto -- train.py"),
-        ("-N x -b ssh n1 train.py", "-N x is not an integer", "-N 1 -b ssh n1 -- train.py"),
-        ("-n 2 train --lr 3", "train is in the place of a host", "-n 2 train.py --lr 3"),
-        ("-n 2 -m train.py --lr 3", "train.py is a script, and -m takes", "-n 2 -- train.py --lr 3"),
-        ("-n 2 -m pkg.trainr", "module pkg.trainr not found", "-n 2 -- -m pkg.trainer"),
-        ("--nnodes=1:2 train.py", "does not support -N 1:2; ssh does", "--nnodes=1:2 -b ssh HOST HOST -- train.py"),
-        (
-            "--nnodes=2 --rdzv_endpoint n1:29500 train.py",
-            "does not support -N 2; ssh and slurm do",
-            "--nnodes=2 -b ssh n1 HOST -- train.py",
-        ),
-        (
-            "--nnodes=3 --node_rank=0 --master_addr=10.0.0.1 train.py",
-            "run ddpkit once",
-            "--nnodes=3 -b ssh 10.0.0.1 HOST HOST -- train.py",
-        ),
-    ],
-)
-def test_a_mistyped_launch(line: str, what: str, hint: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
-    """Each hint is the whole command line, and keeps every value that was typed."""
-    (tmp_path / "pkg").mkdir()
-    (tmp_path / "pkg/trainer.py").touch()
-    done = ddpkit("launch", *line.split())
-    assert done.returncode == 121
-    assert what in done.stderr
-    assert f"\nhint: ddpkit launch {hint}\n" in done.stderr
 
 
 def test_a_module_of_another_place_is_left_to_python(ddpkit: DDPKIT, tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import typer.main
 
-from ddpkit.cli import app, main, slurm_flags
+from ddpkit.cli import app, main, reader
+from ddpkit.cli.foreign import LETTERS, SBATCH, SHORT, TORCHRUN, Use, of_sbatch
+from ddpkit.cli.line import Line
 from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
-from ddpkit.launchers.nested import MIGRATION
 
 TYPED = Callable[[str], "Typed"]
 
@@ -105,215 +106,48 @@ def test_sbatch_options_are_flags_under_slurm(line: str, typed: TYPED) -> None:
     assert set(SLURM[line]) <= set(asked)
 
 
-# typed -> the error, and the corrected command line
-CORRECTED = {
-    "launch -n 2 python train.py --x 1": ("`python` is a program, not a host", "ddpkit launch -n 2 -- train.py --x 1"),
-    "launch -n 2 python -u train.py": ("`python` is a program, not a host", "ddpkit launch -n 2 -- train.py"),
-    "launch python3 -m pkg.train 'a b'": ("`python3` is a program, not a host", "ddpkit launch -- -m pkg.train 'a b'"),
-    "launch -b ssh node1 node2 python train.py": (
-        "`python` is a program, not a host",
-        "ddpkit launch -b ssh node1 node2 -- train.py",
-    ),
-    "launch torchrun train.py": ("torchrun is a launcher itself", "ddpkit launch -- train.py"),
-    "launch torchrun --nproc-per-node 2 train.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- train.py"),
-    "launch 2 -- train.py": ("2 is in the place of a host", "ddpkit launch -n 2 -- train.py"),
-    "launch 2 train.py": ("2 is in the place of a host", "ddpkit launch -n 2 train.py"),
-    "launch cat train.py": ("`cat` is a program, not a host", "ddpkit launch -- cat train.py"),
-    "launch -n 2 -- torchrun --nproc-per-node 2 ok.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- ok.py"),
-    "launch -- accelerate launch --num_processes 2 ok.py": (
-        "accelerate launch is a launcher",
-        MIGRATION,
-    ),
-    "launch -b slurm -r 3 -- train.py": ("srun's --relative", "ddpkit launch -b slurm --redirects 3 -- train.py"),
-    "launch -b slurm -G 4 -- train.py": ("-G: ", "ddpkit launch -b slurm --gpus-per-node 4 -- train.py"),
-    "launch -b slurm -N 2 -G 8 train.py": ("-G: ", "ddpkit launch -b slurm -N 2 --gpus-per-node 4 train.py"),
-    "launch -b ssh node1 node2 -- torchrun --nnodes 2 --nproc_per_node 3 train.py": (
-        "torchrun is a launcher",
-        "ddpkit launch -b ssh node1 node2 -n 3 -- train.py",
-    ),
-    "launch -b slurm --gpus 4 -N 2 train.py": ("--gpus: ", "ddpkit launch -b slurm --gpus-per-node 2 -N 2 train.py"),
-    "launch -b slurm --gpus-per-task 1 -N 2 -n 2 -- train.py": (
-        "each rank must see all GPUs",
-        "ddpkit launch -b slurm --gpus-per-node 2 -N 2 -n 2 -- train.py",
-    ),
-    "launch -b slurm --output a-%j --error b -- train.py": (
-        "--error: the job has one output file",
-        "ddpkit launch -b slurm --output a-%j -- train.py",
-    ),
-    "launch -b slurm --export=ALL,FOO=1,BAR=2 train.py": (
-        "ddpkit chooses the variables of a job",
-        "ddpkit launch -b slurm --env FOO=1 --env BAR=2 train.py",
-    ),
-    "launch --nodes=2 --ntasks=4 train.py": (
-        "--nodes is an option of backend slurm",
-        "ddpkit launch -b slurm --nodes=2 --ntasks=4 train.py",
-    ),
-    "launch -b ssh node1 node2 --nodes=2 --ntasks-per-node 2 --chdir /tmp train.py": (
-        "no option --nodes",
-        "ddpkit launch -b ssh node1 node2 -N 2 -n 2 --workdir /tmp train.py",
-    ),
-    "launch -b slurm --gpu 2 --cpus 4 --walltime=1:00 -- train.py": (
-        "no option --gpu",
-        "ddpkit launch -b slurm --gpus-per-node 2 --cpus-per-task 4 --time=1:00 -- train.py",
-    ),
-    "launch -b slurm --queue main --test-only -- train.py": (
-        "no option --queue",
-        "ddpkit launch -b slurm --partition main --dry-run -- train.py",
-    ),
-    "launch -b slurm --exact -o srun=--quiet --mpi pmix -N 2 --overlap train.py": (
-        "--exact is an option of srun",
-        "ddpkit launch -b slurm -o 'srun=--quiet --exact --mpi=pmix --overlap' -N 2 train.py",
-    ),
-    "launch -b slurm -n 1 --acctg-freq 30 -- train.py": (
-        "--acctg-freq is an option of sbatch",
-        "ddpkit launch -b slurm -n 1 -o sbatch=--acctg-freq=30 -- train.py",
-    ),
-    "launch -b slurm --jobid=5 -n 2 train.py": (
-        "ddpkit uses the allocation of its own shell",
-        "srun --jobid=5 --overlap --nodes=1 --ntasks=1 ddpkit launch -b slurm -n 2 train.py",
-    ),
-    "launch -b slurm --nosuch 3 train.py": ("no option --nosuch", "ddpkit backends slurm"),
-    "launch slurm -N 2 -n 2 train.py": ("slurm is a backend, not a host", "ddpkit launch -b slurm -N 2 -n 2 train.py"),
-    "launch -n 2 pdsh node1 node2 -- train.py": ("pdsh is a backend", "ddpkit launch -n 2 -b pdsh node1 node2 --"),
-    "test slurm-torchrun -N 4": ("is a backend, not a host", "ddpkit test -b slurm-torchrun -N 4"),
-    "bench local": ("local is a backend, not a host", "ddpkit bench -b local"),
-    "launch -N 2-4 -b ssh node1 -- train.py": ("-N 2-4 is not", "ddpkit launch -N 2:4 -b ssh node1 -- train.py"),
-    "launch -b slurm -N 2-4 -- train.py": ("requires one number of nodes", "ddpkit launch -b slurm -N 4 -- train.py"),
-    "launch --nodes=2-4 -b slurm train.py": ("requires one number", "ddpkit launch -N 4 -b slurm train.py"),
-    "launch -b slrum -n 2 -- train.py": ("backend 'slrum' not found", "ddpkit launch -b slurm -n 2 -- train.py"),
-    "launch --backend=sssh node1 node2 train.py": (
-        "backend 'sssh' not found",
-        "ddpkit launch -b ssh node1 node2 -- train.py",
-    ),
-    "test -b sssh node1": ("backend 'sssh' not found", "ddpkit test -b ssh node1"),
-    "backends sssh": ("backend 'sssh' not found", "ddpkit backends ssh"),
-    "version": ("command 'version' not found", "ddpkit --version"),
-    "-v": ("option -v not found", "ddpkit --version"),
-    "sbatch train.py": ("command 'sbatch' not found", "ddpkit launch -b slurm train.py"),
-    "sbatch -N 2 --time=1:00 train.py": ("'sbatch' not found", "ddpkit launch -b slurm -N 2 --time=1:00 train.py"),
-    "launch -b ssh --master_port=99999 node1 train.py": (
-        "-o master_port=99999 is not a port",
-        "ddpkit launch -b ssh node1 -- train.py",
-    ),
-    "launch -b slurm --output=out.log -- train.py": (
-        "the file name must contain the job id (%j)",
-        "ddpkit launch -b slurm -o output=out-%j.log -- train.py",
-    ),
-    "launch -b slurm --output=logs/%x-%j.log -a 0-3 -n 2 -- train.py": (
-        "no other pattern of SLURM",
-        "ddpkit launch -b slurm -o output=logs/train-%A_%a.log -o array=0-3 -n 2 -- train.py",
-    ),
-    "squeue -u me": ("command 'squeue' not found", "ddpkit ps"),
-    "sacct": ("command 'sacct' not found", "ddpkit ps"),
-    "scancel 5": ("command 'scancel' not found", "ddpkit stop 5"),
-    "cancel 5 6": ("command 'cancel' not found", "ddpkit stop 5 6"),
-    "launch -b slurm --export ALL -- train.py": ("--export: ", "ddpkit launch -b slurm -- train.py"),
-    "launch -b slurm --wrap 'python train.py'": ("--wrap: ", "ddpkit launch -b slurm -- python train.py"),
-    "launch -b slurm -N 2 --gpus-per-node 8 -n 16 -- train.py": (
-        "-n 16 is the number of ranks on each node, which has 8 GPUs",
-        "ddpkit launch -b slurm -N 2 --gpus-per-node 8 --ntasks 16 -- train.py",
-    ),
-    "launch -b slurm -N 2 --ntasks 3 -- train.py": ("--ntasks 3: not a multiple", "--ntasks-per-node"),
-    "launch -b slurm -o train.log -- train.py": (
-        "sbatch's is --output",
-        "ddpkit launch -b slurm --output train-%j.log -- train.py",
-    ),
-    "launch --partition gpu -- train.py": (
-        "--partition is an option of backend slurm",
-        "ddpkit launch -b slurm --partition gpu -- train.py",
-    ),
-    "launch -b ssh node1 --time 1 -- train.py": (
-        "--time is an option of backend slurm",
-        "ddpkit launch -b slurm node1 --time 1 -- train.py",
-    ),
-    "launch --mail-type END train.py": ("option of backend slurm", "ddpkit launch -b slurm --mail-type END train.py"),
-    "launch --connect-timeout 9 train.py": (
-        "option of backend ssh",
-        "ddpkit launch -b ssh --connect-timeout 9 train.py",
-    ),
-    "launch -o partition=gpu -- train.py": (
-        "backend 'local' has no option 'partition'",
-        "ddpkit launch -o partition=gpu -b slurm -- train.py",
-    ),
-    "launch --preload torch -n 1 -- train.py": (
-        "the form is --preload=MODULES",
-        "ddpkit launch --preload=torch -n 1 -- train.py",
-    ),
-    "test --grace 3": ("ddpkit test has no option --grace; `ddpkit launch` has it", "ddpkit test"),
-    "launch -b torchrun -- train.py": (
-        "backend 'torchrun' not found",
-        "ddpkit launch -b local --starter torchrun -- train.py",
-    ),
-    "launch -b srun -- train.py": ("backend 'srun' not found", "ddpkit launch -b slurm -- train.py"),
-    "launch trian.py": ("script trian.py not found", "ddpkit launch -- train.py"),
-    "launch -- trian.py --x 1": ("script trian.py not found", "ddpkit launch -- train.py --x 1"),
-    "trian.py": ("command 'trian.py' not found", "ddpkit launch train.py"),
-    "torchrun --nproc-per-node 2 train.py": (
-        "command 'torchrun' not found",
-        "ddpkit launch --nproc-per-node 2 train.py",
-    ),
-    "launch --num_processes 16 -- train.py": ("--num-processes is a flag of accelerate", MIGRATION),
-    "launch --num_gpus=16 -- train.py": ("--num-gpus is a flag of deepspeed", MIGRATION),
-    "launch -np 2 -- train.py": ("-np is a flag of mpirun", MIGRATION),
-    "launch -H node1,node2 -- train.py": ("-H is a flag of mpirun", MIGRATION),
-    "launch -b ssh n1:2 n2:2 train.py": ("2 is not the port of an SSH server", MIGRATION),
-    "launch -b local -n 2 -o max_restarts=2 -- train.py --x": (
-        "works with starter torchrun",
-        "ddpkit launch -b local -n 2 -o max_restarts=2 --starter torchrun -- train.py --x",
-    ),
-    "launch --on node2 -- train.py": ("--on node2 ", "ddpkit launch --on node2 --detach -- train.py"),
-    "launch --hostfile -b ssh": ("--hostfile needs a value, and -b follows", "ddpkit launch --hostfile VALUE -b ssh"),
-    "launch --fold 0 -n 1 -- ok.py": (
-        "no option --fold; it is a setting: fold",
-        "in ddpkit.toml: fold = 0; for one launch: DDPKIT_FOLD=0 ddpkit launch -n 1 -- ok.py",
-    ),
-    "launch --on-end='mail me' ok.py": (
-        "no option --on-end; it is a setting: on_end",
-        "in ddpkit.toml: on_end = \"mail me\"; for one launch: DDPKIT_ON_END='mail me' ddpkit launch ok.py",
-    ),
-    "launch --no-header ok.py": (
-        "no option --no-header; it is a setting: header",
-        "in ddpkit.toml: header = false; for one launch: DDPKIT_HEADER=false ddpkit launch ok.py",
-    ),
-    "launch --env RANK=3 -- ok.py": (
-        "--env RANK: ddpkit sets this variable itself, from -N and -n",
-        "ddpkit launch -- ok.py",
-    ),
-    "launch --env MASTER_PORT=3 -- ok.py": (
-        "--env MASTER_PORT: ddpkit sets",
-        "ddpkit launch -- ok.py",
-    ),
-    "launch -b torchrun train.py": ("not found", "ddpkit launch -b local --starter torchrun -- train.py"),
-    "launch -n 2 -b ssh -- train.py": ("backend ssh requires hosts", "launch -n 2 -b ssh HOST HOST -- train.py"),
-    "launch -b ssh --nnodes 3 train.py --x": ("backend ssh requires", "--nnodes 3 HOST HOST HOST -- train.py --x"),
-    "launch -b slurm -N 1:4 -- ok.py": ("backend slurm requires one number", "ddpkit launch -b slurm -N 4 -- ok.py"),
-    "launch -n 2 --env WORLD_SIZE=4 -- ok.py": ("from -N and -n", "ddpkit launch -n 2 -- ok.py"),
-    "launch --env=WORLD_SIZE=4 ok.py": ("from -N and -n", "ddpkit launch -- ok.py"),
-    "launch -n 2 -e FOO=1 -- train.py": (
-        "variables of the ranks are --env",
-        "ddpkit launch -n 2 --env FOO=1 -- train.py",
-    ),
-    "launch -b slurm -eFOO=1 -- train.py": ("ranks are --env", "ddpkit launch -b slurm --env FOO=1 -- train.py"),
-    "launch -- train.pyy --x 1": ("program train.pyy not found", "ddpkit launch -- train.py --x 1"),
-    "launch -- nofile.py": ("script nofile.py not found", "hint: ls "),
-    "launch -- nosuchprog": ("program nosuchprog not found", "hint: install nosuchprog, or give its path"),
-    "launch -n 2 --retries 1 --spares 1 -- train.py": (
-        "does not support --spares 1",
-        "ddpkit launch -n 2 --retries 1 -- train.py",
-    ),
-}
+ROWS = [
+    line.split(" | ")
+    for line in (Path(__file__).parent / "refused.txt").read_text().splitlines()[3:]
+    if line and not line.startswith("# ")
+]
 
 
-@pytest.mark.parametrize("line", CORRECTED)
-def test_an_error_has_the_corrected_command_line(line: str, typed: TYPED, tmp_path: Path) -> None:
-    what, hint = CORRECTED[line]
+@pytest.fixture
+def project(tmp_path: Path, typed: TYPED, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files, and programs of schedulers that must not be called."""
+    options, programs = "#!/bin/bash\n#SBATCH -N 2\n", tmp_path / "bin"
+    (tmp_path / "own.sbatch").write_text(f"{options}srun python train.py\n")
+    (tmp_path / "own.sbatch").chmod(0o755)
+    (tmp_path / "my.sbatch").write_text(f"{options}./run.sh\n")
+    (tmp_path / "job.sh").write_text(f"{options}OMP_NUM_THREADS=1 torchrun train.py\n")
+    for name in ("notes.txt", "data.txt", "pkg/trainer.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    programs.mkdir()
+    for name in ("sbatch", "srun", "ssh", "pdsh"):
+        (programs / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), ":")
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(("line", "what", "hint"), ROWS, ids=[row[0] for row in ROWS])
+def test_refused(line: str, what: str, hint: str, typed: TYPED, tmp_path: Path) -> None:
+    """A corrected command line that needs no node is understood as it is."""
+    before = sorted(tmp_path.rglob("*"))
     done = typed(line)
-    assert (done.code, done.out) == (UsageError.exit_code, "")
     first, second = done.err.splitlines()
+    assert (done.code, done.out) == (UsageError.exit_code, "")
+    assert first.startswith("ddpkit: error: ")
     assert what in first
     assert second.startswith("hint: ")
     assert hint in second
-    assert not (tmp_path / "logs").exists()
+    assert sorted(tmp_path.rglob("*")) == before
+    corrected = second.removeprefix("hint: ddpkit ")
+    if re.match(r"launch (?!.* (ssh|pdsh) ).*-- train\.py", corrected):
+        again = typed(corrected if "--dry-run" in corrected else corrected.replace("launch", "launch --dry-run", 1))
+        assert again.code == 0, again.err
 
 
 @pytest.mark.parametrize("option", ["--env ", "--env=", "-e ", "-e"])
@@ -323,16 +157,6 @@ def test_a_corrected_command_line_shows_no_secret(option: str, typed: TYPED) -> 
     assert "hidden" not in done.err
     assert "--env A=b --env" in done.err
     assert done.err.endswith("-- train.py --env HF_TOKEN=own\n")
-
-
-@pytest.mark.parametrize("line", [line for line, (_, hint) in CORRECTED.items() if "-- train.py" in hint])
-def test_a_corrected_command_line_is_understood(line: str, typed: TYPED) -> None:
-    """Of those without nodes; it can be copied as it is."""
-    hint = typed(line).err.splitlines()[1].removeprefix("hint: ddpkit ").partition(", or ")[0]
-    if " ssh " in hint or "slurm node1" in hint:
-        pytest.skip("it needs nodes")
-    done = typed(hint if "--dry-run" in hint else hint.replace("launch", "launch --dry-run", 1))
-    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize("command", ["bash -c 'torchrun ok.py; true'", "env A=1 mpirun python ok.py"])
@@ -381,64 +205,6 @@ def test_letters_of_sbatch_without_a_value_are_ddpkits(line: str, typed: TYPED) 
     assert "--qos" not in done.out
 
 
-# after `launch`, without `--` -> the corrected command line
-AFTER_THE_SCRIPT = {
-    "ok.py --dry-run": "--dry-run -- ok.py",
-    "-n 1 ok.py --dry_run": "-n 1 --dry-run -- ok.py",
-    "ok.py --dryrun": "--dry-run -- ok.py",
-    "ok.py --Dry-Run": "--dry-run -- ok.py",
-    "ok.py --dry-run=true": "--dry-run=true -- ok.py",
-    "ok.py \u2013\u2013dry\u2010run": "--dry-run -- ok.py",  # pasted from a page that made dashes of them
-    "ok.py -n 2": "-n 2 -- ok.py",
-    "ok.py -n2": "-n2 -- ok.py",
-    "ok.py -n=2": "-n2 -- ok.py",
-    "ok.py --nproc_per_node=2 --x 1": "--nproc-per-node=2 -- ok.py --x 1",
-    "ok.py --x 1 -N 2 y": "-N 2 -- ok.py --x 1 y",
-    "ok.py -N2": "-N2 -- ok.py",
-    "ok.py -b slurm -p gpu -t 5 --x": "-b slurm -p gpu -t 5 -- ok.py --x",
-    "ok.py -bslurm --partition gpu": "-bslurm --partition gpu -- ok.py",
-    "-b slurm -N 1 -n 1 ok.py --dry-run": "-b slurm -N 1 -n 1 --dry-run -- ok.py",
-    "-b slurm ok.py --time=1:00": "-b slurm --time=1:00 -- ok.py",
-    "-b slurm ok.py --test-only": "-b slurm --test-only -- ok.py",
-    "-b slurm ok.py --nodes 2": "-b slurm --nodes 2 -- ok.py",
-    "-b slurm ok.py -w node1": "-b slurm -w node1 -- ok.py",
-    "-b slurm ok.py -o partition=gpu": "-b slurm -o partition=gpu -- ok.py",
-    "-b ssh node1 ok.py node2 --exclude node2": "-b ssh node1 --exclude node2 -- ok.py node2",
-    "-b pdsh node1 ./run.sh -d": "-b pdsh node1 -d -- ./run.sh",
-    "-b legacy node1 ok.py --sync": "-b legacy node1 --sync -- ok.py",
-    "ok.py --env A=1 -q": "--env A=1 -q -- ok.py",
-    "ok.py --starter torchrun": "--starter torchrun -- ok.py",
-    "ok.py --preload": "--preload -- ok.py",
-    "ok.py --no-preflight": "--no-preflight -- ok.py",
-    "ok.py --help": "--help -- ok.py",
-    "-m pkg.train -n 2": "-m -n 2 -- pkg.train",
-    "--no-python ./run.sh --dry-run": "--no-python --dry-run -- ./run.sh",
-    "-b no-such ok.py -n 2": "-b no-such -n 2 -- ok.py",
-}
-
-
-@pytest.mark.parametrize("line", AFTER_THE_SCRIPT)
-def test_an_option_of_ddpkit_after_the_script_is_refused(
-    typed: TYPED, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("sbatch", "srun", "ssh", "pdsh"):
-        program = tmp_path / "bin" / name
-        program.parent.mkdir(exist_ok=True)
-        program.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), ":")
-    before = sorted(tmp_path.rglob("*"))
-    done = typed(f"launch {line}")
-    assert (done.code, done.out) == (UsageError.exit_code, ""), done.err
-    assert "comes after the script, and is an option of ddpkit\n" in done.err
-    script = re.sub(r"^.*?(\S+\.py|\./run\.sh|pkg\.train)", r"\1", line)
-    own = f"{line.removesuffix(script)}-- {script}"
-    hint = done.err.partition("\nhint: ")[2]
-    assert hint.startswith(f"ddpkit launch {AFTER_THE_SCRIPT[line]}; if it is the script's own: ddpkit launch "), hint
-    assert shlex.split(hint.rpartition(": ")[2]) == ["ddpkit", "launch", *shlex.split(own)]
-    assert sorted(tmp_path.rglob("*")) == before
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -461,18 +227,10 @@ def test_own_options_are_those_of_launch() -> None:
     assert flags | {"--preload", "--stage", "--starter"} >= OWN_OPTIONS
 
 
-NUMBERS = {
-    "logs --tail x": ("--tail x is not an integer", "ddpkit logs --tail 20"),
-    "ps --last -3": ("--last -3: must be at least 1", "ddpkit ps --last 5"),
-    "rm": ("no run given", "ddpkit rm --ended --dry-run"),
-}
-
-
-@pytest.mark.parametrize("line", NUMBERS)
-def test_an_error_names_the_option_that_was_typed(line: str, typed: TYPED) -> None:
-    if line.startswith("logs"):
-        assert typed("launch -n 1 -- ok.py").code == 0
-    assert typed(line).err == "ddpkit: error: {}\nhint: {}\n".format(*NUMBERS[line])
+def test_an_error_names_the_option_that_was_typed(typed: TYPED) -> None:
+    assert typed("launch -n 1 -- ok.py").code == 0
+    error = "ddpkit: error: --tail x is not an integer\nhint: ddpkit logs --tail 20\n"
+    assert typed("logs --tail x").err == error
 
 
 def test_n_of_several_nodes_says_how_it_is_read(typed: TYPED) -> None:
@@ -540,15 +298,8 @@ def test_tasks_are_divided_among_the_nodes_of_the_allocation(typed: TYPED, monke
 
 def test_letters_and_names_of_sbatch_are_known_once() -> None:
     options = {f"--{each.name.replace('_', '-')}" for each in registry.options(registry.load("slurm"))}
-    known = (
-        options | slurm_flags.SAME.keys() | slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys()
-    )
-    assert set(slurm_flags.LETTERS.values()) <= known
-    passed_on = slurm_flags.PROGRAMS["srun"] | slurm_flags.PROGRAMS["sbatch"] | slurm_flags.MEANT.keys()
-    assert not known & (passed_on | (slurm_flags.NOT_NEEDED.keys()))
-    assert not options & (slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys())
-    group = typer.main.get_command(app.app)
-    assert group is not None
+    assert set(LETTERS.values()) <= options | of_sbatch(Use.SAME, Use.PASSED, Use.REFUSED)
+    assert options.isdisjoint(SBATCH)
 
 
 def test_a_hint_of_a_check_is_a_whole_command(typed: TYPED) -> None:
@@ -566,9 +317,100 @@ def test_a_program_in_the_place_of_a_host_is_put_after_the_dashes(typed: TYPED) 
 
 def test_a_hint_in_a_list_of_problems_is_a_whole_command(capsys: pytest.CaptureFixture[str]) -> None:
     problem = "node1 failed the checks, and nothing was started:\n  node1: its own port\n    hint: "
-    typed = app.CommandLine(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])
+    typed = Line(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])
     app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), typed)
     assert capsys.readouterr().err.endswith("\n    hint: ddpkit launch -b ssh node1 -- train.py\n")
-    from_a_file = app.CommandLine(["launch", "-b", "ssh", "node1"], ["train.py"])
+    from_a_file = Line(["launch", "-b", "ssh", "node1"], ["train.py"])
     app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), from_a_file)
     assert capsys.readouterr().err.endswith("\n    hint: remove -o master_addr=n9\n")
+
+
+OWN = {"-n": True, "--nproc-per-node": True, "-N": True, "--nnodes": True, "-b": True, "-o": True, "--log-dir": True}
+# typed as for torchrun -> the same in ddpkit's words; "" is where the script's words begin
+SAME = {
+    "a script": ("--nproc-per-node 2 train.py --epochs 3", "--nproc-per-node 2 -- train.py --epochs 3"),
+    "a value after =": ("-n=2 train.py", "-n2 -- train.py"),
+    "underscores": ("--nproc_per_node=2 --log_dir x train.py", "--nproc-per-node=2 --log-dir x -- train.py"),
+    "the script's flags are its own": ("-n 2 -- train.py -n 5 --json -m", "-n 2 -- train.py -n 5 --json -m"),
+    "a module": ("-n 2 -m pkg.train --epochs 3", "-n 2 -- -m pkg.train --epochs 3"),
+    "a module, flags between": ("--module --nnodes 1 pkg.train -m", "--nnodes 1 -- -m pkg.train -m"),
+    "a module behind the dashes": ("-m -- pkg.train", "-- -m pkg.train"),
+    "a program": ("-n 2 --no_python hostname -s", "-n 2 -- hostname -s"),
+    "a program by its path": ("-n2 ./run.sh x", "-n2 -- ./run.sh x"),
+    "nodes, then a script": ("-b ssh node1 node2 train.py x", "-b ssh node1 node2 -- train.py x"),
+    "the port": ("-b ssh node1 --master_port=29500 train.py", "-b ssh node1 -o master_port=29500 -- train.py"),
+    "the address": (
+        "-b pdsh node1 --master-addr 10.0.0.1 train.py",
+        "-b pdsh node1 -o master_addr=10.0.0.1 -- train.py",
+    ),
+    "restarts": ("-b ssh node1 --max-restarts 3 train.py", "-b ssh node1 -o max_restarts=3 -- train.py"),
+    "restarts here": ("--max-restarts=3 train.py", "-o starter=torchrun -o max_restarts=3 -- train.py"),
+    "no restarts": ("--max-restarts 0 train.py", "-- train.py"),
+    "a rank for each GPU": ("--nproc_per_node gpu train.py", "--nproc-per-node auto -- train.py"),
+    "all that is not needed": (
+        "--standalone --rdzv-id=1 --rdzv_backend c10d --rdzv-endpoint h:1 --node_rank 0 -r 3 --run-path train.py",
+        "-- train.py",
+    ),
+    "ddpkit's own": ("-b slurm -o time=1 -- train.py --nnodes 3", "-b slurm -o time=1 -- train.py --nnodes 3"),
+    "no script": ("-n 2", "-n 2"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+@pytest.mark.usefixtures("typed")
+def test_torchrun_in_ddpkits_words(name: str) -> None:
+    words, wanted = (text.split() for text in SAME[name])
+    script = words[words.index("--") + 1 :] if "--" in words else None
+    head = words[: words.index("--")] if "--" in words else words
+    found = reader.translate(Line(["launch", *head], script, OWN), {"launch": OWN})
+    behind = [] if found.script is None else ["--", *found.script]
+    assert [*found.words[1:], *behind] == wanted
+
+
+def test_each_flag_that_is_not_needed_says_why(typed: TYPED) -> None:
+    words = (
+        "--standalone --nproc_per_node=2 --nnodes=1 --master-port 29500 --rdzv_id 5 --tee 3 --dry-run --json train.py"
+    )
+    done = typed(f"launch {words}")
+    shown = json.loads(done.out)
+    assert shown["world_size"] == 2
+    assert [proc["argv"][1:] for proc in shown["steps"][0]["procs"]] == [["train.py"]] * 2
+    said = done.err.splitlines()
+    assert [line.partition(": not needed; ")[0] for line in said] == [
+        "ddpkit: --standalone", "ddpkit: --master-port 29500", "ddpkit: --rdzv-id 5", "ddpkit: --tee 3",
+    ]  # fmt: skip
+
+
+def test_the_backend_of_the_file_decides(typed: TYPED, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text('[profiles.far]\nbackend = "slurm"\n')
+    done = typed("launch --profile far --standalone train.py")
+    assert done.code == 121
+    assert "backend slurm-srun uses other nodes" in done.err
+
+
+def test_a_starter_that_was_chosen_stays(typed: TYPED) -> None:
+    done = typed("launch -o starter=ranks --max-restarts 2 train.py")
+    assert done.code == 121
+    assert "max_restarts works with starter torchrun, not with ranks" in done.err
+
+
+def test_what_torchrun_would_run_runs(typed: TYPED, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os, sys\nprint(os.environ['WORLD_SIZE'], sys.argv[1:], sep='|')\n")
+    done = typed("launch --nproc_per_node 2 -- train.py --epochs 3 --dry-run")
+    assert done.code == 0, done.err
+    assert [line.partition("] ")[2] for line in done.out.splitlines()] == ["2|['--epochs', '3', '--dry-run']"] * 2
+
+
+def test_a_test_understands_them_as_well(typed: TYPED) -> None:
+    done = typed("test --nproc_per_node 2 --master_port=1 --max-restarts 3 --dry-run")
+    assert done.code == 0, done.err
+    assert "2 ranks on 1 node" in done.out
+    assert "--max-restarts 3: not needed; `ddpkit test` restarts no ranks" in done.err
+
+
+@pytest.mark.torch
+def test_every_flag_of_torchrun_is_known() -> None:
+    run = pytest.importorskip("torch.distributed.run")
+    names = {name for action in run.get_args_parser()._actions for name in action.option_strings} - {"-h", "--help"}
+    known = {*TORCHRUN, *SHORT, *OWN}
+    assert {name.replace("_", "-") for name in names} <= known

@@ -55,6 +55,10 @@ TORCH = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": 
 STEP = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "1", "SLURM_JOB_ID": "7", "SLURM_PROCID": "2"}
 STEP |= {"SLURM_GTIDS": "0,2", "SLURM_LOCALID": "1", "MASTER_ADDR": "b"}
 
+# Task 2 of `srun --gpus-per-task=2`, whose GPUs are the node's 4 and 5.
+PAIR = {"SLURM_GTIDS": "0,1,2,3", "SLURM_LOCALID": "2", "SLURM_STEP_GPUS": "4,5", "CUDA_VISIBLE_DEVICES": "0,1"}
+PAIR |= {"SLURM_GPUS_ON_NODE": "8"}
+
 
 @pytest.mark.parametrize(
     ("environ", "place"),
@@ -63,6 +67,7 @@ STEP |= {"SLURM_GTIDS": "0,2", "SLURM_LOCALID": "1", "MASTER_ADDR": "b"}
         ({**TORCH, "MASTER_PORT": "9"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
         ({**TORCH, **STEP, "MASTER_PORT": "9", "MASTER_ADDR": "a"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
         (STEP, script.RankEnv(2, 4, 1, 2, "b", 20113)),
+        ({**STEP, **PAIR}, script.RankEnv(2, 4, 2, 4, "b", 20113, 0)),
         ({**STEP, "SLURM_STEP_ID": "4294967290"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
         ({**STEP, "SLURM_STEP_ID": "-6"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
@@ -70,6 +75,21 @@ STEP |= {"SLURM_GTIDS": "0,2", "SLURM_LOCALID": "1", "MASTER_ADDR": "b"}
 )
 def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.RankEnv) -> None:
     assert script.read_launcher_variables(environ) == place
+
+
+def test_the_gpu_of_a_rank_is_the_one_of_a_launch() -> None:
+    """With --gpus-per-task=2 a launch worked, and the test said that local rank 2 has no GPU."""
+    environ = {
+        **STEP,
+        **PAIR,
+        "SLURM_STEP_NODELIST": "b",
+        "SLURM_STEP_NUM_NODES": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "4",
+    }
+    env = script.read_rank_env(environ)
+    assert (env.local_rank, script.gpu_index(env, 2)) == (2, 0)
+    assert script.gpu_index(script.read_launcher_variables(environ), 2) == 0
+    assert script.gpu_index(script.RankEnv(3, 4, 3, 4, "a", 9), 4) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,283 @@
+"""A command line: its words, their tokens, the backend that it names, and the same line with a correction."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ddpkit.cli.foreign import BOTH, LETTERS, NAMES_SCRIPT, SBATCH, TORCHRUN, torchrun_name
+from ddpkit.errors import UsageError
+from ddpkit.launchers.tokens import Kind, Token, tokenize
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.config import LaunchSettings
+    from ddpkit.launchers.registry import Option
+
+Flags = Mapping[str, bool]  # the options of a command, and whether each takes the next word as its value
+BACKEND = ("-b", "--backend")
+NODES = ("-N", "--nnodes")
+RANKS = ("-n", "--nproc-per-node")
+_SAME = {"-N": "--nnodes", "-n": "--nproc-per-node", "-b": "--backend", "-o": "--option"}
+_CHANGE = re.compile(r"(add|remove) (?!.*(?:, |;))((?:-|HOST).*)")
+
+
+class Line:
+    """The words of one command. `script`: everything after `--`, or None without `--`. `options`: of the command."""
+
+    def __init__(self, words: Sequence[str], script: Sequence[str] | None, options: Flags | None = None) -> None:
+        self.words, self.script = list(words), None if script is None else list(script)
+        self.options: Flags = options or {}
+        self.command = words[0] if words else ""
+        self._late_backend = ""  # one that was typed after the script
+
+    @property
+    def argv(self) -> list[str]:
+        return [*self.words, *self.tail]
+
+    @property
+    def tail(self) -> list[str]:
+        return [] if self.script is None else ["--", *self.script]
+
+    @property
+    def scripted(self) -> bool:
+        """Tell whether the command takes a script."""
+        return self.command == "launch"
+
+    # ---- the backend
+
+    @cached_property
+    def _first_tokens(self) -> list[Token]:
+        """The tokens as far as they are known without the backend, enough to find it anywhere before the script."""
+        return self._tokenize(lambda name, following: self._takes_value(name, following, {}, slurm=False))
+
+    @property
+    def has_script(self) -> bool:
+        return self.script is not None or any(token.kind is Kind.SCRIPT for token in self._first_tokens)
+
+    def typed(self, *names: str) -> str:
+        """The last value of an option of ddpkit, whatever the backend is; empty: none."""
+        return _value(self._first_tokens, *names)
+
+    @property
+    def typed_backend(self) -> str:
+        return self._late_backend or self.typed(*BACKEND)
+
+    def take_backend(self, name: str) -> None:
+        """Take a backend that was typed after the script, unless one was typed before it."""
+        if name and not self.typed_backend:
+            self._late_backend = name
+            for each in ("backend", "transport", "has_backend", "backend_options"):
+                self.__dict__.pop(each, None)
+
+    @cached_property
+    def settings(self) -> LaunchSettings:
+        """Settings of the environment and the files."""
+        from ddpkit import config
+
+        return config.collect_settings(config.current_folder(), os.environ, self.typed("--profile") or None, {})
+
+    @cached_property
+    def backend(self) -> Any:
+        from ddpkit.launchers import registry
+
+        return registry.load(self.typed_backend or self.settings.backend)
+
+    @cached_property
+    def transport(self) -> Any:
+        from ddpkit.transports.choose import transport_class
+
+        return transport_class(self.backend)
+
+    @cached_property
+    def has_backend(self) -> bool:
+        """Tell whether the backend is known; the error comes when the settings are complete."""
+        try:
+            return self.transport is not None
+        except UsageError:
+            return False
+
+    @property
+    def slurm(self) -> bool:
+        return self.has_backend and bool(self.transport.slurm)
+
+    @property
+    def takes_hosts(self) -> bool:
+        """Tell whether hosts can follow; also true of a backend that is not known."""
+        return not self.has_backend or bool(self.transport.names_nodes)
+
+    @cached_property
+    def backend_options(self) -> dict[str, Option]:
+        """The options of the backend by name."""
+        from ddpkit.launchers import registry
+
+        return {each.name: each for each in registry.options(self.backend)} if self.has_backend else {}
+
+    # ---- the tokens
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        """The tokens of the words before `--`; the first one is the command."""
+        return self._tokenize(self.takes_value)
+
+    def _tokenize(self, takes_value: Any) -> list[Token]:
+        flags = NAMES_SCRIPT if self.scripted and self.script is None else ()
+        return tokenize(self.words, takes_value, lambda word: self.scripted and is_script(word), flags)
+
+    def takes_value(self, name: str, following: str) -> bool:
+        return self._takes_value(name, following, self.backend_options, slurm=self.slurm)
+
+    def _takes_value(self, name: str, following: str, known: Mapping[str, Option], *, slurm: bool) -> bool:
+        """Tell whether an option has its value in the next word. Of one that nobody knows: if that can be a value."""
+        can_be = bool(following) and not following.startswith("-")
+        if slurm and name in BOTH and self.scripted:
+            return can_be and not is_script(following)
+        long = LETTERS.get(name, name) if slurm else name
+        key = long.removeprefix("--").replace("-", "_")
+        option = known.get(key) or known.get(key.removeprefix("no_"))
+        foreign = SBATCH.get(long) if slurm else None
+        foreign = foreign or TORCHRUN.get(torchrun_name(name)) or SBATCH.get(LETTERS.get(name, name))
+        if name in self.options:
+            return self.options[name]
+        if option is not None:
+            return not option.alone
+        if foreign is not None:
+            return not foreign.alone
+        return can_be and not (following.endswith(".py") or name.startswith("--no-"))
+
+    @property
+    def script_token(self) -> Token | None:
+        """The first word of a script without `--`."""
+        return next((token for token in self.tokens if token.kind is Kind.SCRIPT), None)
+
+    @property
+    def options_typed(self) -> Iterator[Token]:
+        return (token for token in self.tokens if token.kind is Kind.OPTION)
+
+    def value(self, *names: str) -> str:
+        """The last value that one of these options has; empty: none."""
+        return _value(self.tokens, *names)
+
+    def option(self, key: str) -> str:
+        """The value of an option of the backend, typed or of a file; empty: not given."""
+        flag = f"--{key.replace('_', '-')}"
+        letters = [letter for letter, name in LETTERS.items() if name == flag] if self.slurm else []
+        values = []
+        for token in self.options_typed:
+            pair = (token.value or "").partition("=")
+            if token.name in ("-o", "--option") and pair[0] == key:
+                values.append(pair[2])
+            elif token.name in (flag, *letters) and token.value is not None:
+                values.append(token.value)
+        return values[-1] if values else str(self.settings.options.get(key, ""))
+
+    # ---- the same line with a correction
+
+    def write(
+        self,
+        changes: Mapping[Token, Sequence[str]] | None = None,
+        *,
+        until: Token | None = None,
+        add: Sequence[str] = (),
+        script: Sequence[str] | None = None,
+    ) -> str:
+        """The whole command line with other words for some tokens, and `add` at the end of the options.
+
+        `until`: without this token and what follows it. `script`: in place of the typed one.
+        """
+        words = list[str]()
+        for token in self.tokens:
+            if until is not None and token.at >= until.at:
+                break
+            words += token.words if changes is None else changes.get(token, token.words)
+        tail = self.tail if script is None else ["--", *script]
+        return command_line([*words, *add, *tail])
+
+    def corrected(self, token: Token, *words: str) -> str:
+        """The command line with other words for one token."""
+        return self.write({token: words})
+
+    def with_backend(self, *words: str) -> str:
+        """The command line with another backend, and its hosts."""
+        old = [token for token in self.options_typed if token.name in BACKEND]
+        return self.write({**dict.fromkeys(old, ()), self.tokens[0]: (self.command, "-b", *words)})
+
+    def whole_hint(self, hint: str) -> str:
+        """Write a hint as the whole command line, to be copied; other hints as they are.
+
+        `add -N 2` sets an option in it, `remove --spares 1` removes one, `ddpkit launch -- SCRIPT` has another script.
+        """
+        begin = self.script_token
+        script = self.script if begin is None else self.words[begin.at :]
+        other = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
+        if other and self.scripted:
+            own = other[1].split(" ")[0]
+            old = [token for token in self.tokens if token.kind is not Kind.OPTION and token.word == own]
+            return self.write(dict.fromkeys(old, ()), until=begin, script=shlex.split(other[1]))
+        change = _CHANGE.fullmatch(hint)
+        if change is None:
+            return hint
+        changes, more = dict[Token, Sequence[str]](), list[str]()
+        for wanted in _with_values(shlex.split(change[2])):
+            typed = self._find(wanted)
+            if change[1] == "remove" and typed is None:
+                return hint  # a file or a variable sets it
+            new = wanted if change[1] == "add" else []
+            if typed is None:
+                more += new
+            else:
+                changes[typed] = new
+        return self.write(changes, until=begin, add=more, script=script)
+
+    def _find(self, wanted: Sequence[str]) -> Token | None:
+        """The first token that gives an option; of `-o` and `--env`, the same key."""
+        name, key = wanted[0], "".join(wanted[1:2]).partition("=")[0]
+        for token in self.options_typed:
+            if _SAME.get(token.name, token.name) != _SAME.get(name, name):
+                continue
+            if name not in ("-o", "--env") or (token.value or "").partition("=")[0] == key:
+                return token
+        return None
+
+
+def is_script(word: str) -> bool:
+    """Tell whether a word is no host: hosts have no slash, and no name of a Python file."""
+    return word.endswith(".py") or "/" in word
+
+
+def _value(tokens: Sequence[Token], *names: str) -> str:
+    return next((token.value or "" for token in reversed(tokens) if token.name in names), "")
+
+
+def _with_values(words: Sequence[str]) -> list[list[str]]:
+    """Options, each with its value if it has one."""
+    options: list[list[str]] = []
+    for word in words:
+        if word.startswith("-") or not options:
+            options.append([word])
+        else:
+            options[-1].append(word)
+    return options
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Write the words of one command for a shell, without secrets."""
+    from ddpkit.launchers.shell import join
+
+    first, *rest = words
+    end = rest.index("--") if "--" in rest else len(rest)
+    shown = [_public(word, before) for before, word in zip(words, rest[:end], strict=False)]
+    return f"ddpkit {join([first, *shown, *rest[end:]])}"
+
+
+def _public(word: str, before: str) -> str:
+    """The word; of `--env`, `NAME` in place of `NAME=VALUE` where the value is a secret by its name."""
+    from ddpkit.launchers.shell import is_secret
+
+    option, equals, inside = word.partition("=") if word.startswith("--env=") else ("", "", word)
+    name, has_value, value = inside.partition("=")
+    secret = (equals or before == "--env") and has_value and is_secret(name, value)
+    return f"{option}{equals}{name}" if secret else word
