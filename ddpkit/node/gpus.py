@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# What torch's CUDA and ROCm read. AMD's runtime applies its own first.
-_VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+# Each cuts down the devices that a process sees. AMD's runtime applies its own first; torch's ROCm and CUDA follow.
+VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+VISIBLE_ELSEWHERE = ("ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES")  # Intel, Huawei
 # SLURM hides other GPUs from a job, and counts its own from 0. These have their numbers on the machine.
 _HELD = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 UNKNOWN = "[N/A]"  # as nvidia-smi prints it
@@ -117,7 +118,7 @@ def _visible(gpus: list[tuple[str, str, str]], environ: Mapping[str, str]) -> li
     held = next((environ[name] for name in _HELD if environ.get(name)), "")
     if re.match(r"\d+(,\d+)*$", held):  # minor numbers of NVIDIA's; AMD's driver lists the held ones alone
         gpus = [gpu for gpu in gpus if gpu[0] in ("", *held.split(","))]
-    for name in _VISIBLE:
+    for name in VISIBLE:
         if name in environ:
             chosen = []
             for entry in visible_entries(environ[name]):
