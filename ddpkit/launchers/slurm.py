@@ -33,6 +33,7 @@ from ddpkit.launchers.plan import (
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
+from ddpkit.node.bundle import NAME as BUNDLE
 from ddpkit.node.rank_observe import OBSERVERS
 
 # Defaults of variables, after `cores` was computed.
@@ -273,8 +274,7 @@ class Slurm(Contained):
         if modules:
             files.append(self._fork_spec(job, modules, layout))
         if job.stage:
-            names = ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server")
-            files += [File(path=f"{job.folder}/stage/{name}.py", copy_of=name) for name in names]
+            files.append(File(path=f"{job.folder}/{BUNDLE}", copy_of="bundle"))
             files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
             files += [File(path=path, archive=archive) for path, archive in job.stage.archives.items() if archive]
         batch = None
@@ -526,7 +526,7 @@ class Slurm(Contained):
     def _stage_task(self, job: Job) -> list[str]:
         """The program that finds, unpacks and holds local copies: see `ddpkit/node/stage.py`."""
         assert job.stage is not None
-        return [job.stage.python, "-B", "-I", "-S", f"{job.folder}/stage/stage_task.py"]
+        return [job.stage.python, "-I", "-S", f"{job.folder}/{BUNDLE}", "stage", f"{job.folder}/stage"]
 
     def _hold(self, job: Job) -> str:
         """The words in front of a task that hold its local copies as long as it lives."""

@@ -383,6 +383,33 @@ def _is_socket(pid: int, path: str) -> bool:
     return False
 
 
+# ---- rsync
+
+
+def end_receivers(place: str) -> None:
+    """End the rsync processes of this user that write a file of ddpkit's, or to a directory of ddpkit's.
+
+    Of a launcher that was cut off, sshd and rsync learn only when TCP gives up, after a quarter of an hour or more.
+    """
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if os.stat("/proc/" + pid).st_uid != os.geteuid():
+                continue
+            with open("/proc/%s/cmdline" % pid, "rb") as words:
+                server = words.read().startswith(b"rsync\0--server\0")
+            if server and any(each == place or each.startswith(place + "/") for each in _opened(pid)):
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass  # it ended
+
+
+def _opened(pid: str) -> list[str]:
+    """Return the directory of a process, and the files that it has open."""
+    folder = "/proc/%s/fd" % pid
+    links = ["/proc/%s/cwd" % pid, *(folder + "/" + number for number in os.listdir(folder))]
+    return [os.readlink(link) for link in links if os.path.lexists(link)]
+
+
 # ---- macOS, on a laptop alone: every node is Linux
 
 
