@@ -14,11 +14,14 @@ from typing import NamedTuple
 
 from ddpkit.node.owned import (
     MARKER,
+    administrators,
     adopt_directory,
     check_replaceable,
     create_file,
     create_whole,
+    group_name,
     is_owned,
+    is_private_group,
     make_directory,
     make_plain_directory,
     open_for_append,
@@ -31,8 +34,10 @@ from ddpkit.node.owned import (
     remove_if_same,
     remove_socket,
     replace_file,
+    strangers,
+    user_name,
+    who_can_replace,
 )
-from ddpkit.node.owners import administrators, group_name, is_private_group, strangers, user_name, who_can_replace
 
 __all__ = [
     "LIMIT",

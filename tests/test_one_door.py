@@ -43,7 +43,6 @@ DECLARED = {
     "distributed.torch: os.open": "a new draft: O_EXCL",
     "distributed.torch: .replace": "its own draft over the checkpoint that the script names",
     "node.stage_lock: os.open": "a lock: nothing is written to it",
-    "node.rsync_server: os.kill": "rsync of this user that receives into a directory of ddpkit's, without its launcher",
     "node.rank_events_file: os.open": "appends in the run's own directory: O_NOFOLLOW",
     "node.stack_dump: open": "the answer of a rank, a file in memory",
     "node.stack_dump: .truncate": "the answer of a rank, a file in memory",

@@ -33,6 +33,7 @@ from ddpkit.launchers.plan import (
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
+from ddpkit.node.bundle import NAME as BUNDLE
 from ddpkit.node.rank_observe import OBSERVERS
 
 # Defaults of variables, after `cores` was computed.
@@ -126,7 +127,7 @@ _UNBOUND = (
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
 # Programs of `ddpkit/node` for a task that forks ranks, beside its `sitecustomize`.
-_FORKING = ("fork_server", "fork_task", "rank_wrapper", "oom", "daemons")
+_FORKING = ("fork_server", "fork_task", "rank_wrapper", "oom", "process_tree")
 
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
@@ -262,7 +263,7 @@ class Slurm(Contained):
             needed |= {f"preload/{name}": name for name in _FORKING}
         elif job.folder:
             needed = {name: name for name in ("torchrun_agent", "scratch_dir", "owned", "oom")} if self.torchrun else {}
-            needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}
+            needed |= {"rank_wrapper": "rank_wrapper", "process_tree": "process_tree"}
         if self._asked(job):
             needed["hook/sitecustomize"] = "rank_hook"
             if job.observe:
@@ -273,8 +274,7 @@ class Slurm(Contained):
         if modules:
             files.append(self._fork_spec(job, modules, layout))
         if job.stage:
-            names = ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server")
-            files += [File(path=f"{job.folder}/stage/{name}.py", copy_of=name) for name in names]
+            files.append(File(path=f"{job.folder}/{BUNDLE}", copy_of="bundle"))
             files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
             files += [File(path=path, archive=archive) for path, archive in job.stage.archives.items() if archive]
         batch = None
@@ -526,7 +526,7 @@ class Slurm(Contained):
     def _stage_task(self, job: Job) -> list[str]:
         """The program that finds, unpacks and holds local copies: see `ddpkit/node/stage.py`."""
         assert job.stage is not None
-        return [job.stage.python, "-B", "-I", "-S", f"{job.folder}/stage/stage_task.py"]
+        return [job.stage.python, "-I", "-S", f"{job.folder}/{BUNDLE}", "stage", f"{job.folder}/stage"]
 
     def _hold(self, job: Job) -> str:
         """The words in front of a task that hold its local copies as long as it lives."""

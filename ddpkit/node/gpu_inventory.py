@@ -14,9 +14,8 @@ import struct
 import subprocess
 import time
 
-from ddpkit.node.amd_gpus import list_amd_gpus, memory_by_process
-from ddpkit.node.cpu_topology import list_names, read_text
-from ddpkit.node.search_path import is_absent
+from ddpkit.node.gpus import list_amd_gpus, memory_by_process
+from ddpkit.node.process_tree import is_absent, list_names, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

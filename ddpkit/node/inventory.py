@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 
-from ddpkit.node.cpu_topology import cgroups, cpu_quota
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, owner, pci_place
+from ddpkit.node.gpus import cgroups, cpu_quota
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

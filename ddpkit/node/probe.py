@@ -16,9 +16,18 @@ import sys
 import threading
 import time
 
-from ddpkit.node.cpu_topology import cpu_quota, has_mig, list_gpus, read_text, read_topology, visible_entries
 from ddpkit.node.env_names import env_matcher, nccl_conf
+from ddpkit.node.gpus import (
+    VISIBLE,
+    VISIBLE_ELSEWHERE,
+    cpu_quota,
+    has_mig,
+    list_gpus,
+    read_topology,
+    visible_entries,
+)
 from ddpkit.node.owned import own_file
+from ddpkit.node.process_tree import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +37,6 @@ if TYPE_CHECKING:
 _is_stale = env_matcher("stale")
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 19  # bytes: the supervisor's files, and those of a rank's own workers
-# Each cuts down the devices that a process sees: NVIDIA, AMD, AMD's runtime, Intel, Huawei.
-VISIBLE = (
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "ASCEND_RT_VISIBLE_DEVICES",
-)
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
 # Where the job's Python would import torch from, and which version. To import it, or only json or re, takes longer.
 _TORCH = r"""
@@ -75,7 +76,7 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
     """How many GPUs a process with this environment sees, without torch: 0 where none is known.
 
     Sources: DDPKIT_GPUS (for accelerators unknown to this function), then what the kernel drivers of NVIDIA and AMD
-    list, cut down by the variables of VISIBLE. Raises ValueError where DDPKIT_GPUS is no count.
+    list, cut down by variables such as CUDA_VISIBLE_DEVICES. Raises ValueError where DDPKIT_GPUS is no count.
     """
     declared = environ.get("DDPKIT_GPUS")
     if declared is not None:
@@ -115,7 +116,7 @@ def gpu_ranks(environ: Mapping[str, str], root: str = "/") -> tuple[int, str]:
 
 def visible_gpus(present: int, environ: Mapping[str, str | None]) -> int:
     """How many of the GPUs of a machine a process with these variables sees."""
-    for name in VISIBLE:
+    for name in (*VISIBLE, *VISIBLE_ELSEWHERE):
         visible = environ.get(name)
         if visible is not None:
             entries = visible_entries(visible)

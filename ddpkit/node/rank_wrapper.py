@@ -165,7 +165,7 @@ def end_children() -> None:
 
     Shared daemons are left and reported. With cgroups, SLURM itself ends them.
     """
-    parts, until = program_beside("daemons"), time.monotonic() + STUCK
+    parts, until = program_beside("process_tree"), time.monotonic() + STUCK
     spared: dict[int, str] = {}
     while time.monotonic() < until:
         try:
@@ -303,7 +303,7 @@ def start(argv: list[str], mask: set[int]) -> None:
     except OSError as error:
         import shutil
 
-        # As in `search_path.py`: a directory in PATH that this user may not enter.
+        # As in `process_tree.is_absent`: a directory in PATH that this user may not enter.
         hidden = error.errno == errno.EACCES and "/" not in argv[0] and shutil.which(argv[0], os.F_OK) is None
         absent = hidden or error.errno == errno.ENOENT
         why = os.strerror(errno.ENOENT) if absent else error.strerror

@@ -148,7 +148,7 @@ class Pbs:
             grace=job.grace,
             files=(
                 File(path=f"{job.folder}/rank_wrapper.py", copy_of="rank_wrapper"),
-                File(path=f"{job.folder}/daemons.py", copy_of="daemons"),
+                File(path=f"{job.folder}/process_tree.py", copy_of="process_tree"),
                 File(path=script, text="\n".join(lines)),
             ),
             batch=self._batch(job, script),

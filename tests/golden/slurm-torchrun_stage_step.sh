@@ -10,7 +10,7 @@ export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
-stage() { srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -B -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage_task.py' "$@"; }
+stage() { srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' stage '/data/my project/logs/20260131-235959-train-3fa9/stage' "$@"; }
 suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n') shown=$(stage look 2>&1); code=$?
 if [ "$code" = 96 ]; then
     sbcast --jobid=123 '/data/my project/logs/20260131-235959-train-3fa9/stage/project-0123.tar' '/scratch/my jobs/ddpkit-stage-1000/project-0123.tar-'$suffix 2> /dev/null
@@ -44,4 +44,4 @@ agent="$1"; shift
 trap '"'"''"'"' USR1 USR2
 exec "$0" "$agent" --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
-exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -B -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage_task.py' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py'
+exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' stage '/data/my project/logs/20260131-235959-train-3fa9/stage' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.node import cpu_topology, probe
+from ddpkit.node import gpus, probe
 
 
 def nvidia(root: Path, *, listed: int, files: int) -> None:
@@ -148,7 +148,7 @@ def test_the_order_of_several_models_is_cudas(environ: dict[str, str], near: lis
         device = tmp_path / f"sys/bus/pci/devices/0000:{number:02x}:00.0"
         device.mkdir(parents=True)
         (device / "numa_node").write_text(f"{number}\n")
-    assert cpu_topology.read_topology(environ, {0, 1}, root)["gpus"] == near
+    assert gpus.read_topology(environ, {0, 1}, root)["gpus"] == near
 
 
 @pytest.mark.parametrize(("quota", "count"), [("3200000 100000", 32), ("50000 100000", 1), ("max 100000", 192)])

@@ -1,6 +1,7 @@
-"""GPUs, NUMA nodes and sockets of this machine, from sysfs and the GPU drivers.
+"""GPUs of this machine with its NUMA nodes and sockets, from sysfs and the files of the GPU drivers. No tool is needed.
 
-Standard library only, Python 3.8 and later. A GPU whose NUMA node is not known for certain empties the list of all.
+Standard library only, Python 3.8 and later. Sources: kernel documentation, gpu/amdgpu and hwmon; /sys/class/kfd lists
+topology and processes of AMD's GPUs.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ import itertools
 import os
 import re
 
+from ddpkit.node.process_tree import list_names, read_text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# What torch's CUDA and ROCm read. AMD's runtime applies its own first.
-_VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+# Each cuts down the devices that a process sees. AMD's runtime applies its own first; torch's ROCm and CUDA follow.
+VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+VISIBLE_ELSEWHERE = ("ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES")  # Intel, Huawei
 # SLURM hides other GPUs from a job, and counts its own from 0. These have their numbers on the machine.
 _HELD = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+UNKNOWN = "[N/A]"  # as nvidia-smi prints it
 
 
 def read_topology(environ: Mapping[str, str], allowed: set[int], root: str = "/") -> dict[str, Any]:
-    """NUMA nodes in order, and the position of the one near each visible GPU.
+    """NUMA nodes in order, and the position of the one near each visible GPU; none where one is not known for certain.
 
     Each node: its allowed CPUs, and its socket; -1: memory alone. `environ`: of the ranks. `allowed`: the CPUs of this
     process.
@@ -131,7 +136,7 @@ def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) 
     held = next((environ[name] for name in _HELD if environ.get(name)), "")
     if re.match(r"\d+(,\d+)*$", held):  # minor numbers of NVIDIA's; AMD's driver lists the held ones alone
         gpus = [gpu for gpu in gpus if gpu[0] in ("", *held.split(","))]
-    for name in _VISIBLE:
+    for name in VISIBLE:
         if name in environ:
             chosen = []
             for entry in visible_entries(environ[name]):
@@ -177,18 +182,69 @@ def cpu_quota(root: str = "") -> float | None:
     return min(quotas) if quotas else None
 
 
-def list_names(folder: str) -> list[str]:
-    """Names in a directory, sorted; empty if it cannot be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+# ---- AMD's GPUs; nothing starts their driver
 
 
-def read_text(path: str) -> str:
-    """Text of a file of the kernel, stripped; empty if it cannot be read."""
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+class AmdGpu:
+    """A GPU. `key`: its number in /sys/class/kfd; `device`: its directory in sysfs."""
+
+    def __init__(self, key: str, uuid: str, name: str, device: str) -> None:
+        self.key, self.uuid, self.name, self.device = key, uuid, name, device
+
+
+def list_amd_gpus(root: str = "/") -> list[AmdGpu]:
+    """Return the GPUs in the order of the topology. A container has the device files of its own alone."""
+    gpus: list[AmdGpu] = []
+    for key, properties in kfd_gpus(root):
+        minor, number = properties.get("drm_render_minor", ""), properties.get("unique_id", "")
+        if os.path.isdir(root + "dev/dri") and not os.path.exists(root + "dev/dri/renderD" + minor):
+            continue
+        uuid = "GPU-%x" % int(number) if number.isdigit() else key
+        before = sum(gpu.uuid.partition("/")[0] == uuid for gpu in gpus)  # partitions of one GPU have its number
+        uuid += "/%d" % before if before else ""
+        device = root + "sys/class/drm/renderD" + minor + "/device"
+        name = read_text(device + "/product_name") or "AMD gfx" + properties.get("gfx_target_version", "")
+        gpus.append(AmdGpu(key, uuid, name, device))
+    return gpus
+
+
+def memory_by_process(gpu: AmdGpu, root: str = "/") -> dict[str, int]:
+    """Return the bytes of the GPU's memory that each process uses."""
+    folder, used = root + "sys/class/kfd/kfd/proc/", {}
+    for pid in filter(str.isdigit, list_names(folder)):
+        size = read_text(folder + pid + "/vram_" + gpu.key)
+        if size.isdigit() and int(size):
+            used[pid] = int(size)
+    return used
+
+
+def sample_amd_gpus(root: str = "/") -> tuple[list[list[str]], list[list[str]]] | None:
+    """Rows of the GPUs, and of the processes that use them, with the fields and units of `nvidia-smi`; None: no GPU."""
+    gpus = list_amd_gpus(root)
+    rows, users = [], []
+    for index, gpu in enumerate(gpus):
+        bus = os.path.basename(os.path.realpath(gpu.device))
+        monitors = [gpu.device + "/hwmon/" + name for name in list_names(gpu.device + "/hwmon")]
+        monitor = monitors[0] if monitors else ""
+        rows.append(
+            [
+                str(index), gpu.uuid, bus, gpu.name, read_text(gpu.device + "/gpu_busy_percent") or UNKNOWN,
+                _scaled(1 << 20, gpu.device + "/mem_info_vram_used"),
+                _scaled(1 << 20, gpu.device + "/mem_info_vram_total"),
+                # The junction, the hottest place. MI300 has no sensor at the edge.
+                _scaled(1000, monitor + "/temp2_input", monitor + "/temp1_input"),
+                _scaled(1000000, monitor + "/power1_average", monitor + "/power1_input"),
+                _scaled(1000000, monitor + "/power1_cap"),
+            ]
+        )  # fmt: skip
+        users += [[gpu.uuid, bus, pid, str(size >> 20)] for pid, size in memory_by_process(gpu, root).items()]
+    return (rows, users) if gpus else None
+
+
+def _scaled(unit: int, *files: str) -> str:
+    """Return the first number that one of the files has, in units."""
+    for file in files:
+        text = read_text(file)
+        if text.isdigit():
+            return str(round(int(text) / unit, 2))
+    return UNKNOWN
