@@ -75,7 +75,7 @@ def bench(
     if isinstance(settings.nnodes, tuple):
         raise UsageError("bench requires one number of nodes", "-N MAX")
     command = rank_program.command("collectives", "bench", args=arguments)
-    settings = rank_program.settings_for(settings, command, {})
+    settings = rank_program.settings_for(settings, command)
     with prepare.prepare(settings, os.environ, note, queries=allowed) as ready:
         if ready.plan.world_size < 2:
             raise UsageError("bench requires at least 2 ranks", "-n 2: two ranks on each node")

@@ -368,7 +368,7 @@ def _require_no_gpu(env: DistEnv) -> None:
 
     if not torch.version.cuda:
         return
-    path = _openable_gpu()
+    path = openable_gpu()
     count = torch.cuda.device_count()  # NVML's, without CUDA_VISIBLE_DEVICES' hidden ones
     if not path and not count:
         return
@@ -384,7 +384,7 @@ def _require_no_gpu(env: DistEnv) -> None:
     )
 
 
-def _openable_gpu() -> str:
+def openable_gpu() -> str:
     """Return the device file of an NVIDIA GPU, else an empty text. A cgroup that hides a GPU forbids to open it."""
     import errno
     from pathlib import Path

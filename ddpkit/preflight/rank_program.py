@@ -15,7 +15,7 @@ import time
 import zlib
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -114,12 +114,12 @@ def _add_imported(text: str, sources: dict[str, str]) -> None:
             _add_imported(sources[name], sources)
 
 
-def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[str, str]) -> LaunchSettings:
+def settings_for(settings: LaunchSettings, words: Sequence[str]) -> LaunchSettings:
     """These settings, with a program of ours in place of the script, and without variables that no launch accepts."""
     accepted = {name: text for name, text in settings.env.items() if name not in SET_BY_DDPKIT}
     nnodes = settings.nnodes + settings.spares if isinstance(settings.nnodes, int) else settings.nnodes
     options = {name: value for name, value in settings.options.items() if name != "stage"}  # nothing to copy
-    chosen = replace(settings, script=tuple(words), env={**accepted, **env}, options=options, nnodes=nnodes)
+    chosen = replace(settings, script=tuple(words), env=accepted, options=options, nnodes=nnodes)
     return replace(chosen, retries=0, spares=0)
 
 
@@ -327,7 +327,7 @@ def check_settings(settings: LaunchSettings, options: PreflightOptions) -> Launc
     scheduled = transport_class(kind).scheduled
     helpers = ("probe", "inventory") if scheduled else ()
     words = command("check", "test", helpers=helpers, args=options.args(nodes=scheduled))
-    chosen = settings_for(settings, words, {"DDPKIT_EVENTS": "1"})
+    chosen = settings_for(settings, words)
     if transport_class(kind).slurm and not options.ranks:  # neither torchrun nor a fork server, which import torch
         plain = {name: text for name, text in chosen.options.items() if name != "preload"}
         chosen = replace(chosen, backend="slurm-srun", options=plain)
