@@ -197,9 +197,11 @@ def _paths(name: str) -> list[Path]:
 def _unknown_name(name: str) -> UsageError:
     from ddpkit.diagnosis.catalogue import BY_ID
 
-    similar = difflib.get_close_matches(name, BY_ID, n=4)
-    if not similar and (words := [word for word in name.split("-") if len(word) > 2]):
-        similar = [each for each in BY_ID if set(words) & set(each.split("-"))][:4]
+    words = {word for word in name.split("-") if len(word) > 2}
+    shared = {each: len(words & set(each.split("-"))) for each in BY_ID}
+    similar = [each for each in BY_ID if name and each.startswith(name)] + difflib.get_close_matches(name, BY_ID, n=4)
+    similar += sorted((each for each in BY_ID if shared[each]), key=lambda each: -shared[each])
+    similar = list(dict.fromkeys(similar))[:4]
     what = f"{name} not found: no file, run or catalogue id has this name"
     if not similar:
         return UsageError(what, "ddpkit ps -a lists the runs, ddpkit explain --list the catalogue")
@@ -216,8 +218,8 @@ def _record(name: str) -> Run | None:
     if name == "-" or Path(name).exists():
         return record.load(Path(name))
     try:
-        return run_index.find_run(name, run_index.list_runs())
-    except UsageError:
+        return run_index.find_run(name, run_index.list_runs(), "ddpkit explain {}")
+    except run_index.NoSuchRunError:
         return None
 
 

@@ -50,7 +50,14 @@ def test_the_list_has_every_id(ddpkit: DDPKIT) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"), [("prot-in-use", "port-in-use"), ("oom", None), ("gpu-problem", "duplicate-gpu"), ("zzzz", None)]
+    ("typed", "near"),
+    [
+        ("prot-in-use", "port-in-use"),
+        ("port-in", "port-in-use"),
+        ("oom", None),
+        ("gpu-problem", "duplicate-gpu"),
+        ("zzzz", None),
+    ],
 )
 def test_a_wrong_id_lists_near_ones(typed: str, near: str | None, ddpkit: DDPKIT) -> None:
     done = ddpkit("explain", typed)
@@ -63,6 +70,19 @@ def test_a_wrong_id_lists_near_ones(typed: str, near: str | None, ddpkit: DDPKIT
     else:
         assert re.fullmatch(rf"hint: ddpkit explain {near}", hint)
         assert f"similar: {near}" in message
+
+
+def test_a_name_of_several_runs_lists_them_and_their_durations_agree(ddpkit: DDPKIT) -> None:
+    took = [
+        re.findall(r"done in (\S+ \w+)", ddpkit("launch", "-n", "1", "--name", "base", "--", "true").stderr)[0]
+        for _ in "ab"
+    ]
+    done = ddpkit("explain", "base")
+    assert done.returncode == 121
+    first, *runs, _ = done.stderr.splitlines()
+    assert "'base' matches 2 runs:" in first
+    ids = [re.findall(r"ddpkit explain (\w+)  # true, done", line)[0] for line in runs]
+    assert {re.findall(r"done after (.*)", ddpkit("status", each).stdout)[0] for each in ids} == {*took}
 
 
 def test_a_run_that_still_runs(start: Callable[..., Command], ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
