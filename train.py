@@ -108,6 +108,9 @@ def read_launcher() -> None:
 def choose_device() -> torch.device:
     """Return this rank's GPU, or else the CPU. Broken GPUs are counted as well, so that CUDA raises its own error."""
     if torch.cuda.device_count() == 0:
+        hidden = any(os.environ.get(f"{name}_VISIBLE_DEVICES") == "" for name in ("CUDA", "HIP", "ROCR"))
+        if torch.version.hip and not hidden and Path("/dev/kfd").exists() and any(Path("/dev/dri").glob("renderD*")):
+            torch.cuda.init()  # HIP does not count broken GPUs
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) if torch.cuda.device_count() > 1 else 0)
     torch.cuda.set_device(device)

@@ -120,8 +120,8 @@ class Machine(Protocol):
     def make_folder(self, path: str) -> None:
         """Make a directory that this user can write to. Raises OSError."""
 
-    def write(self, files: Sequence[tuple[str, str]]) -> None:
-        """Write files, each a path and a text. No other user may change them. Raises OSError."""
+    def write(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Write files, each a path and its content. No other user may change them. Raises OSError."""
 
     def find(self, pattern: str) -> list[str]:
         """Return the sorted paths that match a pattern of `glob`. Raises LostError."""
@@ -149,11 +149,11 @@ class ThisMachine:
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
-    def write(self, files: Sequence[tuple[str, str]]) -> None:
-        for path, text in files:
+    def write(self, files: Sequence[tuple[str, bytes]]) -> None:
+        for path, content in files:
             # Python makes its cache by the umask of a rank: another user could put a program into it.
             make_directories(Path(path).with_name("__pycache__") if path.endswith(".py") else Path(path).parent)
-            write_atomically(Path(path), text, 0o600)
+            write_atomically(Path(path), content, 0o600)
 
     def find(self, pattern: str) -> list[str]:
         return sorted(glob.glob(pattern))  # noqa: PTH207  # it is one pattern, maybe absolute

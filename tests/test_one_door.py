@@ -54,7 +54,7 @@ DECLARED = {
     "transports.protocol: os.killpg": "continues the supervisor that it started, and has not waited for",
     "run.bad_nodes: os.open": "a lock: nothing is written to it",
     "run.tmux: open": "a pipe of its own, by its descriptor",
-    "transports.ssh_config: open": "appends a host's key to the user's known_hosts, as ssh does",
+    "transports.known_hosts: open": "appends a host's key to the user's known_hosts, as ssh does",
     "__main__: open": "standard output that was closed: /dev/null",
     "cli.app: .write_text": "a paragraph of a help text",
 }

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 import ddpkit
+from ddpkit.diagnosis.catalogue import built
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 300.0
@@ -28,8 +29,14 @@ SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "ddpkit")
 PACKAGE = [path for path in (ROOT / "ddpkit").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
 # What `ddpkit init` writes lies in the repository where it is used, and in a wheel among the templates.
 TEMPLATES = [ROOT / "train.py", ROOT / "config/default.yaml"]
+# The catalogue is TOML in the repository, and in a wheel one file with its index.
+CATALOGUE = "ddpkit/diagnosis/catalogue/catalogue.json"
 FILES = {
-    **{path.relative_to(ROOT).as_posix(): path for path in PACKAGE},
+    **{
+        path.relative_to(ROOT).as_posix(): path
+        for path in PACKAGE
+        if path.suffix != ".toml" or "templates" in path.parts
+    },
     **{f"ddpkit/templates/{path.relative_to(ROOT).as_posix()}": path for path in TEMPLATES},
 }
 
@@ -104,7 +111,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         about = f"ddpkit-{ddpkit.__version__}.dist-info"
-        assert {name for name in names if not name.startswith(f"{about}/")} == set(FILES)
+        assert {name for name in names if not name.startswith(f"{about}/")} == {*FILES, CATALOGUE}
+        assert archive.read(CATALOGUE) == built.encode(built.build(built.source_files()))
         assert f"{about}/licenses/LICENSE" in names
         assert "ddpkit = ddpkit.__main__:main" in archive.read(f"{about}/entry_points.txt").decode()
         assert not [each.filename for each in archive.infolist() if stat.S_ISLNK(each.external_attr >> 16)]

@@ -48,7 +48,7 @@ def example(form: str) -> str:
 
 def unmatched(root: Path) -> Iterator[tuple[Path, int, str]]:
     """Yield file, line and format of each warning below `root` that no pattern matches."""
-    matcher = Matcher(each for each in ENTRIES if each.id != "nccl-warning")  # it matches each of them
+    matcher = Matcher.of([each for each in ENTRIES if each.id != "nccl-warning"])  # it matches each of them
     for path in sorted(each for each in root.rglob("*") if each.suffix in SOURCES):
         for line, form in formats(path.read_text(errors="replace")):
             if matcher.best(example(form)) is None:

@@ -196,7 +196,7 @@ class Line:
         tail = self.tail if script is None else ["--", *script]
         return command_line([*words, *add, *tail])
 
-    def replace(self, token: Token, *words: str) -> str:
+    def corrected(self, token: Token, *words: str) -> str:
         """The command line with other words for one token."""
         return self.write({token: words})
 

@@ -118,7 +118,7 @@ def _backend_name(line: Line, token: Token) -> UsageError | None:
         return None
     if token.word not in registry.aliases() and token.word not in registry.names():
         return None
-    return UsageError(f"{token.word} is a backend, not a host", line.replace(token, "-b", token.word))
+    return UsageError(f"{token.word} is a backend, not a host", line.corrected(token, "-b", token.word))
 
 
 def _batch_script(line: Line, token: Token) -> None:
@@ -134,7 +134,7 @@ def _without_ending(line: Line, token: Token) -> UsageError | None:
     if not local or "." in word or not Path(f"{word}.py").is_file():
         return None
     what = f"{word} is in the place of a host, and {word}.py is a script"
-    return UsageError(what, line.replace(token, f"{word}.py"))
+    return UsageError(what, line.corrected(token, f"{word}.py"))
 
 
 def _ranks(line: Line, token: Token) -> UsageError | None:
@@ -159,7 +159,7 @@ def _value(line: Line, token: Token) -> UsageError | None:
 def _number(line: Line, token: Token) -> UsageError | None:
     if not token.word.isdecimal():
         return None
-    return UsageError(f"{token.word} is in the place of a host", line.replace(token, "-n", token.word))
+    return UsageError(f"{token.word} is in the place of a host", line.corrected(token, "-n", token.word))
 
 
 def _file(line: Line, token: Token) -> UsageError | None:
@@ -255,7 +255,7 @@ def _setting(line: Line, token: Token) -> UsageError | str:
     variable = f"DDPKIT_{setting.upper()}={shlex.quote(text)}"
     shown = text if alone or re.fullmatch(r"[\d.]+", text) else json.dumps(text)
     kept = token.words[1:] if alone else ()
-    hint = f"in ddpkit.toml: {setting} = {shown}; for one launch: {variable} {line.replace(token, *kept)}"
+    hint = f"in ddpkit.toml: {setting} = {shown}; for one launch: {variable} {line.corrected(token, *kept)}"
     return UsageError(f"ddpkit launch has no option {name}; it is a setting: {setting}", hint)
 
 
@@ -304,7 +304,7 @@ def _in_own_words(line: Line, own: Mapping[str, str]) -> str:
 def _environment(line: Line, token: Token) -> str:
     if token.name not in _ENVIRONMENTS or not token.value:
         return ""
-    return line.replace(token, "--python", str(PurePath(token.value, "bin", "python")))
+    return line.corrected(token, "--python", str(PurePath(token.value, "bin", "python")))
 
 
 def _passed_on(line: Line, token: Token) -> UsageError | str:
@@ -349,7 +349,7 @@ def _other_command(line: Line, token: Token, commands: Mapping[str, Flags]) -> U
     if not found:
         return None
     command, takes_value = min(found, key=lambda each: each[0] != "launch")
-    hint = line.replace(token, *(() if takes_value else token.words[1:]))
+    hint = line.corrected(token, *(() if takes_value else token.words[1:]))
     return UsageError(f"ddpkit {line.command} has no option {token.name}; `ddpkit {command}` has it", hint)
 
 
@@ -360,7 +360,7 @@ def _mistyped(line: Line, token: Token) -> str:
     own = [each for each in (*line.options, *TORCHRUN) if each[:2] == "--"]
     meant = similar(token.name, [*own, *options])
     joined = f"={token.value}" if token.attached else ""
-    return line.replace(token, f"{meant}{joined}", *token.words[1:]) if meant else ""
+    return line.corrected(token, f"{meant}{joined}", *token.words[1:]) if meant else ""
 
 
 # In this order. Each returns a whole error, the hint alone, or nothing. After each: what was typed.

@@ -21,6 +21,7 @@ from ddpkit.text import one_line
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
+    from ddpkit.run.removal import Removable
     from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # runs that have ended
@@ -199,11 +200,12 @@ def rm(
         gone = [entry.run_id for entry in known if entry.removed and entry.run is None and entry.run_id in (run or ())]
         words = [word for word in run or () if word not in gone]
         chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
-    removed = [now.run for now in _ended(chosen, named=not ended)]
-    _ask_for_others(removed, yes=yes, dry_run=dry_run)
+    checked = [removal.check_removable(now.run) for now in _ended(chosen, named=not ended)]
+    removed = [removable.run for removable in checked]
+    _ask_for_others(checked, yes=yes, dry_run=dry_run)
     if not dry_run:
-        for each in removed:
-            removal.remove_run(each)
+        for removable in checked:
+            removal.remove_run(removable)
         for run_id in gone:
             run_index.forget(run_id)
     if as_json:
@@ -234,11 +236,9 @@ def _is_over(now: RunStatus) -> bool:
     return now.state.ended or now.state is RunState.LOST
 
 
-def _ask_for_others(runs: Sequence[Run], *, yes: bool, dry_run: bool) -> None:
+def _ask_for_others(checked: Sequence[Removable], *, yes: bool, dry_run: bool) -> None:
     """Name the files that are not ddpkit's. Raises UsageError unless the user agrees to remove them."""
-    from ddpkit.run import removal
-
-    others = {run.folder: names for run in runs if (names := removal.check_removable(run))}
+    others = {each.run.folder: each.others for each in checked if each.others}
     for folder, names in others.items():
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
         print(f"ddpkit: not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}", file=sys.stderr)

@@ -102,7 +102,7 @@ class _Reader:
 
     def _option(self, token: Token) -> None:
         if token.name == "-e" and "--env" in self.line.options and re.match(r"\w+=", token.value or ""):
-            corrected = self.line.replace(token, "--env", str(token.value))
+            corrected = self.line.corrected(token, "--env", str(token.value))
             raise UsageError(f"-e {str(token.value).partition('=')[0]}: variables of the ranks are --env", corrected)
         if token.name in self.line.options and not self._is_of_sbatch(token):
             self._own(token)
@@ -124,7 +124,7 @@ class _Reader:
         """Refuse an option of the command in the place of a value."""
         following = "".join(token.words[1:])
         if split_option(following)[0] in self.line.options and not re.fullmatch(r"-\d+", following):
-            corrected = self.line.replace(token, token.name, "VALUE", following)
+            corrected = self.line.corrected(token, token.name, "VALUE", following)
             raise UsageError(f"{token.name} needs a value, and {following} follows", corrected)
 
     def _own(self, token: Token) -> None:
@@ -156,7 +156,7 @@ class _Reader:
         stem, dot, ending = value.rpartition(".") if "." in value else (value, "", "")
         path = value if "%" in value else f"{stem}-%j{dot}{ending}"
         what = f"-o {value}: ddpkit's -o is KEY=VALUE, and sbatch's is --output"
-        raise UsageError(what, self.line.replace(token, "--output", path))
+        raise UsageError(what, self.line.corrected(token, "--output", path))
 
     def _sync_own(self, token: Token) -> list[str] | None:
         return None if token.attached else ["--sync=true"]
@@ -164,7 +164,7 @@ class _Reader:
     def _check_nodes(self, token: Token) -> None:
         """Refuse sbatch's MIN-MAX, with the number that a job can have."""
         if self.line.slurm and re.fullmatch(r"\d+-\d+", token.value or ""):
-            corrected = self.line.replace(token, "-N", str(token.value).partition("-")[2])
+            corrected = self.line.corrected(token, "-N", str(token.value).partition("-")[2])
             name = self.line.typed_backend or self.line.backend.name
             raise UsageError(f"-N {token.value}: backend {name} requires one number of nodes", corrected)
 
@@ -206,7 +206,7 @@ class _Reader:
         elif flag.use is Use.REFUSED:
             nodes = int(self._number(*NODES, "--nodes") or self._nodes())
             words = replacement(name, flag.instead, self._value(token), nodes, int(self._number(*RANKS) or 1))
-            raise UsageError(f"{token.word}: {flag.reason}", self.line.replace(token, *words))
+            raise UsageError(f"{token.word}: {flag.reason}", self.line.corrected(token, *words))
         else:
             return False
         return True
@@ -215,7 +215,7 @@ class _Reader:
         job_id = self._value(token)
         step = f"srun --jobid={job_id} --overlap --nodes=1 --ntasks=1"
         what = f"--jobid {job_id}: ddpkit uses the allocation of its own shell"
-        raise UsageError(what, f"{step} {self.line.replace(token)}")
+        raise UsageError(what, f"{step} {self.line.corrected(token)}")
 
     def _ntasks(self, token: Token) -> None:
         """Take the number of all ranks."""
@@ -267,7 +267,7 @@ class _Reader:
         if count.isdecimal() and int(each) > int(count):
             what = f"-n {each} is the number of ranks on each node, which has {count} GPUs"
             typed = next(token for token in line.options_typed if token.name == "-n")
-            raise UsageError(what, line.replace(typed, "--ntasks", each))
+            raise UsageError(what, line.corrected(typed, "--ntasks", each))
         letters = any(token.name in LETTERS.keys() - line.options.keys() for token in line.options_typed)
         if self.given.keys() & {*NODES} and not letters:
             return

@@ -21,10 +21,11 @@ from ddpkit.diagnosis.collectives import (
     waiting_in_first,
     waiting_together,
 )
+from ddpkit.diagnosis.decide import explains, first_of
 from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
-from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
+from ddpkit.diagnosis.log_reader import LogReader
 from ddpkit.diagnosis.long_log import LogText
 from ddpkit.diagnosis.main_first import wait_above, wait_in_cut
 from ddpkit.diagnosis.members import missing_members
@@ -188,7 +189,9 @@ def _allow_for_a_start(result: LogAnalysis) -> None:
 def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     result = LogAnalysis()
-    matches = _as_placed(matches)
+    # Ranks print the same text: the frames of one show what it means.
+    traced = {each.text: each.entry for each in matches if each.top and each.entry is not None}
+    matches = [replace(each, entry=traced[each.text]) if each.text in traced else each for each in matches]
     hints = [each for each in matches if each.kind == "hint"]
     # A run that went on after the warning of a failure did not fail of it.
     hints = [each for each in hints if not (each.was_cause and logs[each.file].course.continues(each))]
@@ -206,9 +209,9 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
         hints = [each for each in hints if not each.overcome]
         quiet = [each for each in hints if not logs[each.file].course.continues(each)]
         # NCCL's INFO lines are no warnings, and a remark on speed leads to no failure.
-        first = min(quiet, key=lambda each: (_is_info(each), not each.may_end_a_run), default=None)
+        first = min(quiet, key=lambda each: ("NCCL INFO" in each.text, not each.may_end_a_run), default=None)
         if first is not None:  # of two warnings, the one that is the reason of the other
-            first = next((each for each in quiet if each.was_cause and _explains(each, first)), first)
+            first = next((each for each in quiet if each.was_cause and explains(each, first)), first)
         shown = first is not None and first.was_cause and _NO_START.search(first.text)
         result.first = replace(first, kind="cause") if first is not None and shown else first
         rest = [each for each in hints if each is not first]
@@ -218,123 +221,23 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
         return result
     if not failures:
         return result
-    first = _first_of(failures, hints)
+    first = first_of(failures, hints)
     place = (first.id, first.file, first.number)  # a deciding line is another object, as it is a cause now
     rest = [each for each in failures if (each.id, each.file, each.number) != place]
     result.alike = [each for each in rest if _same(each, first)]
     ends = [each for each in result.survived if each.id == "launcher-summary" and 0 < each.number - first.end <= 3]
     result.first = first = _with_all(_with_speaker(first, result.alike, [*failures, *ends]), result.alike)
     rest = [each for each in rest if not _same(each, first)]
-    causes = [each for each in rest if each.kind == "cause" and not _explains(first, each)]
+    causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
     result.others = _without_repeats(causes)
     result.consequences = [each for each in rest if each not in causes]
     result.hints = _without_repeats(each for each in hints if each is not first and _may_explain(each, first))
     return result
 
 
-def _as_placed(matches: list[LogMatch]) -> list[LogMatch]:
-    """Read a message as that of another rank with the same words, whose frames are in the log."""
-    known = {each.text: each.entry for each in matches if each.id in _SAME_WORDS.values()}
-    return [
-        replace(each, entry=known[each.text]) if each.id in _SAME_WORDS and each.text in known else each
-        for each in matches
-    ]
-
-
-def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
-    failures = [each for each in failures if not _is_of_later_line(each, failures)]
-    failures = _without_optional_imports(failures)
-    strongest = min(STRENGTH[each.kind] for each in failures)
-    candidates = [each for each in failures if STRENGTH[each.kind] == strongest]
-    candidates = [each for each in candidates if not each.doubtful] or candidates
-    if strongest == STRENGTH["consequence"]:  # torchrun's table says more than those who noticed
-        candidates.sort(
-            key=lambda each: (
-                each.id in _OF_OTHERS,
-                not each.text.startswith("exitcode"),
-                not each.values.get("local"),
-                each.id not in _ENDINGS or each.text.startswith(_THROWN),
-            )
-        )
-    elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
-        candidates.sort(key=lambda each: each.when or 0.0)
-    first = _killed_before(candidates, failures) or candidates[0]
-    if failures[0].id == "slurm-cancelled" and first.entry is None and _OF_SHUTDOWN.search(first.text):
-        return failures[0]
-    if first.id in _RESTARTS:
-        first = next((each for each in candidates if each.id in _AFTER_RESTART), first)
-    # The deciding line stands above a generic one, as a warning or as a text that healthy runs print, too.
-    earlier = [each for each in (*hints, *failures) if each.file != first.file or each.number < first.number]
-    deciding = next((each for each in earlier if _explains(each, first)), None)
-    if deciding is not None:
-        return deciding if deciding.kind == "consequence" else replace(deciding, kind="cause")
-    # NCCL's `Last error:` follows the class of the error. Another rank may be the one that prints a reason.
-    below = [each for each in failures if each.file == first.file and first.number < each.number]
-    reasons = (each for each in below if each.number <= first.end + 3 or each.kind == first.kind == "generic")
-    return next((each for each in reasons if _explains(each, first)), first)
-
-
-def _is_of_later_line(match: LogMatch, failures: list[LogMatch]) -> bool:
-    """Whether a shell reports a line of its script below the end of a launcher that failed for another reason."""
-    if match.id not in _OF_SHELL:
-        return False
-    above = [each for each in failures if each.file == match.file and each.number < match.number]
-    ids = {each.id for each in above}
-    return bool(ids & _OF_LAUNCHER and ids - _OF_LAUNCHER - _OF_SHELL) and not any(_explains(match, x) for x in above)
-
-
-def _without_optional_imports(failures: list[LogMatch]) -> list[LogMatch]:
-    """Leave out imports that failed and were only reported, where a rank's traceback on something else follows."""
-    raised = [each for each in failures if each.top and not _OF_IMPORTS.search(each.text)]
-    ended = {each.file: each.number for each in raised}
-    return [
-        each
-        for each in failures
-        if not (each.doubtful and _NOT_IMPORTED.match(each.text) and each.number < ended.get(each.file, 0))
-    ]
-
-
-def _killed_before(candidates: list[LogMatch], failures: list[LogMatch]) -> LogMatch | None:
-    """Return SLURM's line on memory, printed when a step ends, where the first error follows from a killed process."""
-    first = candidates[0]
-    memory = next((each for each in candidates if each.id == "slurm-out-of-memory"), None)
-    if memory is None or (first.entry is None and _ENDED_CHILD.search(first.text)):
-        return memory
-    killed = (each for each in failures if each.id == "killed" and each.file == first.file)
-    return memory if any(each.number < first.number for each in killed) else None
-
-
-def _is_info(match: LogMatch) -> bool:
-    return "NCCL INFO" in match.text
-
-
-def _explains(match: LogMatch, failure: LogMatch) -> bool:
-    """Whether a failure has its reason in another line. An exception about GPUs can follow from CUDA's start."""
-    if match.entry is None:
-        return False
-    if failure.entry is None and match.id in _NO_CUDA:
-        return _ABOUT_GPUS.search(failure.text) is not None
-    if match.id == "peer-died" and failure.id == "nccl-not-connected" and _is_own_peer(match):
-        return False  # its own helper thread, which that failure ended, closed the connection
-    if failure.entry is None and match.id == "ray-actor-died":  # the task of that worker failed for it
-        return failure.kind == "generic"
-    if failure.entry is None and match.id == "command-not-found":  # that a wrapper of the script's own called
-        return _ABOUT_COMMANDS.search(failure.text) is not None
-    return failure.id in match.entry.explains
-
-
-def _is_own_peer(match: LogMatch) -> bool:
-    """Whether the peer of a connection is the host that prints the line."""
-    peer, host = (name.partition(".")[0] for name in (match.values.get("peer", ""), match.speaker.host))
-    return bool(host) and peer == host
-
-
 def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
     """Whether a warning is worth a line beside a failure: not beside a certain cause of another kind."""
-    if hint.entry is not None and first.id in hint.entry.explains:
-        return True
-    late = hint.id == "device-guessed" and _LATE.search(first.text)  # a wrong guess stops the first collectives
-    return first.kind in ("generic", "consequence") and not hint.was_cause and not late
+    return explains(hint, first) or (first.kind in ("generic", "consequence") and not hint.was_cause)
 
 
 def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:
@@ -349,7 +252,7 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
             break
     if known == _NONE and first.text.startswith("NCCL WARN"):  # the rank's own error follows at once
         below = [each for each in failures if each.file == first.file and 0 < each.number - first.number <= ALARM_LINES]
-        own = {each.speaker for each in below if _explains(first, each) and each.speaker.rank is not None}
+        own = {each.speaker for each in below if explains(first, each) and each.speaker.rank is not None}
         known = own.pop() if len(own) == 1 else known
     if known.rank is not None:
         same_rank = (each.speaker.host for each in failures if each.speaker.rank == known.rank)

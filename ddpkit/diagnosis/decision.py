@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ddpkit.diagnosis.action import REQUEST
+from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.catalogue.entry import Entry
 from ddpkit.diagnosis.outcome import Action, Decision, Failure
-
-# The rank that reports one of these waited for a rank of another host.
-_WAITED = ("collective-timeout", "gloo-timeout", "monitored-barrier", "peer-died")
-_REQUEUED = ("slurm-preempted", "slurm-requeued")  # SLURM ends an attempt in this way as often as it likes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +95,7 @@ def _wanted(end: End, limits: Limits) -> Decision:
     if action.action == "retry" and not _asked(end, limits) and _is_unclear(failure) and len(end.hosts) > 1:
         first = _host(failure.host, end.hosts)
         suspects = (first,) if first else end.hosts
-        if first and action.id in _WAITED:
+        if first and _entry(action).role:  # its rank waited for one of another host
             suspects = tuple(host for host in end.hosts if host != first)
         return Decision(action="check", hosts=suspects, reason=action.reason)
     return Decision(action="same", reason=action.reason)
@@ -108,6 +105,11 @@ def _stop(reason: str) -> Decision:
     return Decision(action="stop", reason=reason)
 
 
+def _entry(action: Action) -> Entry:
+    """Return the entry of an action; one without a field where the cause is not known."""
+    return BY_ID.get(action.id) or Entry(id="", title="", cause="", probe="", fix="", link="")
+
+
 def _asked(end: End, limits: Limits) -> bool:
     """Whether the script itself requested another attempt."""
     return end.failure is not None and end.failure.signal is None and end.failure.exit_code in limits.retry_codes
@@ -115,16 +117,17 @@ def _asked(end: End, limits: Limits) -> bool:
 
 def _is_unclear(failure: Failure) -> bool:
     """Whether a node can be the cause: a rank was killed, or one did not answer. A request or a preemption is clear."""
-    clear = ("asked-again", "user-signal", "slurm-preempted", "slurm-requeued", "port-in-use", "hub-unreachable")
-    return failure.action is None or failure.action.id not in (*clear, "hub-rate-limit")
+    return failure.action is None or _entry(failure.action).scope not in ("job", "outside")
 
 
 def _repeats(end: End, last: End) -> bool:
     """Whether the run failed in the same way at the same place."""
     if end.progress is not None and (last.progress is None or end.progress > last.progress):
         return False
-    if end.failure is None or last.failure is None or (end.failure.action and end.failure.action.id in _REQUEUED):
+    if end.failure is None or last.failure is None:
         return False
+    if end.failure.action is not None and _entry(end.failure.action).scope == "job":
+        return False  # SLURM ends an attempt as often as it likes
     return _key(end.failure) == _key(last.failure)
 
 
@@ -132,7 +135,7 @@ def _key(failure: Failure) -> tuple[object, ...]:
     """Return what two failures have in common that are the same. The fault of a node is another on another node."""
     action = failure.action
     if action is not None and action.action == "exclude":
-        return action.id, "" if action.id in REQUEST else action.host
+        return action.id, "" if _entry(action).request else action.host
     return (action.id if action else ""), failure.code, failure.signal, failure.raised, failure.reason != ""
 
 

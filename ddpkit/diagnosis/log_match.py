@@ -50,6 +50,14 @@ class LogMatch:
         return "peers" in self.values
 
     @property
+    def role(self) -> str:
+        return self.entry.role if self.entry else ""
+
+    @property
+    def scope(self) -> str:
+        return self.entry.scope if self.entry else ""
+
+    @property
     def id(self) -> str:
         return self.entry.id if self.entry else "own-exception"
 

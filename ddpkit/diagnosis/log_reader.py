@@ -8,21 +8,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from itertools import takewhile
 from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
-from ddpkit.diagnosis.catalogue.entry import BRANCHES, as_word, needed
-from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
-from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
-from ddpkit.diagnosis.driver_version import cuda_of_driver
-from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
+from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
@@ -34,11 +30,9 @@ from ddpkit.diagnosis.line_prefixes import (
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, is_quoted, says_it_continues
-from ddpkit.diagnosis.pyxis_log import message_of_enroot
-from ddpkit.diagnosis.tensor_shapes import is_part_of_flat, part_of_tensor
+from ddpkit.diagnosis.readers import READERS, STORIES
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
-from ddpkit.diagnosis.xid import meaning_of_xid
 from ddpkit.text import one_line
 
 MAX_MATCHES = 2000  # of one kind in one log
@@ -48,7 +42,7 @@ CHECKED = 64  # lines between two looks at the clock
 MAX_CUT = 200  # tracebacks without an end in one log
 MAX_NEEDS = 40  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
-AGENT_LINES = 60  # above a timeout that are searched for frames of torchrun
+ABOVE_LINES = 60  # above an error that are searched for what explains it
 CODE_LINES = 2  # lines above an error that are the code of its frame
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 CONTEXT_BELOW = 3  # and lines below it, where none above has it
@@ -63,122 +57,16 @@ _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _SPEAKING = ("cause", "hint", "noise")
-# Code that writes to one place only: its locks and queues are in /dev/shm, its cache is in the home directory.
-_FULL_PLACES = {
-    "shm-full": re.compile(
-        r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py|/pandarallel/core\.py|\bSemLock\(|\bshm_open\("
-    ),
-    "triton-cache-full": re.compile(r"/triton/runtime/cache\.py"),
-}
-# Code of torch that got its GPU's number from a library or as an argument.
-_NUMBERED_PLACES = {
-    "global-rank-as-gpu": re.compile(r"/torch/distributed/(?:_shard/|checkpoint/|distributed_c10d\.py)")
-}
-# Code that takes a rank for the number of a GPU; and a rank with another number on its host, in torchrun's table.
-_RANK_AS_GPU = re.compile(
-    r"(?:\.cuda|\.to|set_device|\bdevice|LongTensor)\((?:f?['\"]cuda:?(?:['\"], ?|\{|%d['\"] ?% ?))?"
-    r"(?:device=)?(?:\w+\.)*(?:global_?|get_)?rank\b"
-)
-_OTHER_LOCAL_RANK = r"\brank\s*: (\d+) \(local_rank: (?!\1\))\d+\)"
-# Code of ZeRO's step; code that gets tensors of the optimizer's state, and objects that other ranks sent.
-_OFFLOADED_PLACES = {"zero-offload-device": re.compile(r"/deepspeed/runtime/zero/stage\w*\.py")}
-# An engine of DeepSpeed has a place holder of its own where it got no optimizer.
-_ENGINE_PLACES = {"zero-no-optimizer": re.compile(r"/deepspeed/runtime/\w+\.py")}
-_SIZED_PLACES = {"optimizer-step-sizes": re.compile(r"/torch/optim/\w+\.py")}
-_LOADED_PLACES = {
-    "object-collective-broken": re.compile(
-        r"/torch/distributed/distributed_c10d\.py|/fairseq/(?:distributed_utils|distributed/utils)\.py"
-    )
-}
-# Code of a tracker that writes to its own process on the host.
-_TRACKER_PLACES = {"wandb-process-ended": re.compile(r"/wandb/sdk/")}
-# Code that removes or moves a file: another process was faster.
-_REMOVING = re.compile(r"\b(?:os\.(?:remove|unlink|rmdir|rename|replace)|shutil\.(?:rmtree|move)|\.unlink)\(")
-# Code that locks a file: another process holds the lock.
-_LOCKING = re.compile(r"\b(?:flock|lockf)\(")
-# Code that gives a tensor of a GPU to another process.
-_SHARED_PLACES = {"cuda-ipc": re.compile(r"[/\\]torch[/\\](?:multiprocessing[/\\]reductions|storage)\.py")}
-# Code that reads a file of HDF5, whose errno it reports.
-_FILE_PLACES = {"hdf5-lock": re.compile(r"\bnetCDF4/|\bh5py/|/xarray/")}
-_PLACES = {
-    "disk-full": _FULL_PLACES,
-    "quota": _FULL_PLACES,
-    "permission-denied": {"shm-not-writable": re.compile(r"\bSemLock\(|\bshm_open\(|/multiprocessing/synchronize\.py")},
-    "invalid-device-ordinal": _NUMBERED_PLACES,
-    "devices-differ": _OFFLOADED_PLACES,
-    "shapes-differ": _SIZED_PLACES,
-    "checkpoint-broken": _LOADED_PLACES,
-    "broken-pipe": _TRACKER_PLACES,
-    "cuda-unknown-error": _SHARED_PLACES,
-    "cannot-fork": _FILE_PLACES,
-    "deepspeed-not-active": _ENGINE_PLACES,
-}
-
-
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
-# torchrun's agent shares its ranks with the other nodes, before it starts any; and the last line that it prints before.
-_AGENT = re.compile(
-    r"elastic/agent/server/api\.py\", line \d+, in (?:_assign_worker_ranks|_share_and_gather|_rendezvous)\b"
-)
-_BANNER = re.compile(r"\btorch[./]distributed[./]run\b|^\W*\*{20,}\W*$|Setting OMP_NUM_THREADS environment variable")
-_LOST_BY = re.compile(
-    r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] .*Connection closed by remote peer (?P<peer>[^\s<]+)<"
-)
-# Of some entries, what the match and the lines around it show beside the groups of the pattern: values of the entry.
-_READ_MORE: dict[str, Callable[[Mapping[str, str], Sequence[str], int], Mapping[str, str]]] = {
-    "collectives-mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
-    "store-barrier-timeout": lambda values, lines, index: missing_ranks(values),
-    "container-start-failed": lambda values, lines, index: message_of_enroot(lines, index),
-    "image-import-failed": lambda values, lines, index: message_of_enroot(lines, index),
-    "desync": lambda values, lines, index: joined_by_all(lines, index),
-    "dcp-size-differs": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
-    "driver-too-old": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
-    "launcher-summary": lambda values, lines, index: meaning_of(int(values.get("code", "0"))),
-    "nccl-error": lambda values, lines, index: last_error(lines, index),
-    "gpu-xid": lambda values, lines, index: meaning_of_xid(values.get("xid", "154")),
-    "packages-differ": lambda values, lines, index: tracebacks.packages_above(lines, index),
-}
-
-
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
 _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
-_RAY_ERROR = re.compile(r"\bRayTaskError\(\w+\): ray::\S+ ?\(pid=\d+")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
-_PORT_TAKEN = re.compile(r"Error: The server socket has failed to ")
-_TASK_ENDS = re.compile(r"srun: error: (?P<host>\S+): tasks? (?P<tasks>[\d,-]+): Exited with exit code")
+# A launcher reports the end of a process.
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun|slurmstepd)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
-# Frames of FSDP, torch.distributed.checkpoint and ZeRO-3 that gather a model, and those that load one.
-_GATHERING = re.compile(
-    r"_state_dict_utils\.py\""
-    r"|in (?:_\w*post_state_dict_hook|get_(?:model_|optimizer_)?state_dict|_zero3_consolidated\w+)\b"
-)
-# Parts of torch and triton that run while a graph is compiled, and not when it is used.
-_COMPILER = re.compile(
-    r"\btorch/_inductor/(?:lowering|graph|scheduler|ir|select_algorithm|codegen/\w+|fx_passes/\w+)\.py\b"
-    r"|\btorch/_dynamo/(?:symbolic_convert|output_graph|variables/\w+)\.py\b|\btriton/(?:compiler|backends)/"
-)
-_PINNING = re.compile(r"in _?pin_memory\w*$")  # copies to memory of the host alone
-_LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
-
-# A call with an argument that the other side does not have, by code of a library that does not only pass arguments on.
-_UNEXPECTED = re.compile(r"(?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>\w+)'")
-_CALLER = re.compile(
-    r"-packages/(?:transformers|trl|peft|accelerate(?!/utils/operations)|deepspeed|datasets|diffusers|lightning\w*"
-    r"|pytorch_lightning|sentence_transformers|mmengine|mmcv|detectron2)/"
-)
-# A function that compares settings, in its frame, and an exception that says so.
-_COMPARES = re.compile(
-    r"__(?:attrs_)?post_init__|get_(?:train|infer|eval)_args"
-    r"|_{0,2}(?:do_)?(?:validate|verify|check|sanity_check)_(?:\w+_)?(?:args|arguments|cfg|config|configs|configuration|settings|options"
-    r"|hparams)(?:_\w+)?|_(?:do_)?(?:\w+_)?(?:error|sanity)_check|_verify_\w+"
-)
-_REFUSAL = re.compile(
-    r"(?:AssertionError|ValueError|RuntimeError|NotImplementedError)|(?:[\w.]*\.)?MisconfigurationException"
-)
-_CONFIGURED = re.compile(r"\bcls\w*\(\*\*|_cls\(\*\*|_class\(\*\*")  # builds what a configuration names
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
@@ -194,8 +82,14 @@ _ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?
 
 
 @cache
-def catalogue_matcher() -> Matcher:
-    return Matcher(ENTRIES)
+def replacements(of: str) -> Sequence[tuple[Entry, Instead]]:
+    """Return the entries that can stand in place of one, with their conditions."""
+    return [
+        (entry, rule)
+        for entry in standing_in_for(of)
+        for rule in entry.instead
+        if of in rule.of and rule.reads not in STORIES
+    ]
 
 
 class LogReader:
@@ -229,7 +123,7 @@ class LogReader:
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
         known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
-            if bare.start not in known and self._condition(bare) not in known and not self._is_of_inner_task(bare):
+            if bare.start not in known and self._condition(bare) not in known:
                 self._add_bare(bare)
         return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
 
@@ -246,8 +140,8 @@ class LogReader:
 
     def _find_in(self, indices: range) -> int | None:
         """Returns the index at which the time was over."""
-        matcher = catalogue_matcher()
-        watched = matcher.words | _TRACEBACK_WORDS
+        patterns = known_failures()
+        watched = patterns.words | _TRACEBACK_WORDS
         for index in indices:
             line = self.lines[index]
             if index % CHECKED == 0 and self._limit.is_over():
@@ -267,39 +161,29 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            known_here = matcher.matches(visible_line(line))
+            known_here = patterns.matches(visible_line(line))
             match = next((each for each in known_here if self._is_fulfilled(each)), None)
             if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
-                    self._entries.append((index, _by_sizes(match, line)))
+                    self._entries.append((index, match))
         return None
-
-    def _is_of_inner_task(self, bare: Traceback) -> bool:
-        """Whether an exception of a Ray task has its reason in another one, which stands below its frames."""
-        if not _RAY_ERROR.search(self.lines[bare.start]):
-            return False
-        other = next((each.start for each in self._bare if each.start > bare.start), bare.start + TASK_LINES)
-        frames = (split_prefix(visible_line(line)).text for line in self.lines[bare.start + 1 : other])
-        return other < bare.start + TASK_LINES and all(text[:1] in ("", " ", "\t") for text in frames)
 
     def _add_bare(self, bare: Traceback) -> None:
         """Add an exception whose traceback is not in the log. Ray names its class where the message is cut off."""
         origin = bare.origin()
-        known = _packages_differ(origin, self._code_above(origin.number)) or _known_exception(origin)
+        known = self._instead(OWN, origin.number, origin.words, {}, bare)
         if known:
             self._add_entry(bare.start, known, bare)
         else:
             # The head of a Ray task has no reason of its own.
-            self._add_exception(
-                bare, bare.origin(), kind="generic" if _RAY_TASK.search(bare.origin().text) else "death"
-            )
+            self._add_exception(bare, origin, kind="generic" if _RAY_TASK.search(origin.text) else "death")
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""
         if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
             return match
-        return replace(match, kind="consequence") if match.number > self._step_end else match
+        return replace(match, kind="consequence", decisive=False) if match.number > self._step_end else match
 
     @cached_property
     def _first_words(self) -> int:
@@ -391,103 +275,75 @@ class LogReader:
                 best = None
             used.update(inside)
             origin = trace.origin()
-            known = None
-            if best is None:
-                known = (
-                    _packages_differ(origin, self._code_above(origin.number))
-                    or _known_exception(origin)
-                    or self._compiling(trace, origin)
-                )
+            known = self._instead(OWN, origin.number, origin.words, {}, trace) if best is None else None
             if known:
                 self._add_entry(origin.number, known, trace)
             elif best is None:
                 self._add_exception(trace, origin, kind="generic" if _LAZY.fullmatch(origin.words) else "cause")
             else:
-                self._add_entry(best, self._by_frames(self._by_place(by_line[best], best), trace), trace)
+                self._add_entry(best, self._replaced(by_line[best], best, trace), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
-                self._add_entry(index, self._by_place(match, index))
+                self._add_entry(index, self._replaced(match, index))
 
-    def _by_place(self, match: Match, index: int) -> Match:
-        """Return the entry of the place that the frame above an error shows, for example a file system that is full."""
-        if match.entry.id == "firewall-reject" and self._is_own_address(index, match.values.get("peer", "")):
-            return Match(entry=BY_ID["peer-died"], values=match.values)
-        if match.entry.id == "peer-died" and self._is_own_proxy(index):
-            return Match(entry=BY_ID["nccl-proxy-lost"], values={})
-        if match.entry.id == "store-wait" and self._is_of_agent(index):
-            return Match(entry=BY_ID["agent-wait"], values=match.values)
-        # Code and its error stand in one line where a log was pasted without its line ends.
-        code = [
-            *self.lines[max(0, index - CODE_LINES) : index],
-            self.lines[index][: _start_of_error(self.lines[index])],
-        ]
-        if match.entry.id == "file-missing" and any(map(_REMOVING.search, code)):
-            return Match(entry=BY_ID["removed-twice"], values=match.values)
-        if match.entry.id == "invalid-device-ordinal" and any(map(_RANK_AS_GPU.search, code)):
-            known = "global-rank-as-gpu" if self._holds(_OTHER_LOCAL_RANK) else match.entry.id
-            return Match(entry=BY_ID[known], values=match.values)
-        if match.entry.id in ("cannot-fork", "file-operation-unsupported") and any(map(_LOCKING.search, code)):
-            return Match(entry=BY_ID["file-lock"], values=match.values)
-        if match.entry.id == "shapes-differ" and is_part_of_flat(self.lines[index]):
-            return Match(entry=BY_ID["optimizer-step-sizes"], values=match.values)
-        places = _PLACES.get(match.entry.id)
-        if places is None:
-            return match
-        above = reversed(self.lines[max(0, index - FRAME_LINES) : index])
-        frame = next((line for line in above if tracebacks.is_frame(line)), "")
-        known = next((name for name, place in places.items() if any(map(place.search, (frame, *code)))), "")
-        return Match(entry=BY_ID[known], values=match.values) if known else match
-
-    def _is_own_address(self, index: int, address: str) -> bool:
-        """Whether NCCL on the host of this line reported the address as that host's: no firewall is in between."""
+    def _replaced(self, match: Match, index: int, trace: Traceback | None = None) -> Match:
+        """Return the entry that stands in place of this one, where the lines around it show that."""
+        line = visible_line(self.lines[index])
         host = speaker_of_line(self.lines[index]).host
-        own = rf"(?:^|[^\w.-]){re.escape(host)}:\d+:\d+ \[\d+\] NCCL INFO Bootstrap ?: Using \S+:{re.escape(address)}<"
-        return bool(host and address) and self._holds(own)
+        values = {**({"host": host} if host else {}), **match.values}
+        return self._instead(match.entry.id, index, line, values, trace) or match
 
-    def _is_of_agent(self, index: int) -> bool:
-        """Whether torchrun itself waited at the store: its frames are above, or its banner is the line above."""
-        if self._speaker(index)[0].known:
-            return False
-        above = [line for line in reversed(self.lines[max(0, index - AGENT_LINES) : index]) if line.strip()]
-        if above and _BANNER.search(above[0]):
-            return True
-        return any(map(_AGENT.search, takewhile(lambda line: tracebacks.HEADER not in line, above)))
+    def _instead(self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None) -> Match | None:
+        for entry, rule in replacements(of):
+            found = self._conditions(rule, index, text, values, trace)
+            if found is not None:
+                return Match(entry=entry, values={**values, **found})
+        return None
 
-    def _is_own_proxy(self, index: int) -> bool:
-        """Whether a thread of NCCL lost its connection to another thread of the process, which had failed above."""
-        lost = _LOST_BY.search(self.lines[index])
-        if lost is None or lost["host"].partition(".")[0] != lost["peer"].partition(".")[0]:
-            return False
-        above = self.lines[max(0, index - CONTEXT_LINES) : index]
-        process = f"{lost['host']}:{lost['pid']}:"
-        return any(process in line and "[Proxy Service" in line and "Failed to execute" in line for line in above)
+    def _conditions(
+        self, rule: Instead, index: int, text: str, values: dict[str, str], trace: Traceback | None
+    ) -> dict[str, str] | None:
+        """Return the values that a rule finds; None where it does not hold."""
+        found: dict[str, str] = {}
+        for pattern, lines_of in (
+            (rule.text, lambda: (text,)),
+            (rule.near, lambda: self._near(index)),
+            (rule.frames, lambda: self._frames(index, trace)),
+            (with_values(rule.above, {**values, **found}), lambda: self._above(index)),
+        ):
+            matches = map(re.compile(pattern).search, lines_of()) if pattern else iter(())
+            match = next(filter(None, matches), None)
+            if pattern and match is None:
+                return None
+            found |= {name: value for name, value in match.groupdict().items() if value} if match else {}
+        if rule.unless and any(re.search(rule.unless, frame) for frame in self._frames(index, trace)):
+            return None
+        if rule.needs and not self._holds(with_values(rule.needs, {**values, **found})):
+            return None
+        if rule.reads:
+            read = READERS[rule.reads]({**values, **found}, self.lines, index)
+            return {**found, **read} if read else None
+        return found
 
-    def _by_frames(self, match: Match, trace: Traceback) -> Match:
-        """Return the entry that the frames show: a state dict was gathered, or torchrun ran twice."""
-        if match.entry.id not in ("cuda-out-of-memory", "port-in-use"):
-            return match
-        frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
-        if match.entry.id == "port-in-use":
-            twice = any("/elastic/rendezvous/" in frame for frame in frames) and self._has_two_agents
-            return Match(entry=BY_ID["two-agents"], values=match.values) if twice else match
-        if any(map(_PINNING.search, frames)):
-            return Match(entry=BY_ID["pinned-memory"], values=match.values)
-        gathered = any(map(_GATHERING.search, frames)) and not any(map(_LOADING.search, frames))
-        return Match(entry=BY_ID["state-dict-memory"], values=match.values) if gathered else match
+    def _near(self, index: int) -> Sequence[str]:
+        """Return the frame above an error, its code, and the code in its own line, as of a log without line ends."""
+        above = self.lines[max(0, index - FRAME_LINES) : index]
+        frame = next((line.rstrip() for line in reversed(above) if tracebacks.is_frame(line)), "")
+        return (frame, *above[-CODE_LINES:], self.lines[index][: _start_of_error(self.lines[index])])
 
-    def _compiling(self, trace: Traceback, raised: RaisedException) -> Match | None:
-        """Return the entry of a failed torch.compile, where frames show that a compiler raised an unknown exception."""
-        frames = (self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index]))
-        in_compiler = raised.place != raised.last and any(map(_COMPILER.search, frames))
-        return Match(entry=BY_ID["compile-failed"], values={"reason": raised.words}) if in_compiler else None
+    def _frames(self, index: int, trace: Traceback | None) -> Iterator[str]:
+        """Yield the frames of a traceback, or of the one that ends in a line."""
+        if trace is not None and trace.own:
+            yield from (line for each in trace.own if tracebacks.is_frame(line := self.lines[each].rstrip()))
+            return
+        for line in self._above(index):
+            if tracebacks.is_frame(line):
+                yield line.rstrip()
+            if tracebacks.HEADER in line:
+                return
 
-    @cached_property
-    def _has_two_agents(self) -> bool:
-        """Whether srun reports more tasks than hosts, and each of these hosts had a port in use."""
-        ends = [end for line in self.lines if (end := _TASK_ENDS.search(line))]
-        hosts = len({end["host"] for end in ends})
-        tasks = 1 + max((int(task) for end in ends for task in re.findall(r"\d+", end["tasks"])), default=0)
-        return 0 < hosts < tasks and (hosts == 1 or sum(map(bool, map(_PORT_TAKEN.search, self.lines))) >= hosts)
+    def _above(self, index: int) -> Iterator[str]:
+        return reversed(self.lines[max(0, index - ABOVE_LINES) : index])
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""
@@ -537,9 +393,11 @@ class LogReader:
             speaker = replace(speaker, rank=int(own))
         if match.entry.kind == "death" and not speaker.host:
             speaker = replace(speaker, host=values.get("host", ""))
-        read_more = _READ_MORE.get(match.entry.id)
-        if read_more is not None:
-            values |= read_more(values, self.lines, index)
+        if match.entry.reads:
+            values |= READERS[match.entry.reads](values, self.lines, index)
+        for name, value, words in match.entry.meanings:
+            if values.get(name, "") == value:
+                values["reason"] = words
         # The host of a text is the one it speaks of; the rank that it names is the guilty one.
         ranks = values.get("rank", "")
         if ranks[:1].isdecimal():
@@ -577,8 +435,8 @@ class LogReader:
                 handled=trace is None and is_quoted(line),
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
-                overcome=bool(match.entry.harmless_with) and self._holds(match.entry.harmless_with),
-                decisive=match.entry.kind == "death",
+                overcome=bool(match.entry.overcome_by) and self._holds(match.entry.overcome_by),
+                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
             )
         )
 
@@ -695,15 +553,6 @@ def _quoted(line: str, start: int) -> str:
     return f"{text[:begin]} ... {line[max(0, start - BEFORE_QUOTED) :].strip()}"[:MAX_TEXT]
 
 
-def _by_sizes(match: Match, line: str) -> Match:
-    """Return the entry of the processes that hold a GPU's memory, where the sizes in the line show them."""
-    if match.entry.id not in ("cuda-out-of-memory", "accelerator-out-of-memory"):
-        return match
-    others, contexts = memory_of_others(line), contexts_of_ranks(line)
-    known = "ranks-on-one-gpu" if contexts else "gpu-memory-taken" if others else ""
-    return Match(entry=BY_ID[known], values={**match.values, "reason": contexts or others}) if known else match
-
-
 def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
     """Return the one rank that a traceback names as the failed one, where another rank prints it."""
     if len(trace.failed) != 1 or speaker.rank in trace.failed:
@@ -759,34 +608,6 @@ def _place_to_look(origin: RaisedException, above: bool) -> str:
 
 
 T = TypeVar("T")
-
-
-def _packages_differ(raised: RaisedException, code: str) -> Match | None:
-    """Return the entry of packages that do not fit, where a library or a configuration passes an unknown argument."""
-    call = _UNEXPECTED.match(raised.text) if raised.kind == "TypeError" else None
-    library = _CONFIGURED.search(code) or (raised.last and _CALLER.search(raised.last[0]))
-    return Match(entry=BY_ID["packages-differ"], values=call.groupdict()) if call and library else None
-
-
-def _known_exception(raised: RaisedException) -> Match | None:
-    """Return the entry of an exception that its frame, or its class alone, shows."""
-    # torch looks for a stream of its own in a list with one for each GPU.
-    if raised.kind == "IndexError" and raised.last and raised.last[2] == "_get_stream":
-        return Match(entry=BY_ID["global-rank-as-gpu"], values={})
-    if raised.kind.endswith("RayTaskError(OutOfMemoryError)"):  # Ray's own message may be cut off
-        return Match(entry=BY_ID["cuda-out-of-memory"], values={})
-    return _settings_refused(raised)
-
-
-def _settings_refused(raised: RaisedException) -> Match | None:
-    """Return the entry of settings that a program refuses, where its own check of them fails with a text."""
-    file, _, function = raised.last or ("", 0, "")
-    # torch's own checks in such functions are about tensors and ranks.
-    compares = _COMPARES.fullmatch(function) is not None and "/torch/" not in file
-    checked = compares or raised.kind.endswith("MisconfigurationException")
-    if not raised.text or not checked or not _REFUSAL.fullmatch(raised.kind):
-        return None
-    return Match(entry=BY_ID["settings-refused"], values={"reason": raised.text[:MAX_TEXT].rstrip(". ")})
 
 
 def _append(items: list[T], item: T | None) -> None:

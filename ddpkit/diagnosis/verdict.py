@@ -67,7 +67,7 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
     if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
-    action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
+    action = decide_match(match, host) if match is not None else decide_failure(failure)
     # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
     # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
@@ -99,9 +99,9 @@ def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
 
 def load_catalogue() -> None:
     """Load what `diagnose` needs."""
-    from ddpkit.diagnosis.log_reader import catalogue_matcher
+    from ddpkit.diagnosis.catalogue import known_failures
 
-    catalogue_matcher()
+    known_failures()
 
 
 def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
@@ -187,7 +187,7 @@ def _end(path: Path) -> str:
 def describe_exit(failure: Failure) -> str:
     """Return `exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
     from ddpkit.diagnosis.catalogue import BY_ID
-    from ddpkit.diagnosis.catalogue.deaths import CODES, SIGNALS, TEARDOWN
+    from ddpkit.diagnosis.catalogue.endings import CODES, SIGNALS, TEARDOWN
 
     if failure.reason:
         return failure.reason
@@ -238,7 +238,7 @@ def _who(failure: Failure) -> str:
 
 
 def _has_hint(failure: Failure, diagnosis: Diagnosis | None) -> bool:
-    from ddpkit.diagnosis.catalogue.deaths import LOOK
+    from ddpkit.diagnosis.catalogue.endings import LOOK
 
     known = diagnosis is not None and diagnosis.fix
     return bool((failure.log and not failure.reason) or known or (failure.signal in LOOK and not failure.reason))
@@ -250,7 +250,7 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
         return diagnosis.fix
     if failure.signal is not None:
         from ddpkit.diagnosis.catalogue import BY_ID
-        from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
+        from ddpkit.diagnosis.catalogue.endings import LOOK, SIGNALS
         from ddpkit.diagnosis.catalogue.entry import filled_command
 
         if failure.signal in LOOK:

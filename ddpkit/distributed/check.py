@@ -31,6 +31,7 @@ from ddpkit.errors import EnvError
 BAD = 122  # as PreflightError
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 GPU_START_FIX = "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid"
+HIP_START_FIX = "rocm-smi; sudo dmesg | grep -i -e amdgpu -e kfd"
 # The launcher reads lines with this prefix.
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.
@@ -109,12 +110,18 @@ def identify_gpu(index: int) -> tuple[str, str]:
 
 
 def gpu_index(env: DistEnv, count: int) -> int:
-    """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
-    return 0 if count == 1 else env.local_rank
+    """Return the index of this rank's GPU: 0 where only one is visible, else the resolver's, or the local rank."""
+    if count == 1:
+        return 0
+    return env.local_rank if env.device_index is None else env.device_index
 
 
 class GpuStartError(Exception):
-    """CUDA did not start in this process, though the node has GPUs for it. The message is torch's own."""
+    """No GPU starts in this process, though the node has some for it. The message is torch's own where there is one."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 def count_gpus() -> int:
@@ -124,15 +131,35 @@ def count_gpus() -> int:
     """
     import torch
 
+    build = "cuda" if torch.version.cuda else "hip" if torch.version.hip else ""
     try:
         count = torch.cuda.device_count()
-        hidden = any(os.environ.get(name, "0").strip() in ("", "-1", "NoDevFiles") for name in VISIBLE)
-        if count or (torch.version.cuda and not hidden and openable_gpu()):
+        if count or visible_gpu(build):
             torch.cuda.init()  # type: ignore[no-untyped-call]
             count = torch.cuda.device_count()
     except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
-        raise GpuStartError(error_reason(error)) from error
+        raise GpuStartError(error_reason(error), gpu_start_fix()) from error
+    path = "" if count else visible_gpu("cuda", "hip")
+    if path:
+        kind = {"cuda": "CUDA", "hip": "ROCm"}.get(build, "the CPU")
+        vendor = "NVIDIA" if "nvidia" in path else "AMD"
+        fix = f"install a build of torch for {vendor}; to test the CPU: export CUDA_VISIBLE_DEVICES="
+        raise GpuStartError(f"torch {torch.__version__} is built for {kind}, and sees none ({path}, {vendor})", fix)
     return count
+
+
+def gpu_start_fix() -> str:
+    """Return commands that show why GPUs of torch's vendor do not start."""
+    import torch
+
+    return HIP_START_FIX if torch.version.hip else GPU_START_FIX
+
+
+def visible_gpu(*builds: str) -> str:
+    """Return a GPU's file that this process may open, for one of these builds of torch; else ''."""
+    if any(os.environ.get(name, "0").strip() in ("", "-1", "NoDevFiles") for name in VISIBLE):
+        return ""
+    return next((path for build in builds if build and (path := openable_gpu(build))), "")
 
 
 def describe_rank(env: DistEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
@@ -484,7 +511,7 @@ def check_backend(
         return dict(call.result(left if in_time else 0.0))
     except StepTimeoutError:
         limit = seconds if in_time else check.start_seconds
-        fix = GPU_START_FIX if "CUDA context" in check.doing else advice
+        fix = gpu_start_fix() if "CUDA context" in check.doing else advice
         problem = f"no answer after {limit:.3g} s of {check.doing}"
         return {"problem": problem, "fix": fix, "late": True, "part": check.part}
     except Exception as error:
@@ -494,8 +521,8 @@ def check_backend(
 
 def error_fix(problem: str, advice: str) -> str:
     """Return the fix of a backend's error: `advice`, unless the reason is CUDA's, or one of NCCL and no network's."""
-    if re.search("(?i)cuda (failure|error|out of memory)", problem):
-        return GPU_START_FIX
+    if re.search("(?i)(cuda|hip) (failure|error|out of memory)", problem):
+        return gpu_start_fix()
     if "NCCL error" in problem and not re.search("(?i)socket|connect|bootstrap|NET/|remote|timed? ?out", problem):
         return NCCL_ADVICE.partition(";")[0]
     return advice
@@ -884,7 +911,7 @@ def run_checks(env: DistEnv, args: argparse.Namespace, identify: Callable[[int],
         return check.finish()
     except GpuStartError as error:
         text = f"torch cannot use the GPUs of this node: {error}"
-        return fail(RankProblem(env.rank, host, text, GPU_START_FIX, "gpu-map"))
+        return fail(RankProblem(env.rank, host, text, error.fix, "gpu-map"))
     except ValueError as error:
         return fail(RankProblem(env.rank, host, str(error), "use one launcher, and a port that no other job uses"))
     except StepTimeoutError:

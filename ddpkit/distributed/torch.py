@@ -134,7 +134,7 @@ def device(env: DistEnv) -> torch.device:
     """Return the rank's own device: its GPU or other accelerator, else the CPU. On an Apple laptop also the CPU.
 
     Raises EnvError where the rank's device index is not among the devices that torch sees, and where torch is built for
-    CUDA, the node has GPUs for this process, and torch can use none of them: the CPU is no fallback.
+    CUDA or ROCm, the node has GPUs for this process, and torch can use none of them: the CPU is no fallback.
     """
     import torch
 
@@ -315,7 +315,7 @@ def barrier() -> None:
 
 # --- private functions ---
 
-_DEVICES = "/dev"
+_ROOT = "/"
 _VISIBLE_BY_KIND = {"xpu": "ZE_AFFINITY_MASK", "npu": "ASCEND_RT_VISIBLE_DEVICES"}
 
 
@@ -360,15 +360,16 @@ def _init_timeout(argument: float) -> float:
 
 
 def _require_no_gpu(env: DistEnv) -> None:
-    """Raise EnvError if this process has a GPU that torch cannot use, as after `Error 802` of CUDA.
+    """Raise EnvError if this process has a GPU that torch is built for, and cannot use: `Error 802`, or no HIP.
 
-    A GPU is a device file that this process may open, or a device of NVML. WSL has no such files.
+    A GPU is a device file that this process may open, or a device that torch counts. WSL has no such files.
     """
     import torch
 
-    if not torch.version.cuda:
+    build = next((build for build in _GPUS_OF_BUILD if getattr(torch.version, build, None)), "")
+    if not build:
         return
-    path = openable_gpu()
+    path = openable_gpu(build)
     count = torch.cuda.device_count()  # NVML's, without CUDA_VISIBLE_DEVICES' hidden ones
     if not path and not count:
         return
@@ -377,26 +378,56 @@ def _require_no_gpu(env: DistEnv) -> None:
         reason = "torch.cuda.is_available() is False"
     except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
         reason = error_reason(error)
+    _, look, name = _GPUS_OF_BUILD[build]
     raise EnvError(
         f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}): this node has GPUs "
         f"({path or count}), and torch cannot use them: {reason}",
-        "nvidia-smi; to train on the CPU: export CUDA_VISIBLE_DEVICES=",
+        f"{look}; to train on the CPU: export {name}=",
     )
 
 
-def openable_gpu() -> str:
-    """Return the device file of an NVIDIA GPU, else an empty text. A cgroup that hides a GPU forbids to open it."""
+def openable_gpu(build: str) -> str:
+    """Return the device file of a GPU for a build of torch, else an empty text. A cgroup that hides one forbids it."""
     import errno
-    from pathlib import Path
 
-    for path in sorted(Path(_DEVICES).glob("nvidia[0-9]*")):
+    for path in _GPUS_OF_BUILD[build][0]():
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EACCES, errno.ENOENT):
                 continue  # not for this process; a broken GPU gives EIO or ENODEV
-        return str(path)
+        return path
     return ""
+
+
+def _nvidia_files() -> list[str]:
+    from pathlib import Path
+
+    return sorted(map(str, Path(_ROOT, "dev").glob("nvidia[0-9]*")))
+
+
+def _amd_files() -> list[str]:
+    """/dev/kfd is there without a GPU as well, and open to all. A GPU of the kernel's topology has a render node."""
+    import re
+    from pathlib import Path
+
+    files = []
+    for properties in sorted(Path(_ROOT, "sys/class/kfd/kfd/topology/nodes").glob("*/properties")):
+        try:
+            text, number = properties.read_text(), properties.with_name("gpu_id").read_text().strip()
+        except OSError:
+            continue
+        minor = re.search(r"^drm_render_minor (\d+)", text, re.MULTILINE)
+        if number not in ("", "0") and minor:
+            files.append(f"{_ROOT}dev/dri/renderD{minor[1]}")
+    return files
+
+
+# By the build of torch: the device files of its GPUs, a command that lists them, the variable that hides them.
+_GPUS_OF_BUILD = {
+    "cuda": (_nvidia_files, "nvidia-smi", "CUDA_VISIBLE_DEVICES"),
+    "hip": (_amd_files, "rocm-smi", "HIP_VISIBLE_DEVICES"),
+}
 
 
 def _select_device(env: DistEnv) -> torch.device:

@@ -36,11 +36,12 @@ from ddpkit.launchers.events import (
     StuckEvent,
     failure,
 )
-from ddpkit.launchers.plan import Plan, Step
+from ddpkit.launchers.plan import File, Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import repeats_cancel
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.monitor.start_watch import StartWatch, is_watched
+from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
@@ -95,14 +96,19 @@ class Node:
         return "preload" if self.step.preload else plain or self.step.procs[0].name
 
 
-def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) -> None:
-    """Give each file of a plan, its path and its text, to `write`, and write its archives.
+def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, bytes]]], None]) -> None:
+    """Give each file of a plan, its path and its content, to `write`, and write its archives.
 
     Raises OSError, UsageError.
     """
-    copies = {each.copy_of: (NODE / f"{each.copy_of}.py").read_text() for each in plan.files if each.copy_of}
+
+    def content(file: File) -> bytes:
+        if file.copy_of == "bundle":
+            return pack(read_texts())
+        return (NODE / f"{file.copy_of}.py").read_bytes() if file.copy_of else file.text.encode()
+
     if plan.files:
-        write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files if each.archive is None])
+        write([(each.path, content(each)) for each in plan.files if each.archive is None])
     for each in plan.files:
         if each.archive is not None:
             from ddpkit.execution.archive import write_archive

@@ -33,6 +33,7 @@ from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
 from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.run.state import EndState, RunState
+from ddpkit.run.trust import Origin
 from ddpkit.text import format_duration
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
@@ -192,7 +193,17 @@ class RecordedRun(LiveRun):
         self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
-        self.record = record.Run(
+        self.record = self._first_record(began, session, in_program)
+        self._lock = threading.Lock()  # of the record
+        self._save_first()
+        self._git = threading.Thread(target=self._add_code, name=f"ddpkit {plan.run_id} git", daemon=True)
+        with suppress(RuntimeError):  # no more threads: the run is not less of a run
+            self._git.start()
+        self._unlisted = run_index.add_run(self.record)
+
+    def _first_record(self, began: float, session: record.Session | None, in_program: bool) -> record.Run:
+        plan, ready = self.plan, self._ready
+        return record.Run(
             run_id=plan.run_id,
             folder=str(self.folder.absolute()),
             backend=plan.backend,
@@ -213,17 +224,12 @@ class RecordedRun(LiveRun):
             job=self._recorded_job(),
             session=session,
             in_program=in_program,
+            origin=Origin.INDEX,
             settings_file=ready.settings.file,
             state=RunState.RUNNING if self.followed else RunState.LEFT,
             attempts=self._attempts.records if self._attempts else (),
             spares=self._attempts.spares if self._attempts else (),
         )
-        self._lock = threading.Lock()  # of the record
-        self._save_first()
-        self._git = threading.Thread(target=self._add_code, name=f"ddpkit {plan.run_id} git", daemon=True)
-        with suppress(RuntimeError):  # no more threads: the run is not less of a run
-            self._git.start()
-        self._unlisted = run_index.add_run(self.record)
 
     def submit(self) -> None:
         if self.plan.batch is not None:

@@ -26,7 +26,29 @@ _PASSED = (
     r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)"
 )
 _NAMES = f"env | sed -nE 's/^{_PASSED}=.*/\\1/p'"
-_NVIDIA = "[ ! -e /dev/nvidiactl ]"  # the driver's own device: there is a GPU here
+# Files of the node that a container needs: network adapters for RDMA, their copies of GPU memory, and the channels over
+# which GPUs of several nodes share memory (IMEX).
+_ADAPTERS = (
+    "/dev/infiniband/uverbs* /dev/infiniband/rdma_cm /dev/cxi[0-9]* /dev/hfi1_* /dev/gdrdrv "
+    "/dev/nvidia-caps-imex-channels/*"
+)
+# What starts a container of docker or podman is outside of the job's cgroup, and sees the GPUs of other jobs.
+_IN_JOB = (
+    'in_job() { [ -n "${SLURM_JOB_ID-}${PBS_JOBID-}${LSB_JOBID-}" ] || '
+    "grep -q -e slurm -e pbs -e lsf /proc/self/cgroup; }"
+)
+_NVIDIA_OF_JOB = """gpus=all
+    if in_job; then
+        case ,${CUDA_VISIBLE_DEVICES-} in
+            *,MIG-* | *,GPU-*) gpus=$CUDA_VISIBLE_DEVICES ;;
+            *) gpus=$(nvidia-smi --query-gpu=uuid --format=csv,noheader | paste -sd , -) ;;
+        esac
+        case $gpus in
+            GPU-* | MIG-*) ;;
+            *'No devices'*) gpus= ;;
+            *) echo "ddpkit: nvidia-smi does not list the GPUs of this job: $gpus" >&2; exit 1 ;;
+        esac
+    fi"""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 # The name of the container to start. One that is there under its plain name is the user's, and used as it is. What is
 # made here has a name that only ddpkit gives, and until it is whole a mark beside its lock: only such a one is removed.
@@ -89,6 +111,71 @@ class Want:
     root: bool = False
     env: Mapping[str, Value] = field(default_factory=dict)  # passed by name
     marks: Mapping[str, str] = field(default_factory=dict)  # set in the container, by value: nothing secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """Flags of a runtime, as shell text, that bring devices of the node into a container. Empty: it needs none."""
+
+    nvidia: str = ""  # statements, where there is an NVIDIA GPU
+    amd: str = ""  # flags, where there is an AMD GPU, beside its files
+    file: str = ""  # flags for the file in $file
+    memlock: str = ""  # flags for adapters: they lock memory
+    daemon: bool = False  # it is started outside of the job's cgroup
+
+    def lines(self, gpus: str) -> list[str]:
+        """Put the flags in front of "$@"; `gpus`: auto, all or none."""
+        lines = [_IN_JOB] if self.daemon else []
+        if self.file:
+            lines.append(f'for file in {_ADAPTERS}; do [ ! -e "$file" ] || set -- {self.file} "$@"; done')
+        if self.memlock:
+            lines.append(f'[ ! -e /dev/infiniband ] || set -- {self.memlock} "$@"')
+        if gpus == "none":
+            return lines
+        if self.nvidia:  # nvidiactl is the driver's own
+            there = "[ -e /dev/nvidiactl ]" if gpus == "auto" else "[ -e /dev/nvidiactl ] || [ ! -e /dev/kfd ]"
+            lines.append(f"if {there}; then\n    {self.nvidia}\nfi")
+        each = f'[ ! -e "$file" ] || set -- {self.file} "$@"'
+        if self.daemon:
+            each = f'{{ in_job && ! (: < "$file") 2> /dev/null; }} || {each}'
+        files = [f"for file in /dev/dri/renderD* /dev/kfd; do {each}; done"] if self.file else []
+        flags = [f'set -- {self.amd} "$@"'] if self.amd else []
+        if files or flags:
+            lines.append("\n    ".join(["if [ -e /dev/kfd ]; then", *files, *flags]) + "\nfi")
+        return lines
+
+
+_PASSAGES: Mapping[str, Passage] = {
+    "docker": Passage(
+        nvidia=_NVIDIA_OF_JOB
+        + """
+    case $gpus in
+        '') ;;
+        all) set -- --gpus all "$@" ;;
+        *) set -- --gpus "\\"device=$gpus\\"" "$@" ;;
+    esac""",
+        amd='--group-add="$(stat -c %g /dev/kfd)"',
+        file='--device="$file"',
+        memlock="--ulimit=memlock=-1",
+        daemon=True,
+    ),
+    "podman": Passage(
+        nvidia=_NVIDIA_OF_JOB
+        + """
+    for gpu in $(printf %s "$gpus" | tr , ' '); do set -- --device "nvidia.com/gpu=$gpu" "$@"; done""",
+        amd="--group-add=keep-groups",
+        file='--device="$file"',
+        # Without root it cannot exceed the hard limit, which is in KiB.
+        memlock='--ulimit=memlock="$([ "$(id -u)" != 0 ] && hard=$(ulimit -H -l) && [ "$hard" != unlimited ] && '
+        'echo $((hard * 1024)) || echo -1)"',
+        daemon=True,
+    ),
+    "apptainer": Passage(nvidia='set -- --nv "$@"', amd="--rocm"),  # shows all of /dev
+    "enroot": Passage(  # its hook for NVIDIA asks this variable, which not every image sets
+        nvidia='set -- --env "NVIDIA_VISIBLE_DEVICES=${NVIDIA_VISIBLE_DEVICES:-all}" "$@"',
+        file='--mount "$file:$file"',
+    ),
+}
 
 
 class Runtime(Protocol):
@@ -156,6 +243,7 @@ class Enroot:
             [
                 *filter(None, [create]),
                 f'set -- {" ".join([container, *map(quote, inner)])} "$@"',
+                *_PASSAGES[self.program].lines(want.gpus),
                 _pass_names(),
                 f'{join([*words, *want.args])} "$@"',
             ]
@@ -210,7 +298,7 @@ class Apptainer:
             [
                 *own,
                 f'set -- {quote(want.image)} "$@"',
-                *_gpus(want, "--nv"),
+                *_PASSAGES[self.program].lines(want.gpus),
                 f'{join([*words, *want.args])} "$@"',
             ]
         )
@@ -225,9 +313,8 @@ class Oci:
     takes = frozenset({"container_gpus"})
     forbidden = ',"\n'
 
-    def __init__(self, program: str, gpus: str) -> None:
+    def __init__(self, program: str) -> None:
         self.program = program
-        self.gpus = gpus
 
     def check(self, want: Want) -> None:
         if want.image.endswith((".sif", ".sqsh")) or (is_file(want.image)):
@@ -246,10 +333,11 @@ class Oci:
         words += [f"--env={name}" for name in want.env]
         return "\n".join(
             [
-                f'set -- {quote(want.image.removeprefix("docker://"))} "$@"',
-                *_gpus(want, self.gpus),
+                # The user's own arguments are the last ones: they win.
+                f'set -- {join([*want.args, want.image.removeprefix("docker://")])} "$@"',
+                *_PASSAGES[self.program].lines(want.gpus),
                 _pass_names(),
-                f'{join([*words, *want.args])} "$@"',
+                f'{join(words)} "$@"',
             ]
         )
 
@@ -261,8 +349,8 @@ _RUNTIMES: Mapping[str, Runtime] = {
     "enroot": Enroot(),
     "pyxis": Pyxis(),
     "apptainer": Apptainer(),
-    "podman": Oci("podman", "--device nvidia.com/gpu=all"),
-    "docker": Oci("docker", "--gpus all"),
+    "podman": Oci("podman"),
+    "docker": Oci("docker"),
 }
 
 
@@ -281,12 +369,6 @@ def _pass_names() -> str:
     return f'for name in $({_NAMES}); do set -- --env "$name" "$@"; done'
 
 
-def _gpus(want: Want, flag: str) -> list[str]:
-    """Puts a runtime's flag for GPUs in front of "$@"."""
-    condition = {"auto": f"{_NVIDIA} || ", "all": "", "none": None}[want.gpus]
-    return [] if condition is None else [f'{condition}set -- {flag} "$@"']
-
-
 def _bind(mount: Mount) -> str:
     return f"{mount.source}:{mount.target}" + (f":{mount.flags}" if mount.flags else "")
 
@@ -303,7 +385,8 @@ class Contained:
     container_workdir: str = option("", "working directory of the ranks, as a path in the container")
     container_args: str = option("", "extra arguments for the runtime: --cap-add=SYS_NICE")
     container_gpus: Literal["auto", "all", "none"] = option(
-        "auto", "pass the GPUs to the container; auto: if the node has NVIDIA GPUs (apptainer, podman, docker)"
+        "auto",
+        "pass the node's GPUs of NVIDIA and AMD to the container; auto: if it has any (apptainer, podman, docker)",
     )
     container_name: str = option("", "name of the container; default: the name of the .sqsh file (enroot, pyxis)")
     container_writable: bool = option(False, "make the container's files writable (enroot, pyxis, apptainer)")

@@ -123,11 +123,12 @@ class Processors(TypedDict):
 
 
 class InfinibandPort(TypedDict):
-    """A port of an InfiniBand or RoCE adapter."""
+    """A port of an InfiniBand, RoCE or EFA adapter."""
 
     device: str
     port: str
     state: str
+    no_verbs: NotRequired[str]  # why its device file cannot be opened; empty: it can
     pci: str  # path through its bridges; empty: not known
     numa: str
 

@@ -125,6 +125,9 @@ _UNBOUND = (
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
+# Programs of `ddpkit/node` for a task that forks ranks, beside its `sitecustomize`.
+_FORKING = ("fork_server", "fork_task", "rank_wrapper", "oom", "daemons")
+
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
 _ENDED = 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"'
@@ -255,8 +258,8 @@ class Slurm(Contained):
         modules = self._modules(job)
         needed: dict[str, str] = {}
         if modules:
-            needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
-            needed |= {f"preload/{name}": name for name in ("rank_wrapper", "oom", "daemons")}
+            needed = {"preload/sitecustomize": "rank_hook"}
+            needed |= {f"preload/{name}": name for name in _FORKING}
         elif job.folder:
             needed = {name: name for name in ("torchrun_agent", "scratch_dir", "owned", "oom")} if self.torchrun else {}
             needed |= {"rank_wrapper": "rank_wrapper", "daemons": "daemons"}

@@ -1,11 +1,10 @@
 """Import torch once, then fork the ranks, each of which goes on as an interpreter that was started alone.
 
-The supervisor writes this file as `sitecustomize.py` into a private folder, puts that folder first on PYTHONPATH, and
-starts the ranks' own command once. Under SLURM the folder is one of the run, and `fork_task.py` takes the place of the
-supervisor. Python runs this during start-up: after the command line was read, before the script
-is. A rank is forked right here and then simply returns, so that its `sys.argv`, `__main__`, `-m`, tracebacks, `atexit`
-and exit status are Python's own, made by Python itself. The first interpreter never returns: it waits for the ranks,
-reports how they ended, and exits.
+The ranks' own command is started once, with the bundle (`bundle.py`) first on PYTHONPATH, and `rank_hook.py` runs this
+during the start of Python: after the command line was read, before the script is. A rank is forked right here and then
+simply returns, so that its `sys.argv`, `__main__`, `-m`, tracebacks, `atexit` and exit status are Python's own, made by
+Python itself. The first interpreter never returns: it waits for the ranks, reports how they ended, and exits. Under
+SLURM `fork_task.py` takes the place of the supervisor.
 
 Standard library only, Python 3.8 and later.
 """
@@ -19,7 +18,12 @@ import os
 import sys
 import threading
 import time
-from typing import Any
+
+from ddpkit.node import fork_task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 # Many modules call torch.cuda.is_available(). With this set it asks NVML, and forks can still use CUDA.
 NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
@@ -27,17 +31,6 @@ ROCM_FILE = "/dev/kfd"  # opened by the start of ROCm
 CUDA = "libcuda.so.1"
 NOT_STARTED = 3  # CUDA_ERROR_NOT_INITIALIZED. The open files do not tell CUDA from NVML: both have /dev/nvidia-uvm
 BAD_FORK = ("_cuda_isInBadFork", "_xpu_isInBadFork")  # of torch._C; a build for the CPU has none
-
-
-def _tidy(hook: str) -> None:
-    """Leave no trace of this file: neither in the rank nor in what the rank starts."""
-    sys.path[:] = [entry for entry in sys.path if entry != hook]
-    left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", hook)]
-    if left:
-        os.environ["PYTHONPATH"] = os.pathsep.join(left)
-    else:
-        os.environ.pop("PYTHONPATH", None)
-    del os.environ["DDPKIT_PRELOAD"]
 
 
 def _real_sitecustomize() -> None:
@@ -175,31 +168,24 @@ def _become(rank: dict[str, Any], server: int) -> None:
         torch.default_generator.seed()  # the processor's; a CUDA generator starts from the same seed in every process
 
 
-def _answers(folder: str, times: list[tuple[str, float]], *, again: bool) -> None:
-    """What `rank_hook.py` does for a rank that is started alone; one that is started again finds it by itself."""
-    if again:
-        os.environ["DDPKIT_HOOK"] = folder
-        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
-        return
-    _run(folder + "/sitecustomize.py", "ddpkit_hook")["register"](folder, times)
+def main(leave_path: Callable[[str], None], register: Callable[..., None]) -> None:
+    """Fork the ranks, and return in each of them. `leave_path`, `register`: of `rank_hook.py`."""
+    try:
+        _main(leave_path, register)
+    except BaseException as error:
+        # Whatever happens, the script must not run here, as a rank that is none.
+        sys.stderr.write("ddpkit: cannot preload: %s: %s\n" % (type(error).__name__, error))
+        sys.stderr.flush()
+        os._exit(1)
 
 
-def _run(path: str, name: str) -> dict[str, Any]:
-    """Another file of ours, compiled here."""
-    known: dict[str, Any] = {"__name__": name}
-    with open(path) as file:
-        exec(compile(file.read(), path, "exec"), known)
-    return known
-
-
-def _main() -> None:
+def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> None:
     times = [("python", time.time())]
-    with open(os.environ["DDPKIT_PRELOAD"]) as file:
+    with open(os.environ.pop("DDPKIT_PRELOAD")) as file:
         spec = {**json.load(file), "began": times[0][1]}
-    _tidy(spec["hook"])
+    leave_path(spec["hook"])
     _real_sitecustomize()
-    task = spec.get("task")
-    parent = _run(task, "ddpkit_task")["Task"](spec) if task else Pipes(spec)
+    parent = fork_task.Task(spec) if "task" in spec else Pipes(spec)
     times.append(("import", time.time()))
     unsafe = _import(spec["modules"])
     if "torch" in sys.modules:
@@ -214,10 +200,14 @@ def _main() -> None:
         pid = parent.fork(rank)
         if pid == 0:
             _become(rank, server)
-            if spec["answer"] and os.environ.get("DDPKIT_DUMP") != "0":
-                _answers(spec["answer"], times, again=bool(unsafe))
-            if unsafe:
+            bundle = spec["answer"] if os.environ.get("DDPKIT_DUMP") != "0" else ""
+            if unsafe:  # the rank is started again, and finds `rank_hook.py` by itself
+                if bundle:
+                    os.environ["DDPKIT_HOOK"] = bundle
+                    os.environ["PYTHONPATH"] = os.pathsep.join([bundle, *filter(None, [os.environ.get("PYTHONPATH")])])
                 os.execv(sys.executable, _own_argv())
+            if bundle:
+                register(bundle, times)
             return
         running[pid] = rank
     parent.wait(running)
@@ -228,13 +218,3 @@ def _own_argv() -> list[str] | list[bytes]:
         return sys.orig_argv
     with open("/proc/self/cmdline", "rb") as file:
         return file.read().split(b"\0")[:-1]
-
-
-if "DDPKIT_PRELOAD" in os.environ:
-    try:
-        _main()
-    except BaseException as _error:
-        # Whatever happens, the script must not run here, as a rank that is none.
-        sys.stderr.write("ddpkit: cannot preload: %s: %s\n" % (type(_error).__name__, _error))
-        sys.stderr.flush()
-        os._exit(1)

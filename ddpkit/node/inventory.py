@@ -245,15 +245,29 @@ def port_owner(port: int) -> dict[str, Any] | None:
 
 
 def infiniband() -> list[dict[str, str]]:
-    """Ports of InfiniBand and RoCE adapters, with the kernel's word for their state."""
+    """Ports of InfiniBand, RoCE and EFA adapters, with the kernel's word for their state."""
     root, ports = "/sys/class/infiniband", []
     for device in sorted(_list(root)):
         for port in sorted(_list(root + "/" + device + "/ports")):
             folder = "/".join((root, device, "ports", port))
             state = (_read(folder + "/state") or "").rpartition(":")[2].strip()
             place = pci_place(os.path.basename(os.path.realpath(root + "/" + device + "/device")))
-            ports.append({"device": device, "port": port, "state": state, **place})
+            ports.append({"device": device, "port": port, "state": state, "no_verbs": _no_verbs(device), **place})
     return ports
+
+
+def _no_verbs(device: str, root: str = "/") -> str:
+    """Why this process cannot open the device file of an adapter, without which there is no RDMA; empty: it can.
+
+    The kernel shows its adapters in every container, with or without their files.
+    """
+    for name in _list(root + "sys/class/infiniband/" + device + "/device/infiniband_verbs"):
+        path = root + "dev/infiniband/" + name
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        except OSError as error:
+            return "%s: %s" % (path, error.strerror)
+    return ""
 
 
 def _list(folder: str) -> list[str]:

@@ -126,11 +126,11 @@ def make_folder(path: str) -> None:
 
 @_tried
 def write(files: list[list[str]]) -> None:
-    """Write files, each a path and a text. No other user may change them."""
+    """Write files, each a path and its bytes as characters of Latin-1. No other user may change them."""
     for path, text in files:
         # Python makes its cache by the umask of a rank: another user could put a program into it.
         _make_directories(os.path.dirname(path) + ("/__pycache__" if path.endswith(".py") else ""))
-        replace_file(path, text.encode(), 0o600)
+        replace_file(path, text.encode("latin-1"), 0o600)
 
 
 @_tried

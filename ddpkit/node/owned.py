@@ -112,12 +112,17 @@ def open_path(path: str, flags: int) -> int:
         return os.open(name, flags, dir_fd=folder)
 
 
-def adopt_directory(path: str, kind: str) -> None:
-    """Mark a directory of this user's that a version of ddpkit without markers made. Raises OSError."""
+def adopt_directory(path: str, kind: str, seen: os.stat_result | None = None) -> None:
+    """Mark a directory of this user's that a version of ddpkit without markers made. Raises OSError.
+
+    seen: what the caller has checked. Raises NotOwnedError where another directory has its name by now.
+    """
     folder = os.open(path, _DIRECTORY)
     try:
-        if os.fstat(folder).st_uid != os.geteuid():
+        there = os.fstat(folder)
+        if there.st_uid != os.geteuid():
             raise NotOwnedError("a directory of another user", path)
+        _check_place(path, there, seen)
         os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
     finally:
         os.close(folder)
@@ -163,17 +168,20 @@ def is_owned(path: str, kind: str) -> bool:
     return True
 
 
-def remove_directory(path: str, kind: str) -> None:
+def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -> None:
     """Delete a directory that `make_directory` made, with all in it. Raises NotOwnedError for any other, or OSError.
 
     Links are deleted and not followed. A mount point inside is not entered. The marker goes last: a deletion that was
     interrupted can be repeated. Two processes may delete the same directory.
+
+    seen: what the caller has checked. Raises NotOwnedError where another directory has its name by now.
     """
     try:
         folder = open_directory(path, kind)
     except FileNotFoundError:
         return
     try:
+        _check_place(path, os.fstat(folder), seen)
         _empty(folder, _mount(folder), path)
         _remove(os.unlink, MARKER, folder)
         emptied = os.fstat(folder)
@@ -184,6 +192,11 @@ def remove_directory(path: str, kind: str) -> None:
             os.rmdir(path)
     except FileNotFoundError:
         pass  # another process was faster
+
+
+def _check_place(path: str, there: os.stat_result, seen: os.stat_result | None) -> None:
+    if seen is not None and not os.path.samestat(there, seen):
+        raise NotOwnedError("another directory came in its place", path)
 
 
 def remove_empty(path: str) -> bool:

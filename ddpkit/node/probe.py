@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _is_stale = env_matcher("stale")
 SIOCGIFADDR = 0x8915
-TMP_NEEDS = 1 << 16  # bytes: the supervisor's files, and those of a rank's own workers
+TMP_NEEDS = 1 << 19  # bytes: the supervisor's files, and those of a rank's own workers
 # Each cuts down the devices that a process sees: NVIDIA, AMD, AMD's runtime, Intel, Huawei.
 VISIBLE = (
     "CUDA_VISIBLE_DEVICES",

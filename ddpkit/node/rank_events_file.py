@@ -1,9 +1,9 @@
 """Tells what `rank_events.py` knows through the run's folder, where no supervisor stands beside a rank: under SLURM.
 
-`rank_observe.py` runs this where it lies beside it. A file system that all nodes share may be slow, full or dead, and a
-rank must not notice: a thread writes, small pieces and fewer and fewer of them, and what cannot be written is lost.
-Until the first step that thread lives for one write only, and not before torch is imported: to fork beside a thread is
-a risk (Python 3.12 warns of it). From then on torch has threads of its own, and it stays.
+`rank_observe.py` runs this where `marks` is a directory. A file system that all nodes share may be slow, full or dead,
+and a rank must not notice: a thread writes, small pieces and fewer and fewer of them, and what cannot be written is
+lost. Until the first step that thread lives for one write only, and not before torch is imported: to fork beside a
+thread is a risk (Python 3.12 warns of it). From then on torch has threads of its own, and it stays.
 
 `marks/RANK` in the run's folder holds the lines of `rank_events.py`; records of steps that follow each other become one
 as the run gets longer. Its times are the node's. In front of each attempt stands
@@ -46,7 +46,7 @@ class Shared:
     def __init__(self, folder: str, rank: str, began: int) -> None:
         self.rank, self.pid = rank, os.getpid()
         task = os.environ.get("SLURM_ARRAY_TASK_ID")
-        self.path = "%s/marks/%s" % (os.path.dirname(folder), rank if task is None else "%s_%s" % (task, rank))
+        self.path = "%s/%s" % (folder, rank if task is None else "%s_%s" % (task, rank))
         host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
         self.lines = ["start %s %s %.6f\n" % (rank, host, _began(began))]
         self.steps: list[float] = []  # the record that is not a line yet

@@ -1,18 +1,17 @@
 """Lets a rank be asked from outside where it is, also while its main thread is blocked. Changes nothing else in it.
 
-The supervisor writes this file as `sitecustomize.py` into a private folder that stands first on a rank's PYTHONPATH, as
-it does with `fork_server.py`, which takes `register` from here. By it a rank gets a handler of `faulthandler` for one
-real-time signal: C code that writes the stacks of all threads, whatever they do, into a file in memory that nobody else
-sees (`stack_dump.py`). Its descriptor has a high number, which a script that closes or counts descriptors does not
-meet, and its name says whose it is. A forked child has the handler, but no file in its own name.
+This is the `sitecustomize` of the bundle (`bundle.py`), which stands first on a rank's PYTHONPATH. By it a rank gets a
+handler of `faulthandler` for one real-time signal: C code that writes the stacks of all threads, whatever they do, into
+a file in memory that nobody else sees (`stack_dump.py`). Its descriptor has a high number, which a script that closes
+or counts descriptors does not meet, and its name says whose it is. A forked child has the handler, but no file in its
+own name.
 
-Nothing of Python or torch is replaced. The folder is gone from `sys.path` and `os.environ` before the script begins,
+Nothing of Python or torch is replaced. The bundle is gone from `sys.path` and `os.environ` before the script begins,
 and so is this module, unless the site has a `sitecustomize` of its own: that one is imported as without ddpkit. What a
 rank starts does not load it. `tests/node/test_unmodified.py` compares a rank with a bare run.
 
-With `--observe` the file `rank_observe.py` lies in the folder as well, and runs here.
-
-It costs a millisecond, most of it to compile it, which is why it is short. Standard library only, Python 3.8 and later.
+With `--observe` it loads `rank_observe.py`, with `-o preload` `fork_server.py`. It costs two milliseconds, half of them
+to compile it, which is why it is short. Standard library only, Python 3.8 and later.
 """
 
 # Not `from __future__ import annotations`: its module would stay.
@@ -27,15 +26,15 @@ if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with eve
 OFFSET = 11  # SIGRTMIN + 11: systemd, glibc, Go, Java and the debuggers of CUDA use others, or none of these
 
 
-def register(folder: str, times: "Sequence[tuple[str, float]]" = ()) -> None:
+def register(bundle: str, times: "Sequence[tuple[str, float]]" = ()) -> None:
     """Make this process one that can be asked. Whatever does not work is left out: a rank must start.
 
     times: marks of the interpreter from which this process was forked.
     """
     try:
         asked = _wait_for_questions()
-        if os.path.exists(folder + "/rank_observe.py"):
-            _run(folder, "rank_observe")["start"](folder, times, asked, _moved)
+        if "DDPKIT_OBSERVE" in os.environ:
+            load(bundle, "rank_observe").start(bundle, times, asked)
     except Exception:
         pass
 
@@ -61,13 +60,26 @@ def _wait_for_questions() -> "tuple[int, int] | None":
     return fd, number
 
 
-def _run(folder: str, name: str) -> "dict[str, Any]":
-    """Another file of ours, compiled when it is needed."""
-    path = "%s/%s.py" % (folder, name)
-    known: "dict[str, Any]" = {"__name__": "ddpkit_" + name}
-    with open(path) as file:
-        exec(compile(file.read(), path, "exec"), known)
-    return known
+def load(bundle: str, name: str) -> "Any":
+    """Import a module of the bundle. No name of it stays: a script may import a ddpkit of its own."""
+    others = {each: sys.modules.pop(each) for each in list(sys.modules) if each.partition(".")[0] == "ddpkit"}
+    for each in ("ddpkit", "ddpkit.node"):
+        sys.modules[each] = type(sys)(each)
+    sys.modules["ddpkit.node"].__path__ = [bundle + "/node", bundle]
+    try:
+        return __import__("ddpkit.node." + name, fromlist=["_"])
+    finally:
+        for each in [each for each in sys.modules if each.partition(".")[0] == "ddpkit"]:
+            del sys.modules[each]
+        sys.modules.update(others)
+        _forget(bundle, bundle + "/node")
+
+
+def _forget(bundle: str, *more: str) -> None:
+    """Leave nothing of the bundle in the caches of Python's imports."""
+    for path in (bundle, *more):
+        sys.path_importer_cache.pop(path, None)
+    getattr(sys.modules.get("zipimport"), "_zip_directory_cache", {}).pop(bundle, None)
 
 
 def _moved(fd: int) -> int:
@@ -84,18 +96,23 @@ def _moved(fd: int) -> int:
     return fd
 
 
-def _main() -> None:
-    folder = os.environ.pop("DDPKIT_HOOK")
-    agent = "DDPKIT_TAP" in os.environ
-    if agent:
-        os.environ["DDPKIT_HOOK"] = folder  # for the wrappers of its ranks
-    sys.path[:] = [entry for entry in sys.path if entry != folder]
-    sys.path_importer_cache.pop(folder, None)
-    left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", folder)]
+def leave_path(bundle: str) -> None:
+    """Take the bundle from the path of this process, and of what it starts."""
+    sys.path[:] = [entry for entry in sys.path if entry != bundle]
+    _forget(bundle)
+    left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", bundle)]
     if left:
         os.environ["PYTHONPATH"] = os.pathsep.join(left)
     else:
         os.environ.pop("PYTHONPATH", None)
+
+
+def _main() -> None:
+    bundle = os.environ.pop("DDPKIT_HOOK")
+    agent = "DDPKIT_TAP" in os.environ
+    if agent:
+        os.environ["DDPKIT_HOOK"] = bundle  # for the wrappers of its ranks
+    leave_path(bundle)
     if agent:  # torchrun, and no rank
         import atexit
         import gc
@@ -103,12 +120,15 @@ def _main() -> None:
         gc.set_threshold(20_000)  # new objects: torchrun imports torch with 13 collections then, instead of 372
         atexit.register(gc.freeze)
     else:
-        register(folder)
+        register(bundle)
     del sys.modules["sitecustomize"]
     # The site may have one of its own, which this file stands in front of. Where it has none, the ImportError is what
     # Python expects of a site without one, and the end of this module.
     __import__("sitecustomize")
 
 
-if "DDPKIT_HOOK" in os.environ and __name__ == "sitecustomize":
-    _main()
+if __name__ == "sitecustomize":
+    if "DDPKIT_PRELOAD" in os.environ:
+        load(os.path.dirname(__file__), "fork_server").main(leave_path, register)
+    elif "DDPKIT_HOOK" in os.environ:
+        _main()

@@ -1,6 +1,4 @@
-"""Parts that `--observe` adds to a rank. Without it this file is not there.
-
-`rank_hook.py` runs this. Each part, and what it changes in the process:
+"""Parts that `--observe` adds to a rank: `rank_hook.py` loads this. Each part, and what it changes in the process:
 
 * `start`: the progress of the start. It replaces `torch.distributed.rendezvous`, `torch.cuda._lazy_init` (until CUDA
   has started), `Work.wait` and `DistributedDataParallel.__init__` (until the first collective), and the property
@@ -24,6 +22,8 @@ import os
 import sys
 import time
 
+from ddpkit.node import rank_events, rank_events_file, rank_responder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import
     from collections.abc import Callable, Sequence
@@ -35,17 +35,15 @@ RECORDER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 MODULE = "torch.distributed.distributed_c10d"
 
 
-def start(
-    folder: str, times: Sequence[tuple[str, float]], asked: tuple[int, int] | None, moved: Callable[[int], int]
-) -> None:
-    """Begin with the parts in DDPKIT_OBSERVE. The others are those of `rank_hook.register`.
+def start(bundle: str, times: Sequence[tuple[str, float]], asked: tuple[int, int] | None) -> None:
+    """Begin with the parts in DDPKIT_OBSERVE.
 
-    asked: the file in memory for stacks, and the signal. moved: puts a descriptor where a script does not meet it.
+    times: as in `rank_hook.register`. asked: the file in memory for stacks, and the signal.
     """
     rank, parts = os.environ.get("RANK", ""), os.environ.get("DDPKIT_OBSERVE", "").split(",")
     if "stacks" in parts and not any(name in os.environ for name in RECORDER):
         os.environ[RECORDER[0]] = "2000"
-    tell = _teller(folder, rank, moved, forked=bool(times)) if {"start", "steps"} & set(parts) else None
+    tell = _teller(os.path.dirname(bundle), rank, forked=bool(times)) if {"start", "steps"} & set(parts) else None
 
     def mark(name: str) -> None:
         if tell is not None and "start" in parts:
@@ -54,13 +52,13 @@ def start(
     for name, when in times or [("python", time.time())]:
         if tell is not None and "start" in parts:
             tell("mark", rank, name, when)
-    changed = _with_group(folder, lambda: mark("group"), asked if "stacks" in parts else None)
+    changed = _with_group(lambda: mark("group"), asked if "stacks" in parts else None)
     wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, changed))}
     if tell is not None and rank.isdigit():
         teller = tell
 
         def marks() -> None:
-            _run(folder, "rank_events")["start"](teller, mark, rank, wanted, parts)
+            rank_events.start(teller, mark, rank, wanted, parts)
 
         def imported(torch: Any) -> None:
             mark("imported")
@@ -76,13 +74,15 @@ def start(
     _when_imported(wanted)
 
 
-def _teller(folder: str, rank: str, moved: Callable[[int], int], *, forked: bool) -> Callable[..., None]:
-    """What sends a line to the supervisor, or under SLURM to a file. From this process alone, not from a fork of it."""
+def _teller(folder: str, rank: str, *, forked: bool) -> Callable[..., None]:
+    """Return what sends a line to the supervisor, or under SLURM to a file.
+
+    It sends from this process alone, not from a fork of it. folder: the private one of a supervisor, with a pipe
+    `marks`, or the run's, with a directory of that name.
+    """
     pid = os.getpid()
-    if rank.isdigit() and os.path.exists(folder + "/rank_events_file.py"):
-        began = os.getppid() if forked else pid
-        tell: Callable[..., None] = _run(folder, "rank_events_file")["start"](folder, rank, began)
-        return tell
+    if rank.isdigit() and os.path.isdir(folder + "/marks"):
+        return rank_events_file.start(folder + "/marks", rank, os.getppid() if forked else pid)
 
     def piped(*words: object) -> None:
         if os.getpid() == pid:
@@ -100,7 +100,7 @@ def _teller(folder: str, rank: str, moved: Callable[[int], int], *, forked: bool
     return piped
 
 
-def _with_group(folder: str, begins: Callable[[], None], asked: tuple[int, int] | None) -> Callable[[Any], None]:
+def _with_group(begins: Callable[[], None], asked: tuple[int, int] | None) -> Callable[[Any], None]:
     """Return what is called with each default process group that torch has; None: it ends."""
     pid = os.getpid()
 
@@ -108,7 +108,7 @@ def _with_group(folder: str, begins: Callable[[], None], asked: tuple[int, int] 
         if os.getpid() == pid and group is not None:  # no fork that makes a process group of its own
             begins()
             if asked is not None:
-                _run(folder, "rank_responder")["start"](*asked)
+                rank_responder.start(*asked)
 
     return changed
 
@@ -128,15 +128,6 @@ def _tell_versions(torch: Any, tell: Callable[..., None], rank: str) -> None:
         hip = getattr(torch.version, "hip", None)
         cuda = torch.version.cuda or (hip and "rocm-%s" % hip) or "-"
         tell("versions", rank, "%d.%d.%d" % sys.version_info[:3], torch.__version__, cuda, nccl)
-
-
-def _run(folder: str, name: str) -> dict[str, Any]:
-    """Another file of ours, compiled when it is needed."""
-    path = "%s/%s.py" % (folder, name)
-    known: dict[str, Any] = {"__name__": "ddpkit_" + name}
-    with open(path) as file:
-        exec(compile(file.read(), path, "exec"), known)
-    return known
 
 
 def _when_imported(wanted: dict[str, Any]) -> None:

@@ -95,9 +95,10 @@ class RankPipes:
         self._loop.watch(self._wrappers.fd, self.read_wrappers)
 
     def open_hooks(self, path: str) -> None:
-        """Read what `rank_events.py` reports in each rank."""
-        self._hooks = LinePipe(path)
-        self._loop.watch(self._hooks.fd, self._read_hooks)
+        """Read what `rank_events.py` reports in each rank. All ranks have one pipe."""
+        if self._hooks is None:
+            self._hooks = LinePipe(path)
+            self._loop.watch(self._hooks.fd, self._read_hooks)
 
     def on_orphan_exit(self, pid: int, status: int) -> None:
         """A process ended whose parent is gone. What wrappers have reported, and nobody read, came later or with it."""

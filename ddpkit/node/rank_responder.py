@@ -1,9 +1,9 @@
 """The thread of a rank that answers: stacks, torch's Flight Recorder, process groups. The end of torch's threads.
 
-`rank_hook.py` starts it. It waits for a signal that is sent to it alone, and writes lines of JSON into the rank's file
-in memory. A thread and not a handler, because Python runs handlers in the main thread only, and that one is blocked in
-C++ when it is asked. Where the interpreter lock never comes free it cannot answer: then the handler of faulthandler
-does, with the stacks.
+`rank_observe.py` starts it. It waits for a signal that is sent to it alone, and writes lines of JSON into the rank's
+file in memory. A thread and not a handler, because Python runs handlers in the main thread only, and that one is
+blocked in C++ when it is asked. Where the interpreter lock never comes free it cannot answer: then the handler of
+faulthandler does, with the stacks.
 
     {"ddpkit": "threads", "value": [{"name", "main", "frames": [[file, line, function], ...]}], "error"}
     {"ddpkit": "fr", "value": {"entries", "total", "status", "off": why nothing is recorded, or ""}, "error"}
@@ -87,7 +87,7 @@ def _threads(main: int) -> list[dict[str, Any]]:
     threads = []
     for ident, frame in sys._current_frames().items():
         # Nor the thread of `rank_events_file.py`, which is ours as well.
-        if ident != _thread.get_ident() and not frame.f_code.co_filename.endswith("/hook/rank_events_file.py"):
+        if ident != _thread.get_ident() and not frame.f_code.co_filename.endswith("/rank_events_file.py"):
             frames: list[list[Any]] = []
             here: Any = frame
             while here is not None and len(frames) < FRAMES:

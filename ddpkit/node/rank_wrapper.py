@@ -54,13 +54,23 @@ HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last o
 UNREAD = 0.2
 
 
-def main(argv: list[str]) -> None:
+def main(*words: str) -> None:
+    if words[0] == "--task":
+        task(list(words[1:]))
+    else:
+        wrap(list(words))
+
+
+def wrap(argv: list[str]) -> None:
+    """Run a rank of torchrun, and report its start and its end."""
     local_rank, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
     path = os.environ.pop("DDPKIT_TAP", None)
     lines = path is None
     hook = os.environ.pop("DDPKIT_HOOK", "")
-    if lines and os.environ.get("DDPKIT_DUMP") != "0" and os.path.exists(os.path.dirname(__file__) + "/hook"):
-        hook = os.path.dirname(__file__) + "/hook"
+    if lines and os.environ.get("DDPKIT_DUMP") != "0":
+        folder = os.path.dirname(__file__)
+        bundle = os.path.dirname(folder)  # where this file is in one: see `bundle.py`
+        hook = next(filter(os.path.exists, [folder + "/hook", bundle if os.path.isfile(bundle) else ""]), "")
     if hook and os.path.basename(argv[0]).startswith("python"):  # see `rank_hook.py`
         os.environ["DDPKIT_HOOK"] = hook
         os.environ["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -191,10 +201,9 @@ def children() -> list[int]:
 
 
 def program_beside(name: str) -> dict[str, Any]:
-    """Return the names of a program in this one's directory; none where it is not there.
-
-    This Python has no path to import it from.
-    """
+    """Return the names of a program in this one's directory or bundle; none where it is not there."""
+    if __name__ == "ddpkit.node.rank_wrapper":
+        return vars(__import__("ddpkit.node." + name, fromlist=["_"]))
     path = os.path.join(os.path.dirname(__file__), name + ".py")
     names: dict[str, Any] = {"__name__": "ddpkit_" + name}
     try:
@@ -420,7 +429,4 @@ def pass_on(pid: int, direct: dict[int, float]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--task":
-        task(sys.argv[2:])
-    else:
-        main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -2,8 +2,8 @@
 
 Standard library only, Python 3.8 and later.
 
-A private folder holds what ranks need: the rank hook, the wrapper that torchrun starts in place of a rank, the fork
-server, and named pipes. It is made only where something needs it.
+A private folder holds what ranks need: the bundle of programs (`bundle.py`) and named pipes. It is made only where
+something needs it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 
+from ddpkit.node.bundle import write_bundle
 from ddpkit.node.children import Children
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import die_with_parent, groups
@@ -35,13 +36,15 @@ FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, s
 RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
 
 
-def program_text(name: str) -> str:
-    """Return the text of a program of `ddpkit/node`, which a rank gets as a file."""
-    package: Any = sys.modules["ddpkit.node"]
-    if hasattr(package, "texts"):  # it came over the connection: `transports/protocol.py`
-        return str(package.texts[name])
-    with open(f"{package.__path__[0]}/{name}.py", encoding="utf-8") as file:
-        return file.read()
+# torchrun's `--no_python` program reads this file in place of the rank's command (`launchers/starters.py`).
+_WRAPPER = """\
+import sys
+for name in ("ddpkit", "ddpkit.node"):
+    sys.modules[name] = type(sys)(name)
+sys.modules["ddpkit.node"].__path__ = [{bundle!r} + "/node"]
+from ddpkit.node import rank_wrapper
+rank_wrapper.main(*sys.argv[1:])
+"""
 
 
 class Spawner:
@@ -57,7 +60,7 @@ class Spawner:
         self._table = table
         self._output = output
         self._pipes = pipes
-        self._hook = ""  # the folder of the rank hook
+        self._bundle = ""  # its path, once it is there
 
     def start(self, on_launcher_exit: Callable[[int, int], None]) -> None:
         """Start every process. Raises OSError; what was started before goes on."""
@@ -74,7 +77,7 @@ class Spawner:
             if proc["rank"] is None:
                 if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
-                    env["DDPKIT_TAP"] = self._write("rank_wrapper.py", program_text("rank_wrapper"))
+                    env["DDPKIT_TAP"] = self._write("wrapper.py", _WRAPPER.format(bundle=self._provide_bundle()))
                     # torchrun makes a folder for logs that it does not write here, and leaves it behind.
                     env.setdefault("PET_LOG_DIR", self.folder)
                 self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
@@ -98,19 +101,18 @@ class Spawner:
         """One interpreter runs the ranks' own command; `fork_server.py` on its path forks the ranks."""
         request = self._request
         self._make_wrapper_pipes(len(request["procs"]))
-        os.mkdir(f"{self.folder}/preload")
-        self._write("preload/sitecustomize.py", program_text("fork_server"))
+        bundle = self._provide_bundle()
         ranks = [{"rank": proc["rank"], "env": proc["env"], "cpus": proc["cpus"]} for proc in request["procs"]]
         env = self._add_hook(dict(base), None, "")
         spec = {
             "folder": self.folder,
-            "hook": f"{self.folder}/preload",
+            "hook": bundle,
             "modules": request["preload"],
             "ranks": ranks,
             "answer": env.pop("DDPKIT_HOOK", ""),
         }
         env["DDPKIT_PRELOAD"] = self._write("preload.json", json.dumps(spec))
-        env["PYTHONPATH"] = _before(f"{self.folder}/preload", base)
+        env["PYTHONPATH"] = _before(bundle, base)
         self._start_launcher(request["procs"][0]["argv"], env, "preload", on_exit)
 
     # ---- environment
@@ -120,27 +122,17 @@ class Spawner:
         if "rank_hook" not in self._programs or env.get("DDPKIT_DUMP") == "0":
             return env
         try:
-            self._make_hook()
+            bundle = self._provide_bundle()
+            if "rank_observe" in self._programs:
+                self._pipes.open_hooks(f"{self.folder}/marks")
         except OSError:
             return env  # a full disk: a run must not end because of it
-        env["DDPKIT_HOOK"] = self._hook
         if os.path.basename(program).startswith("python"):
-            env["PYTHONPATH"] = _before(self._hook, env)
+            env["PYTHONPATH"] = _before(bundle, env)
         elif rank is not None:
-            del env["DDPKIT_HOOK"]
+            return env
+        env["DDPKIT_HOOK"] = bundle
         return env
-
-    def _make_hook(self) -> None:
-        self._make_folder()
-        self._hook = f"{self.folder}/hook"
-        if not os.path.isdir(self._hook):
-            os.mkdir(self._hook)
-            self._write("hook/sitecustomize.py", program_text("rank_hook"))
-            observers = set(self._programs) - {"rank_hook", "rank_wrapper", "fork_server"}
-            for name in observers:
-                self._write(f"hook/{name}.py", program_text(name))
-            if observers:
-                self._pipes.open_hooks(f"{self._hook}/marks")
 
     # ---- the private folder
 
@@ -148,6 +140,12 @@ class Spawner:
         if not self.folder:
             make_folder(FOLDER)
             self.folder = FOLDER
+
+    def _provide_bundle(self) -> str:
+        if not self._bundle:
+            self._make_folder()
+            self._bundle = write_bundle(self.folder)
+        return self._bundle
 
     def _make_wrapper_pipes(self, ranks: int) -> None:
         """Two named pipes for the output of each rank that another program starts, and one for starts and exits."""

@@ -68,6 +68,18 @@ def check_infiniband(nodes: Sequence[Node]) -> Checks:
                 fix=node.command("ibstat"),
                 doc="ib-link-lost",
             )
+        closed = [port.get("no_verbs", "") for port in ports if port["state"] == "ACTIVE"]
+        if closed and all(closed):
+            kind = node.inventory["container"]
+            give = "give the container its files: --device=/dev/infiniband --ulimit=memlock=-1"
+            return node.check(
+                "infiniband",
+                "fail",
+                f"{active} of {len(ports)} ports are active, and none can be used here: {closed[0]}",
+                cause="NCCL would use Ethernet, which is slower, without a message",
+                fix=give if kind else node.command("ls -l /dev/infiniband"),
+                doc="ib-not-used",
+            )
         pairs = closest_adapters(node)
         return f"{active} of {len(ports)} ports are active" + (f"; nearest: {pairs}" if pairs else "")
 

@@ -38,7 +38,7 @@ def check_slurm_nodes(run: ProgramRun, plan: Plan) -> list[Check]:
 
 
 def isolated_hosts(run: ProgramRun) -> set[str]:
-    """Return the hosts on which each rank sees one GPU, its own: `srun --gpus-per-task=1` with ConstrainDevices."""
+    """Return the hosts on which each rank sees only its own GPUs: `srun --gpus-per-task=1` with ConstrainDevices."""
     ranks: dict[str, list[ReportEvent]] = {}
     for event in run.reports:
         ranks.setdefault(event["host"], []).append(event)
@@ -46,7 +46,7 @@ def isolated_hosts(run: ProgramRun) -> set[str]:
         host
         for host, events in ranks.items()
         if len(events) > 1
-        and all(event["devices"] == 1 for event in events)
+        and all(0 < event["devices"] < len(events) for event in events)
         and len({event["identity"] for event in events}) == len(events)
     }
 

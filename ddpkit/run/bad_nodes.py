@@ -70,9 +70,9 @@ class BadNode:
 
 def bad_node(host: str, id: str, evidence: str, run_id: str, now: float) -> BadNode:  # noqa: A002
     """Return the record of a fault, which is remembered as long as its cause demands."""
-    from ddpkit.diagnosis.action import NODE
+    from ddpkit.diagnosis.catalogue import BY_ID
 
-    reason = NODE.get(id, "the host failed")
+    reason = (BY_ID[id].reason if id in BY_ID else "") or "the host failed"
     until = now + LASTS.get(id, DAY)
     return BadNode(host=host, id=id, reason=reason, evidence=evidence, run_id=run_id, since=now, until=until)
 

@@ -174,7 +174,7 @@ class Run:
     spares: tuple[HostWord, ...] = ()  # hosts that can still replace others
     log_problem: str = ""  # what is missing in its logs, and why
     format: Annotated[int, Between(1, FORMAT)] = FORMAT
-    origin: Origin = Origin.INDEX
+    origin: Origin = Origin.OTHERS  # until something shows more
     unsaved: ClassVar = frozenset({"origin"})
 
     def as_data(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import NamedTuple
 
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import adopt_directory, is_owned, remove_directory
@@ -16,15 +17,23 @@ from ddpkit.run.trust import Origin, is_replaceable
 PATIENCE = 5.0  # seconds for a launcher whose run has ended: it still copies metrics
 
 
-def check_removable(run: Run) -> list[str]:
-    """Return the names in the directory of an ended run that are not ddpkit's. Raises DdpkitError: it has to stay."""
+class Removable(NamedTuple):
+    """The directory of an ended run that may be removed. Another one that takes its name later may not."""
+
+    run: Run
+    seen: os.stat_result | None  # None: somebody removed it already
+    others: list[str]  # names in it that are not ddpkit's
+
+
+def check_removable(run: Run) -> Removable:
+    """Check the directory of an ended run. Raises DdpkitError: it has to stay."""
     folder = Path(run.folder)
     shown = shlex.quote(run.folder)
     try:
         status = folder.lstat()
         names = run_files.others(folder)
     except FileNotFoundError:
-        return []  # somebody removed it already
+        return Removable(run, None, [])
     except OSError as error:
         raise _refused(run, error.strerror or str(error)) from None
     if run.origin is Origin.OTHERS or status.st_uid != os.geteuid():
@@ -35,19 +44,21 @@ def check_removable(run: Run) -> list[str]:
     if not known:
         raise UsageError(f"ddpkit did not make {folder}: it was not removed", f"ls -la {shown}")
     if run.in_program or not launcher_process.is_local(run):
-        return names
+        return Removable(run, status, names)
     if not launcher_process.wait_for_end(run, PATIENCE):
         what = f"the launcher of run {run.run_id} (process {run.launcher_pid}) has not ended; nothing was removed"
         raise UsageError(what, f"ddpkit status {shlex.quote(run.run_id)}")
-    return names
+    return Removable(run, status, names)
 
 
-def remove_run(run: Run) -> None:
-    """Remove the directory of a run that `check_removable` knows, and its file in the index. Raises DdpkitError."""
+def remove_run(checked: Removable) -> None:
+    """Remove the directory of a run that was checked, and its file in the index. Raises DdpkitError."""
+    run, seen = checked.run, checked.seen
     try:
-        if not is_owned(run.folder, KIND):
-            adopt_directory(run.folder, KIND)  # version 0.2 made it
-        remove_directory(run.folder, KIND)
+        if seen is not None:
+            if not is_owned(run.folder, KIND):
+                adopt_directory(run.folder, KIND, seen)  # version 0.2 made it
+            remove_directory(run.folder, KIND, seen)
     except FileNotFoundError:
         pass
     except OSError as error:

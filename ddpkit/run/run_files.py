@@ -63,7 +63,7 @@ _ATTEMPT = _Content(
     dump=_Content(r"(summary|answers)\.jsonl?", r"stacks\.txt", r"rank_\d+\.(json|txt)", r"ras_[A-Za-z0-9.:-]+\.txt"),
     marks=_Content("job", r"\d+(_\d+)?"),
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
-    preload=_programs("sitecustomize.py", "fork_task.py", *_OF_RANKS, "spec.json"),
+    preload=_programs("sitecustomize.py", "fork_server.py", "fork_task.py", *_OF_RANKS, "spec.json"),
     # Each node writes its own `node1.json`.
     stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar")),
 )

@@ -144,11 +144,14 @@ class ConnectionAttempt:
 def container_cause(text: str) -> tuple[str, str] | None:
     """Search the lines of a container's runtime for a known cause. Return it with the lines, and its fix."""
     from ddpkit.diagnosis.analyze import analyze_log
-    from ddpkit.diagnosis.catalogue.containers import ENTRIES
 
     lines = text.partition("; its output: ")[2]
     first = analyze_log([("", lines.replace(" / ", "\n"))]).first
-    return (f"{first.bare_cause}; its output: {lines}", first.fix) if first and first.entry in ENTRIES else None
+    return (
+        (f"{first.bare_cause}; its output: {lines}", first.fix)
+        if first and first.kind == "cause" and first.entry
+        else None
+    )
 
 
 def _unexpected(spec: HostSpec, error: Exception) -> Problem:

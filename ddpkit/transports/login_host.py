@@ -108,7 +108,7 @@ class LoginHost:
             options = self.way().login(self.spec)
             self._shown = True
             with suppress(OSError):
-                HERE.write([(str(self.control_file), options[1] if options[:1] == ("-S",) else "")])
+                HERE.write([(str(self.control_file), options[1].encode() if options[:1] == ("-S",) else b"")])
 
     def _drop(self, why: str) -> None:
         """Close a connection that does not answer."""
@@ -167,8 +167,8 @@ class LoginHost:
     def make_folder(self, path: str) -> None:
         self.call("make_folder", path=path)
 
-    def write(self, files: Sequence[tuple[str, str]]) -> None:
-        self.call("write", files=[list(file) for file in files])
+    def write(self, files: Sequence[tuple[str, bytes]]) -> None:
+        self.call("write", files=[[path, content.decode("latin-1")] for path, content in files])
 
     def find(self, pattern: str) -> list[str]:
         paths: list[str] = self.call("find", pattern=pattern)

@@ -32,9 +32,9 @@ class RemoteNodesTransport(Transport):
     @classmethod
     def connector(cls, options: NodeOptions, note: Callable[[str], None]) -> Connector:
         """Return the connector to single nodes. Imports it: fabric takes longer than everything else."""
-        from ddpkit.transports import ssh_agent
+        from ddpkit.transports import ssh_keys
 
-        ssh_agent.leave_out_if_silent(os.environ, note)
+        ssh_keys.leave_out_if_silent(os.environ, note)
         if cls.pdsh:
             from ddpkit.transports import pdsh
 

@@ -1,32 +1,34 @@
 """Connections by SSH. This is the only module that uses fabric, and it is imported only for SSH.
 
-Fabric finds the way (`~/.ssh/config`, the agent, keys, ProxyJump); from there on the channel is ours. What the user's
-files say is read by `ddpkit/transports/ssh_config.py`; above all, unknown and changed host keys are refused (fabric
-accepts them).
+`ssh_config.py` says what OpenSSH would do for a host, `ssh_keys.py` has the keys, `known_hosts.py` checks the host's
+own key (fabric accepts any). fabric and paramiko only connect; from there on the channel is ours.
 """
 
 from __future__ import annotations
 
 import logging
 import random
+import re
 import shlex
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from ddpkit.diagnosis.symptoms import login_fix
-from ddpkit.errors import NO_THREAD
+from ddpkit.errors import NO_THREAD, UsageError
 from ddpkit.transports import lifeline
 from ddpkit.transports._paramiko import fabric, paramiko
-from ddpkit.transports.channel import RefusedError, close_in_background, not_started, unresolved
+from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.known_hosts import KnownHosts
 from ddpkit.transports.questions import ANSWER_TIMEOUT, NO_ANSWER, Questions
-from ddpkit.transports.ssh_config import KnownHosts, expects_second_factor, is_encrypted, read_config
-from ddpkit.transports.tcp import NoServerError, dial
+from ddpkit.transports.ssh_config import ConfigError, SshConfig, SshHost, last_jump
+from ddpkit.transports.ssh_keys import Keys, describe, is_silent
+from ddpkit.transports.ssh_program import DROPPED
+from ddpkit.transports.tcp import NoServerError, ProxySocket, dial
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -34,6 +36,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 TRIES = 8  # connections that a busy sshd (MaxStartups) may drop before it counts as refusing
 BANNER = 0.8  # of the time for a connection: for the first word of an sshd
 ASK = 3  # how often a person is asked for a passphrase
+PROXY_SHOWN = 120  # characters of a ProxyCommand
 MOST_QUESTIONS = 4  # that a host may ask
 PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so that not all come back at once
 _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with
@@ -49,43 +52,47 @@ class _OnceMore(Exception):  # noqa: N818
 class _Policy(paramiko.MissingHostKeyPolicy):
     """No key is known to paramiko itself: every one comes here, and is compared with what is known."""
 
-    def __init__(self, known: KnownHosts, config: dict[str, Any], name: str, target: str) -> None:
-        self._known, self._config, self._name, self._target = known, config, name, target
+    def __init__(self, known: KnownHosts, login: _Login) -> None:
+        self._known, self._login = known, login
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
-        self._known.check(self._config, self._name, key, self._target)
+        host = self._login.host
+        self._known.check(host, self._known.name(host), key, self._login.spec.target)
 
 
-class _Transport(paramiko.Transport):
-    """A connection that answers a host's questions from the terminal alone.
+class _Login:
+    """One login, to a node or to a jump host."""
 
-    paramiko's own answers them from standard input, which may carry data for the script, and prints them as they come.
-    """
+    def __init__(self, spec: HostSpec, host: SshHost, jump: _Login | None, timeout: float) -> None:
+        self.spec = spec
+        self.host = host
+        self.jump = jump
+        self.keys = Keys(host, None, "")
+        self.passphrase: str | None = None
+        self.proxy: ProxySocket | None = None
+        self.lock = threading.Lock()  # of a jump host
+        self.refused: RefusedError | None = None
+        self.connection = fabric.Connection(
+            host.hostname,
+            user=host.user,
+            port=host.port,
+            config=fabric.Config(ssh_config=paramiko.SSHConfig(), lazy=True),  # nothing is read again
+            connect_timeout=max(1, round(timeout)),
+            gateway=False,
+        )
 
-    answer: Callable[[Sequence[tuple[str, bool]]], list[str]]
-    may_ask: Callable[[], None]
-    target: str  # the arguments of the ssh that a person would type
-
-    def auth_interactive_dumb(self, username: str, handler: Any = None, submethods: str = "") -> list[str]:
-        """Authenticate by keyboard-interactive, after a key. Raises RefusedError where no question may be answered."""
-        self.may_ask()
-        self.auth_timeout = ANSWER_TIMEOUT
-        try:
-            return self.auth_interactive(username, lambda title, text, questions: self.answer(questions), submethods)
-        except paramiko.BadAuthenticationType:
-            what = "sshd requires a password after the key, and ddpkit never sends passwords"
-            raise RefusedError(what, "launch from a terminal with -o transport=openssh") from None
-        except paramiko.AuthenticationException:
-            raise RefusedError(NO_ANSWER, login_fix("second-factor", "", self.target)) from None
+    def close(self) -> None:
+        self.connection.close()
+        self.keys.close()
 
 
 class Ssh:
-    """Opens connections, each with everything that the user's configuration says. Used by many threads at once."""
+    """Opens connections, each as the user's configuration says. Used by many threads at once."""
 
     def __init__(
-        self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: paramiko.SSHConfig | None = None
+        self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: SshConfig | None = None
     ) -> None:
-        self._config = config or read_config()
+        self._config = config or SshConfig()
         self._note = note
         self._known = KnownHosts(accept_new=accept_new, note=note)
         self.timeout = timeout
@@ -93,16 +100,22 @@ class Ssh:
         self._asked = 0
         self._questions = Questions()
         # One connection to each jump host, for all the nodes behind it: sshd there would drop a crowd.
-        self._jumps: dict[tuple[object, ...], tuple[fabric.Connection, threading.Lock]] = {}
-        self._no_jump: dict[int, RefusedError] = {}  # by the connection's id
+        self._jumps: dict[tuple[object, ...], _Login] = {}
         self._jumps_lock = threading.Lock()
+        self._silent_agents: dict[str, bool] = {}
+        self._agents_lock = threading.Lock()
 
     @property
     def asks(self) -> bool:
         return self._questions.pending
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
-        """Each node has a connection of its own."""
+        """Read the configuration of the first node: one that cannot be read is one error, and not one a node."""
+        for spec, _ in calls[:1]:
+            try:
+                self._config.host(spec)
+            except ConfigError as error:
+                raise UsageError(error.what, error.fix) from None
 
     def login(self, spec: HostSpec) -> tuple[str, ...]:
         return ()
@@ -111,231 +124,226 @@ class Ssh:
         """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError."""
         pause, dropped = PAUSE[0], 0
         for number in range(TRIES):
-            connection = self._connection(spec)
+            login = self._login(spec, ())
             try:
-                self._open_jumps(connection)
-                self._open(connection)
-                assert connection.transport is not None
-                channel = connection.transport.open_session(timeout=self.timeout)
+                self._open_jumps(login)
+                self._open(login)
+                assert login.connection.transport is not None
+                channel = login.connection.transport.open_session(timeout=self.timeout)
                 channel.set_combine_stderr(True)
                 channel.exec_command(command)
                 if dropped:
                     times = "once" if dropped == 1 else f"{dropped} times"
                     self._note(f"{spec.label}: sshd dropped the connection {times} (MaxStartups?), then accepted it")
-                return SshStream(connection, channel)
+                return SshStream(login, channel)
             except _OnceMore:
-                connection.close()
+                login.close()
             except Exception as error:
-                connection.close()
                 if str(error) == NO_THREAD:
+                    login.close()
                     raise  # the node has no part in it
-                locked = _locked_key(connection) if _may_be_locked(error) else ""
-                if locked:
-                    self._ask_passphrase(connection, locked)
+                if isinstance(error, paramiko.AuthenticationException) and login.keys.locked:
+                    login.close()
+                    self._ask_passphrase(login)
                     continue
-                if number == TRIES - 1 or not _dropped(error) or time.monotonic() + pause > until:
-                    raise _explained(error, connection, number + 1, self.timeout) from None
+                last = number == TRIES - 1 or not _dropped(error, login) or time.monotonic() + pause > until
+                refused = _explained(error, login, number + 1, self.timeout) if last else None
+                login.close()
+                if refused is not None:
+                    raise refused from None
                 dropped += 1
                 time.sleep(random.uniform(pause / 2, pause))  # jitter: nobody to await
                 pause = min(pause * 2, 10 * PAUSE[1])
         raise RefusedError("its key needs a passphrase, and none was given", "ssh-add")  # of many keys
 
-    def _open(self, connection: fabric.Connection) -> None:
-        if not connection.gateway and not connection.is_connected:
-            sock = dial(connection.host, int(connection.port), self.timeout)
-            connection.connect_kwargs = {**connection.connect_kwargs, "sock": sock}
-        connection.open()
+    def _login(self, spec: HostSpec, seen: tuple[str, ...], jumps: str | None = None) -> _Login:
+        """Return a login that is not open. `seen`: hosts that are reached through this one.
 
-    def _connection(self, spec: HostSpec) -> fabric.Connection:
-        connection = fabric.Connection(
-            spec.name,
-            user=spec.user or None,
-            port=spec.port,
-            # One for each connection: fabric writes into it, and so would one thread into another's.
-            config=fabric.Config(ssh_config=self._config, lazy=True),
-            connect_timeout=max(1, round(self.timeout)),
-            gateway=False,  # `_way` says it
-        )
-        self._prepare(connection)
-        connection.gateway = self._jump(self._way(connection, ()))
-        return connection
-
-    def _way(self, connection: fabric.Connection, seen: tuple[str, ...]) -> Any:
-        """A jump host, a ProxyCommand or None, as OpenSSH reads them; fabric goes through `a,b` from b to a.
-
-        `seen`: the hosts that are reached through this one.
+        `jumps`: the way to it; None: as its own configuration has it, which counts for the first jump host alone.
         """
-        config, host = connection.ssh_config, connection.host
-        jumps = config.get("proxyjump", "none")
-        if jumps.lower() == "none":
-            return config.get("proxycommand")
-        if host in seen:
-            circle = " through ".join((*seen, host))
-            raise RefusedError(f"ProxyJump contains a cycle: {circle}", f"ssh -G {host} | grep -i proxyjump")
-        hop = None
-        for word in jumps.split(","):
-            target = word.strip().removeprefix("ssh://").rstrip("/")
-            before, hop = hop, fabric.Connection(target, config=connection.config.clone(), gateway=False)
-            if (hop.host, hop.port) == (host, connection.port):
-                return None  # it is its own jump host, by a pattern such as `Host *`
-            # Only the first is reached as its own configuration says.
-            hop.gateway = before or self._way(hop, (*seen, host))
-        return hop
+        host = self._config.host(spec)
+        return _Login(
+            spec, host, self._jump(spec, host, host.proxy_jump if jumps is None else jumps, seen), self.timeout
+        )
 
-    def _jump(self, hop: Any) -> Any:
-        """The one connection for this jump host and the way to it."""
-        if isinstance(hop, str):  # a ProxyCommand, which is a shell's to read
-            return f"/bin/sh -c {shlex.quote('exec ' + hop)}"
-        if hop is None:
+    def _jump(self, spec: HostSpec, host: SshHost, jumps: str, seen: tuple[str, ...]) -> _Login | None:
+        """Return the one login of a jump host, which all nodes behind it share."""
+        if not jumps:
             return None
-        hop.gateway = self._jump(hop.gateway)
-        key = (hop.host, hop.user, hop.port, id(hop.gateway))
+        if host.hostname in seen:
+            circle = " through ".join((*seen, host.hostname))
+            raise RefusedError(f"ProxyJump contains a cycle: {circle}", f"ssh -G {spec.target} | grep -i proxyjump")
+        before, hop = last_jump(jumps)
+        if hop is None:
+            raise RefusedError(f"ProxyJump {jumps} cannot be read", "use -o transport=openssh")
+        there = self._config.host(hop)
+        if (there.hostname, there.port) == (host.hostname, host.port):
+            return None  # it is its own jump host, by a pattern such as `Host *`
+        login = self._login(hop, (*seen, host.hostname), before or None)
+        key = (there.hostname, there.user, there.port, id(login.jump))
         with self._jumps_lock:
-            if key not in self._jumps:
-                self._prepare(hop)
-                self._jumps[key] = (hop, threading.Lock())
-            return self._jumps[key][0]
+            return self._jumps.setdefault(key, login)
 
-    def _open_jumps(self, connection: fabric.Connection) -> None:
-        hop = connection.gateway
-        if not isinstance(hop, fabric.Connection):
+    def _open(self, login: _Login) -> None:
+        """Connect and log in."""
+        if login.connection.is_connected:
             return
-        self._open_jumps(hop)
-        lock = next(lock for known, lock in self._jumps.values() if known is hop)
-        with lock:
-            if id(hop) in self._no_jump:
-                raise self._no_jump[id(hop)]  # one wait for it is enough
-            try:
-                self._open(hop)
-            except Exception as error:
-                if _dropped(error) or str(error) == NO_THREAD:
-                    raise
-                if _may_be_locked(error) and (locked := _locked_key(hop)):
-                    hop.close()
-                    self._ask_passphrase(hop, locked)
-                    self._prepare(hop)
-                    raise _OnceMore from None
-                why = _explained(error, hop, 1, self.timeout)
-                self._no_jump[id(hop)] = RefusedError(f"its jump host {hop.host}: {why.what}", why.fix)
-                raise self._no_jump[id(hop)] from None
-
-    def close(self) -> None:
-        self._questions.close()
-        for hop, _ in self._jumps.values():
-            if hop.transport is not None:
-                close_in_background(hop.transport.close)
-
-    def _prepare(self, connection: fabric.Connection) -> None:
-        config = dict(connection.ssh_config)
-        name = self._known.name(config, connection.host, int(connection.port))
-        connection.client.set_missing_host_key_policy(_Policy(self._known, config, name, _target(connection)))
-        kwargs = dict(connection.connect_kwargs)
-        # Sooner than the connection's own limit, of which paramiko says only "No existing session".
-        kwargs.update(banner_timeout=BANNER * self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
-        kwargs["transport_factory"] = lambda sock, **options: self._transport(config, connection, sock, options)
-        if self._passphrase is not None:
-            kwargs["passphrase"] = self._passphrase
-        if config.get("identitiesonly", "no").lower() == "yes" and kwargs.get("key_filename"):
-            kwargs["look_for_keys"] = False
-        kinds = self._known.keys(config, name)
-        if kwargs.get("key_filename"):
-            # Like OpenSSH: a configuration may name keys that are not on this machine.
-            kwargs["key_filename"] = [file for file in _files(kwargs) if Path(file).expanduser().exists()]
-        if kinds:
+        host = login.host
+        login.passphrase = self._passphrase
+        login.keys = Keys(host, self._passphrase, "" if self._is_silent(host.agent) else host.agent)
+        kwargs: dict[str, Any] = {
+            # Sooner than the connection's own limit, of which paramiko says only "No existing session".
+            "banner_timeout": BANNER * self.timeout,
+            "auth_timeout": self.timeout,
+            "channel_timeout": self.timeout,
+            "auth_strategy": _Authentication(self, login),
+            "sock": self._socket(login),
+        }
+        if kinds := self._known.keys(host, self._known.name(host)):
             # The server picks the first kind that we offer: it must be one by which we know it.
             offered: tuple[str, ...] = paramiko.Transport._preferred_keys  # type: ignore[attr-defined]
             unknown = [kind for kind in offered if _KEY_KINDS.get(kind, kind) not in kinds]
             if len(unknown) < len(offered):
                 kwargs["disabled_algorithms"] = {"keys": unknown}
-        connection.connect_kwargs = kwargs
+        login.connection.connect_kwargs = kwargs
+        login.connection.client.set_missing_host_key_policy(_Policy(self._known, login))
+        login.connection.open()
+        login.keys.close()
 
-    def _transport(
-        self, config: dict[str, Any], connection: fabric.Connection, sock: Any, options: dict[str, Any]
-    ) -> _Transport:
-        transport = _Transport(sock, **options)
-        transport.target = _target(connection)
-        transport.may_ask = lambda: check_questions(config, transport.target, terminal=sys.stdin.isatty())
-        transport.answer = lambda questions: self._answer(connection.original_host, questions)
-        return transport
+    def _socket(self, login: _Login) -> Any:
+        host = login.host
+        if login.jump is not None:
+            transport = login.jump.connection.transport
+            assert transport is not None
+            return transport.open_channel("direct-tcpip", (host.hostname, host.port), ("", 0), timeout=self.timeout)
+        if host.proxy_command:
+            login.proxy = ProxySocket(host.proxy_command)
+            return login.proxy
+        return dial(host.hostname, host.port, self.timeout, host.address_family, host.bind_address)
 
-    def _answer(self, host: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
+    def _is_silent(self, agent: str) -> bool:
+        """Return whether an agent says nothing. Each is tried once."""
+        with self._agents_lock:
+            if agent and agent not in self._silent_agents:
+                self._silent_agents[agent] = is_silent(agent, self._note)
+            return self._silent_agents.get(agent, False)
+
+    def _open_jumps(self, login: _Login) -> None:
+        hop = login.jump
+        if hop is None:
+            return
+        self._open_jumps(hop)
+        with hop.lock:
+            if hop.refused is not None:
+                raise hop.refused  # one wait for it is enough
+            try:
+                self._open(hop)
+            except Exception as error:
+                if _dropped(error, hop) or str(error) == NO_THREAD:
+                    raise
+                if isinstance(error, paramiko.AuthenticationException) and hop.keys.locked:
+                    hop.close()
+                    self._ask_passphrase(hop)
+                    raise _OnceMore from None
+                why = _explained(error, hop, 1, self.timeout)
+                hop.refused = RefusedError(f"its jump host {hop.spec.label}: {why.what}", why.fix)
+                raise hop.refused from None
+
+    def close(self) -> None:
+        self._questions.close()
+        for hop in self._jumps.values():
+            if hop.connection.transport is not None:
+                close_in_background(hop.connection.transport.close)
+
+    # ---- questions for a person
+
+    def may_ask(self, login: _Login) -> None:
+        """Raise RefusedError unless a host's questions may be answered."""
+        expected = self._config.expects_questions(login.spec)
+        check_questions(login.spec.target, expected=expected, terminal=sys.stdin.isatty())
+
+    def answer(self, host: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
         """Ask a person each question of a host's second factor, one host at a time, without echo."""
         if len(questions) > MOST_QUESTIONS:
             raise paramiko.SSHException(f"{host} asks {len(questions)} questions at the same time")
         return [self._questions.ask_for(host, text) for text, _ in questions]
 
-    def _ask_passphrase(self, connection: fabric.Connection, file: str) -> None:
+    def _ask_passphrase(self, login: _Login) -> None:
         """Ask once for all connections; again where it was wrong."""
-        used = connection.connect_kwargs.get("passphrase")
+        file = login.keys.locked
         with self._questions.lock:
-            if self._passphrase != used:
+            if self._passphrase != login.passphrase:
                 return  # somebody else has asked meanwhile
             if not sys.stdin.isatty() or self._asked == ASK:
-                what = f"a passphrase is {'needed' if used is None else 'wrong'} for {file}"
+                what = f"a passphrase is {'needed' if login.passphrase is None else 'wrong'} for {file}"
                 raise RefusedError(what, f"ssh-add {shlex.quote(file)}")
             self._asked += 1
             self._passphrase = self._questions.ask(f"passphrase of {file}: ")
 
 
-def check_questions(config: Mapping[str, str], target: str, *, terminal: bool) -> None:
+class _Authentication:
+    """The authentication of one login: keys, then what a host asks from the terminal alone.
+
+    paramiko's own answers questions from standard input, which may carry data for the script, and prints them as they
+    come.
+    """
+
+    def __init__(self, ssh: Ssh, login: _Login) -> None:
+        self._ssh, self._login = ssh, login
+
+    def authenticate(self, transport: Any) -> None:
+        """Log in, or raise AuthenticationException, or RefusedError where no question may be answered."""
+        user = self._login.host.user
+        last: Exception | None = None
+        for key in self._login.keys:
+            try:
+                left = transport.auth_publickey(user, key)
+            except paramiko.BadAuthenticationType as error:
+                if "publickey" not in error.allowed_types:
+                    raise
+                last = error
+            except paramiko.AuthenticationException as error:
+                last = error
+            else:
+                if set(left) & {"keyboard-interactive", "password"}:
+                    self._second_factor(transport)
+                elif left:
+                    continue  # another key as well
+                return
+        if last is None:
+            transport.auth_none(user)  # raises what the host accepts
+            return
+        raise last
+
+    def _second_factor(self, transport: Any) -> None:
+        login = self._login
+        self._ssh.may_ask(login)
+        transport.auth_timeout = ANSWER_TIMEOUT
+        try:
+            transport.auth_interactive(
+                login.host.user, lambda title, text, questions: self._ssh.answer(login.spec.name, questions)
+            )
+        except paramiko.BadAuthenticationType:
+            what = "sshd requires a password after the key, and ddpkit never sends passwords"
+            raise RefusedError(what, "launch from a terminal with -o transport=openssh") from None
+        except paramiko.AuthenticationException:
+            raise RefusedError(NO_ANSWER, login_fix("second-factor", "", login.spec.target)) from None
+
+
+def check_questions(target: str, *, expected: bool, terminal: bool) -> None:
     """Raise RefusedError unless the configuration expects a second factor of this host, and a terminal can answer."""
     what = "sshd accepted the key and requires a second factor (keyboard-interactive)"
-    if not expects_second_factor(config):
+    if not expected:
         fix = f"ssh {target} true; if you expect its question, set KbdInteractiveAuthentication yes in ~/.ssh/config"
         raise RefusedError(f"{what}, which ~/.ssh/config does not expect", fix)
     if not terminal:
         raise RefusedError(f"{what}, and standard input is not a terminal", "launch from a terminal")
 
 
-def _may_be_locked(error: Exception) -> bool:
-    """Return whether paramiko lacks a passphrase, or has left out a key for want of one."""
-    if isinstance(error, paramiko.AuthenticationException):
-        return True
-    return isinstance(error, paramiko.SSHException) and any(
-        words in str(error) for words in ("Invalid key", "checkints", "encrypted", "passphrase", "decode")
-    )
-
-
-def _target(connection: fabric.Connection) -> str:
-    """Return the arguments of the ssh that a person would type for this connection."""
-    host, config = connection.original_host, connection.ssh_config
-    user = f"{connection.user}@" if connection.user != config.get("user", connection.config.user) else ""
-    port = f"-p {connection.port} " if int(connection.port) != int(config.get("port", 22)) else ""
-    return f"{port}{user}{host}"
-
-
-def _login_words(connection: fabric.Connection) -> str:
-    """Return the arguments of ssh and ssh-copy-id for this connection. They show the user and the host of the login."""
-    port = f"-p {connection.port} " if int(connection.port) != int(connection.ssh_config.get("port", 22)) else ""
-    return f"{port}{connection.user}@{connection.host}"
-
-
-def _files(kwargs: dict[str, Any]) -> list[str]:
-    """The files of keys that a connection is to use."""
-    given = kwargs.get("key_filename") or []
-    return [given] if isinstance(given, str) else list(given)
-
-
-def _locked_key(connection: fabric.Connection) -> str:
-    """A key that this connection could have used with the right passphrase; empty where there is none."""
-    files = _files(connection.connect_kwargs)
-    if connection.connect_kwargs.get("look_for_keys", True):
-        files += [f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519")]
-    passphrase = connection.connect_kwargs.get("passphrase")
-    for file in files:
-        path = Path(file).expanduser()
-        try:
-            if is_encrypted(path.read_text()):
-                paramiko.PKey.from_path(path, passphrase.encode() if passphrase else None)
-        except (OSError, UnicodeDecodeError):
-            continue  # no such key
-        except Exception:  # paramiko and cryptography have many words for a wrong passphrase
-            return str(path)
-    return ""
-
-
-def _dropped(error: Exception) -> bool:
+def _dropped(error: Exception, login: _Login) -> bool:
     """Return whether sshd closed the connection before its banner, as it does over MaxStartups."""
+    if login.proxy is not None and not login.proxy.greeted and not re.search(DROPPED, "\n".join(login.proxy.said())):
+        return login.proxy.code() == 0 and not login.proxy.said()  # that of the host, behind a proxy that says nothing
     if isinstance(error, EOFError | ConnectionResetError | BrokenPipeError):
         return True
     return (
@@ -350,21 +358,21 @@ def _silent(error: Exception) -> bool:
     return "protocol banner" in str(error) and isinstance(error.__context__, TimeoutError)
 
 
-def _explained(error: Exception, connection: fabric.Connection, tries: int, timeout: float) -> RefusedError:
+def _explained(error: Exception, login: _Login, tries: int, timeout: float) -> RefusedError:
     """Name the cause of an error, and the command that helps."""
     if isinstance(error, RefusedError):
         return error
-    host, port, user = connection.host, connection.port, connection.user
-    at, by_hand = f"{host} port {port}", _login_words(connection)
+    host, port, user = login.host.hostname, login.host.port, login.host.user
+    at, by_hand = f"{host} port {port}", login.spec.target
+    if login.proxy is not None and not login.proxy.greeted:
+        return _of_proxy(login.proxy, by_hand, timeout)
     if isinstance(error, socket.gaierror):
         return unresolved(host)
     if isinstance(error, paramiko.BadAuthenticationType) and "publickey" not in error.allowed_types:
         methods = ", ".join(error.allowed_types)
         return RefusedError(f"sshd at {at} accepts no keys ({methods})", "add -o transport=openssh")
     if isinstance(error, paramiko.AuthenticationException):
-        return RefusedError(
-            f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, by_hand)
-        )
+        return _no_key(f"sshd at {at} accepts none of the keys for user {user}", login)
     if isinstance(error, NoServerError):
         cause = "no-sshd" if "connection refused" in error.causes else "no-answer"
         return RefusedError(f"no SSH connection to {at} ({', '.join(error.causes)})", login_fix(cause, host))
@@ -378,7 +386,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
             f"sshd at {at} has no host key of the known type: another machine, or an attacker in between",
             f"{login_fix('changed-key', host)}, then connect with ssh once",
         )
-    if _dropped(error):
+    if _dropped(error, login):
         return RefusedError(
             f"sshd at {at} closed {tries} connections before the login",
             f"on {host}, check MaxStartups: {login_fix('max-startups', host)}",
@@ -397,22 +405,41 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
     return RefusedError(f"cannot log in at {at}: {error or type(error).__name__}", f"ssh -v {by_hand} true")
 
 
+def _no_key(what: str, login: _Login) -> RefusedError:
+    """No key was accepted. One that only OpenSSH can use is named."""
+    only_ssh = login.keys.unusable or next(iter(login.host.certificate_files), "")
+    if only_ssh:
+        return RefusedError(f"{what}; {only_ssh} is of a kind that only OpenSSH can use", "add -o transport=openssh")
+    what += describe(login.keys, login.host.identity_files)
+    return RefusedError(what, login_fix("no-key", login.host.hostname, login.spec.target))
+
+
+def _of_proxy(proxy: ProxySocket, target: str, timeout: float) -> RefusedError:
+    """No SSH server answered through the user's ProxyCommand: what that program did. The host was never reached."""
+    code, said = proxy.code(), proxy.said()
+    if code is not None:
+        how = f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+    else:
+        how = f"connects to no SSH server in {BANNER * timeout:g} s" + ("" if said else ", and says nothing")
+    what = f"its proxy (ProxyCommand {proxy.command[:PROXY_SHOWN]}) {how}{quoted_lines(said)}"
+    return RefusedError(what, f"ssh -v {target} true")
+
+
 def _lifeline(transport: Any) -> lifeline.Stream:
-    """Return the socket of a connection, the first one on its way through jump hosts, or its ProxyCommand's input."""
+    """Return the socket of a connection, the first one on its way through jump hosts."""
     sock = transport.sock
-    if isinstance(sock, paramiko.Channel):
-        return _lifeline(sock.get_transport())
-    return cast("lifeline.Stream", sock.process.stdin if isinstance(sock, paramiko.ProxyCommand) else sock)
+    return _lifeline(sock.get_transport()) if isinstance(sock, paramiko.Channel) else cast("lifeline.Stream", sock)
 
 
 class SshStream:
     """One channel of one connection."""
 
-    def __init__(self, connection: fabric.Connection, channel: paramiko.Channel) -> None:
-        self._connection = connection
+    def __init__(self, login: _Login, channel: paramiko.Channel) -> None:
+        self._connection = login.connection
+        self._name = login.spec.name
         self._channel = channel
         channel.settimeout(1.0)
-        lifeline.hold(_lifeline(connection.transport))
+        lifeline.hold(_lifeline(login.connection.transport))
 
     def write(self, data: bytes) -> None:
         try:
@@ -450,7 +477,7 @@ class SshStream:
     def refusal(self, lines: Sequence[str]) -> RefusedError | None:
         if not self._channel.exit_status_ready():
             return None
-        return not_started(self._channel.recv_exit_status(), lines, str(self._connection.original_host))
+        return not_started(self._channel.recv_exit_status(), lines, self._name)
 
     def close(self) -> None:
         # Not `Connection.close`: it waits for the thread of a connection that may be cut.

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.diagnosis.action import ENDED, NODE, REQUEST, RETRY, decide
+from ddpkit.diagnosis.action import decide
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.catalogue import BY_ID
 
 OWN = """\
 [1 node2] Traceback (most recent call last):
@@ -54,13 +53,6 @@ def test_decisions(log: str, action: str, host: str | None) -> None:
 def test_a_healthy_log_is_no_reason() -> None:
     steps = "".join(f"step {step} loss 0.{9 - step}\n" for step in range(9))
     assert decide(analyze_log([("log", steps)])).reason == "the log shows no failure"
-
-
-def test_ids_are_in_the_catalogue_and_in_one_table() -> None:
-    tables = [*NODE, *RETRY, *ENDED]
-    assert len(tables) == len(set(tables))
-    assert set(tables) <= set(BY_ID)
-    assert set(REQUEST) <= set(NODE)
 
 
 def test_the_command_prints_the_action(ddpkit: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:

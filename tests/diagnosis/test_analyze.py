@@ -692,13 +692,3 @@ def test_of_two_warnings_the_reason_of_the_other_leads() -> None:
     ).first
     assert first is not None
     assert first.id == "master-name-unknown"
-
-
-def test_a_restart_that_failed_is_the_failure_and_not_the_preemption() -> None:
-    first = of(
-        "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2021-03-15T18:00:46 DUE TO PREEMPTION ***\n"
-        "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
-        "store_based_barrier_key:1 (world_size=8, worker_count=16, timeout=0:30:00)\n"
-    ).first
-    assert first is not None
-    assert first.id == "store-shared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,13 @@ from catalogue_examples import EXAMPLES
 from troubleshooting import code_lines, pages
 
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, PARTS, Entry
-from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
-from ddpkit.diagnosis.catalogue.entry import filled
-from ddpkit.diagnosis.catalogue.matcher import WORDS, Matcher, words_of
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, PARTS, Entry, known_failures
+from ddpkit.diagnosis.catalogue.endings import LOOK, SIGNALS
+from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, filled
+from ddpkit.diagnosis.catalogue.matcher import WORDS, words_of
 
 ROOT = Path(__file__).parents[2]
-MATCHER = Matcher(ENTRIES)
+MATCHER = known_failures()
 TEXTS = [(BY_ID[name], text) for name, examples in EXAMPLES.items() for text, _ in examples]
 
 
@@ -64,6 +65,18 @@ def faults_of_pattern(pattern: str) -> list[str]:
         if char == "|" and not depth and not escaped:
             faults.append("two patterns in one")
     return faults
+
+
+def test_edges_lead_to_entries_and_form_no_circle() -> None:
+    edges = {entry.id: [each for each in entry.explains if each != OWN] for entry in ENTRIES}
+    assert not {each for names in edges.values() for each in names} - set(BY_ID)
+    assert not {name for entry in ENTRIES for each in entry.instead for name in each.of} - {*BY_ID, OWN, NOTHING}
+    list(TopologicalSorter(edges).static_order())  # raises CycleError
+
+
+def test_an_action_has_its_reason() -> None:
+    assert not [entry.id for entry in ENTRIES if bool(entry.action) != bool(entry.reason)]
+    assert not [entry.id for entry in ENTRIES if entry.request and entry.action != "exclude"]
 
 
 def test_entries_are_whole() -> None:

@@ -42,6 +42,8 @@ Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"""
 @pytest.fixture
 def broken_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A CUDA build of torch on a node with one GPU whose CUDA does not start. Returns the directory of devices."""
+    devices = tmp_path / "dev"
+    devices.mkdir()
     import torch
 
     def init() -> None:
@@ -51,12 +53,70 @@ def broken_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "init", init)
-    monkeypatch.setattr(ddpkit_torch, "_DEVICES", str(tmp_path))
+    monkeypatch.setattr(ddpkit_torch, "_ROOT", f"{tmp_path}/")
     for name in check.VISIBLE:
         monkeypatch.delenv(name, raising=False)
-    (tmp_path / "nvidia0").touch()
-    (tmp_path / "nvidiactl").touch()
-    return tmp_path
+    (devices / "nvidia0").touch()
+    (devices / "nvidiactl").touch()
+    return devices
+
+
+@pytest.fixture
+def broken_hip(broken_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ROCm build of torch on a node with an MI300X whose HIP does not start. Returns the render node."""
+    import torch
+
+    def init() -> None:
+        raise RuntimeError("No HIP GPUs are available")
+
+    for name, value in (("device_count", lambda: 0), ("init", init)):
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    (broken_cuda / "nvidia0").unlink()
+    (broken_cuda / "kfd").touch()
+    (broken_cuda / "dri").mkdir()
+    for number, gpu_id in enumerate((0, 28851)):  # a processor, and the GPU
+        node = broken_cuda.parent / f"sys/class/kfd/kfd/topology/nodes/{number}"
+        node.mkdir(parents=True)
+        (node / "gpu_id").write_text(f"{gpu_id}\n")
+        (node / "properties").write_text(f"cpu_cores_count 0\ndrm_render_minor {128 if gpu_id else 0}\n")
+    (broken_cuda / "dri/renderD128").touch()
+    return broken_cuda / "dri/renderD128"
+
+
+def test_a_rank_of_rocm_does_not_fall_back_to_the_cpu(broken_hip: Path) -> None:
+    """HIP counts no GPU where it does not start. Eight ranks once trained over gloo beside eight MI300X."""
+    with pytest.raises(EnvError, match="torch cannot use them: No HIP GPUs are available") as failed:
+        device(resolve({}))
+    assert str(broken_hip) in failed.value.message
+    assert "export HIP_VISIBLE_DEVICES=" in (failed.value.hint or "")
+    with pytest.raises(check.GpuStartError, match="No HIP GPUs are available") as reported:
+        check.count_gpus()
+    assert "amdgpu" in reported.value.fix
+
+
+def test_no_gpu_of_rocm_for_this_process_means_the_cpu(broken_hip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/kfd alone says nothing: it is there on every node with the driver, and open to every task."""
+    with monkeypatch.context() as hidden:
+        hidden.setenv("ROCR_VISIBLE_DEVICES", "")
+        assert device(resolve({"ROCR_VISIBLE_DEVICES": ""})).type == "cpu"
+        assert check.count_gpus() == 0
+    broken_hip.unlink()
+    assert device(resolve({})).type == "cpu"
+    assert check.count_gpus() == 0
+
+
+def test_a_check_without_a_rank_on_the_gpus_fails(broken_hip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch for another vendor, or for the CPU: the test once passed beside "8 x MI300X"."""
+    import torch
+
+    monkeypatch.setattr(torch.version, "hip", None)
+    with pytest.raises(check.GpuStartError, match=r"is built for the CPU, and sees none .*renderD128, AMD"):
+        check.count_gpus()
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(check.GpuStartError, match=r"is built for CUDA, and sees none .*AMD"):
+        check.count_gpus()
 
 
 def test_a_rank_does_not_fall_back_to_the_cpu(broken_cuda: Path) -> None:

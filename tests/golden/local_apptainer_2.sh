@@ -2,7 +2,12 @@
 # ddpkit run 20260131-235959-train-3fa9: backend local, 2 ranks on 1 node
 # step 1 of 1, on node1: ranks 0-1
 sh -c 'set -- /data/project/torch.sif "$@"
-[ ! -e /dev/nvidiactl ] || set -- --nv "$@"
+if [ -e /dev/nvidiactl ]; then
+    set -- --nv "$@"
+fi
+if [ -e /dev/kfd ]; then
+    set -- --rocm "$@"
+fi
 exec apptainer exec --fakeroot --bind=/data/project:/data/project --env=DDPKIT_INSIDE=20260131-235959-train-3fa9 "$@"' sh sh -s <<'end of what runs in the container'
 cd /data/project || exit 1
 unset RANK

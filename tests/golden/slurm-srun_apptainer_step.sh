@@ -37,6 +37,11 @@ echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_
 echo "ddpkit: rank $RANK enters apptainer" >&2
 set -- sh -c '"'"'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; exec "$@"'"'"' "$RANK" "$@"
 set -- /images/torch.sif "$@"
-[ ! -e /dev/nvidiactl ] || set -- --nv "$@"
+if [ -e /dev/nvidiactl ]; then
+    set -- --nv "$@"
+fi
+if [ -e /dev/kfd ]; then
+    set -- --rocm "$@"
+fi
 exec apptainer exec --bind=/data/project:/data/project --pwd=/data/project "$@"'
 exec srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" python3 /data/logs/20260131-235959-train-3fa9/rank_wrapper.py --task sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5'

@@ -344,3 +344,126 @@ def test_a_link_in_place_of_the_lock_loses_nothing(tmp_path: Path) -> None:
     finally:
         lock.unlink()
     assert kept.read_text() == "mine"
+
+
+# ---- devices of the node, in a made /dev
+
+SMI = '#!/bin/sh\necho "GPU-aaaa"; echo "GPU-bbbb"\n'
+NO_DEVICES = '#!/bin/sh\necho "No devices were found"; exit 6\n'
+BROKEN = '#!/bin/sh\necho "Failed to initialize NVML: Driver/library version mismatch"; exit 18\n'
+NVIDIA = ("nvidiactl", "nvidia0")
+AMD = ("kfd", "dri/renderD128", "dri/renderD136")
+RDMA = ("infiniband/uverbs0", "infiniband/rdma_cm")
+IMEX = ("nvidia-caps-imex-channels/channel0",)
+ALL_ENROOT = ["--env", "NVIDIA_VISIBLE_DEVICES=all"]
+JOB_OF = {"SLURM_JOB_ID": "7"}
+DEVICES: dict[str, tuple[str, tuple[str, ...], dict[str, str], str, list[str]]] = {
+    "docker, NVIDIA": ("docker", NVIDIA, {}, SMI, ["--gpus", "all"]),
+    "docker, NVIDIA, in a job": ("docker", NVIDIA, JOB_OF, SMI, ["--gpus", '"device=GPU-aaaa,GPU-bbbb"']),
+    "docker, a MIG instance, in a job": (
+        "docker", NVIDIA, {**JOB_OF, "CUDA_VISIBLE_DEVICES": "MIG-1"}, SMI, ["--gpus", '"device=MIG-1"'],
+    ),
+    "docker, a job without GPUs": ("docker", NVIDIA, JOB_OF, NO_DEVICES, []),
+    "podman, NVIDIA": ("podman", NVIDIA, {}, SMI, ["--device", "nvidia.com/gpu=all"]),
+    "podman, NVIDIA, in a job": (
+        "podman", NVIDIA, JOB_OF, SMI, ["--device", "nvidia.com/gpu=GPU-bbbb", "--device", "nvidia.com/gpu=GPU-aaaa"],
+    ),
+    "apptainer, NVIDIA": ("apptainer", NVIDIA, {}, SMI, ["--nv"]),
+    "enroot, NVIDIA": ("enroot", NVIDIA, {}, SMI, ALL_ENROOT),
+    "docker, AMD": (
+        "docker", AMD, {}, "", ["--group-add=GID", "--device=/dev/kfd", "--device=/dev/dri/renderD136",
+        "--device=/dev/dri/renderD128"],
+    ),
+    "podman, AMD": (
+        "podman", AMD, {}, "", ["--group-add=keep-groups", "--device=/dev/kfd", "--device=/dev/dri/renderD136",
+        "--device=/dev/dri/renderD128"],
+    ),
+    "apptainer, AMD": ("apptainer", AMD, {}, "", ["--rocm"]),
+    "enroot, AMD": (
+        "enroot", AMD, {}, "", ["--mount", "/dev/kfd:/dev/kfd", "--mount", "/dev/dri/renderD136:/dev/dri/renderD136",
+        "--mount", "/dev/dri/renderD128:/dev/dri/renderD128"],
+    ),
+    "docker, InfiniBand": (
+        "docker", RDMA, {}, "", ["--ulimit=memlock=-1", "--device=/dev/infiniband/rdma_cm",
+        "--device=/dev/infiniband/uverbs0"],
+    ),
+    "podman, InfiniBand": (
+        "podman", RDMA, {}, "", ["--ulimit=memlock=-1", "--device=/dev/infiniband/rdma_cm",
+        "--device=/dev/infiniband/uverbs0"],
+    ),
+    "apptainer, InfiniBand": ("apptainer", RDMA, {}, "", []),
+    "enroot, InfiniBand": (
+        "enroot", RDMA, {}, "", ["--mount", "/dev/infiniband/rdma_cm:/dev/infiniband/rdma_cm", "--mount",
+        "/dev/infiniband/uverbs0:/dev/infiniband/uverbs0"],
+    ),
+    "docker, GB200": (
+        "docker", (*NVIDIA, *IMEX), {}, SMI, ["--gpus", "all", "--device=/dev/nvidia-caps-imex-channels/channel0"],
+    ),
+    "docker, nothing": ("docker", (), {}, "", []),
+}  # fmt: skip
+NAMES = {"apptainer": "/a.sif", "enroot": "/a.sqsh"}
+
+
+def words_for(
+    runtime: str, files: tuple[str, ...], env: dict[str, str], smi: str, tmp_path: Path, **options: object
+) -> subprocess.CompletedProcess[str]:
+    """Run the text that enters a container, with a program of the runtime's name that prints its arguments."""
+    (tmp_path / "bin").mkdir()
+    for name, text in ((runtime, '#!/bin/sh\nprintf "%s\\n" "$@"\n'), ("nvidia-smi", smi)):
+        if text:
+            (tmp_path / "bin" / name).write_text(text)
+            (tmp_path / "bin" / name).chmod(0o755)
+    for name in ("null", *files):
+        path = tmp_path / "dev" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    plan = make({"container": NAMES.get(runtime, "plain"), "container_runtime": runtime, **options}, JOB_INSIDE, TWO)
+    enter = plan.steps[0].container
+    assert enter is not None
+    text = enter.enter[2]
+    if runtime == "enroot":
+        text = text[text.index('set -- "$container"') :]
+    text = text.replace("/dev/", f"{tmp_path}/dev/").replace("/proc/self/cgroup", f"{tmp_path}/cgroup")
+    (tmp_path / "cgroup").write_text("0::/user.slice\n")
+    return subprocess.run(
+        ["sh", "-c", text, "sh", "true"],
+        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_devices_of_the_node_are_in_the_container(name: str, tmp_path: Path) -> None:
+    """Without them ranks train over TCP, or on the CPU, or on GPUs of another job, without a word."""
+    runtime, files, env, smi, wanted = DEVICES[name]
+    done = words_for(runtime, files, env, smi, tmp_path)
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.replace(str(tmp_path), "").replace(f"--group-add={os.getgid()}", "--group-add=GID").split("\n")
+    (tmp_path / "none").mkdir()
+    bare = words_for(runtime, (), env, smi, tmp_path / "none").stdout.replace(str(tmp_path / "none"), "").split("\n")
+    assert put_in(words, bare) == wanted
+
+
+def put_in(words: list[str], bare: list[str]) -> list[str]:
+    """Words that were put into others, all at one place."""
+    more = len(words) - len(bare)
+    return next(words[at : at + more] for at in range(len(bare)) if words[:at] + words[at + more :] == bare)
+
+
+def test_a_job_whose_gpus_are_not_known_has_none_of_others(tmp_path: Path) -> None:
+    done = words_for("docker", NVIDIA, JOB_OF, BROKEN, tmp_path)
+    assert done.returncode == 1
+    assert "nvidia-smi does not list the GPUs of this job: Failed to initialize NVML" in done.stderr
+    assert done.stdout == ""
+
+
+def test_gpus_are_left_out_on_demand_and_own_arguments_come_last(tmp_path: Path) -> None:
+    options = {"container_gpus": "none", "container_args": "--ulimit=memlock=64"}
+    done = words_for("docker", (*NVIDIA, *AMD, *RDMA), {}, SMI, tmp_path, **options)
+    words = done.stdout.split("\n")
+    assert "--gpus" not in words
+    assert not any("kfd" in word for word in words)
+    assert words.index("--ulimit=memlock=-1") < words.index("--ulimit=memlock=64")

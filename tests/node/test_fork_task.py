@@ -88,12 +88,9 @@ class Task:
     def __init__(self, folder: Path, text: str, grace: float = 60.0) -> None:
         preload = folder / "preload"
         preload.mkdir()
-        for name, copy_of in {
-            "sitecustomize": "fork_server",
-            "fork_task": "fork_task",
-            "rank_wrapper": "rank_wrapper",
-        }.items():
-            shutil.copy(NODE / f"{copy_of}.py", preload / f"{name}.py")
+        shutil.copy(NODE / "rank_hook.py", preload / "sitecustomize.py")
+        for name in ("fork_server", "fork_task", "rank_wrapper"):
+            shutil.copy(NODE / f"{name}.py", preload / f"{name}.py")
         spec: dict[str, object] = {
             "hook": str(preload),
             "task": str(preload / "fork_task.py"),

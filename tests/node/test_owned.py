@@ -85,6 +85,22 @@ def test_a_directory_of_another_user_stays(tmp_path: Path) -> None:
     assert path.is_dir()
 
 
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "of version 0.2"])
+def test_what_came_in_the_place_of_a_checked_directory_stays(tmp_path: Path, marked: bool) -> None:
+    checked, other = tmp_path / "checked", tmp_path / "other"
+    for path in (checked, other):
+        owned.make_directory(str(path), "run") if marked else path.mkdir()
+        (path / "data").write_text("months of work")
+    seen = checked.lstat()
+    checked.rename(tmp_path / "moved")
+    other.rename(checked)
+    before = contents(tmp_path)
+    action = owned.remove_directory if marked else owned.adopt_directory
+    with pytest.raises(NotOwnedError, match="another directory came in its place"):
+        action(str(checked), "run", seen)
+    assert contents(tmp_path) == before
+
+
 def test_a_directory_is_made_only_where_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with pytest.raises(FileExistsError):

@@ -12,19 +12,14 @@ from pathlib import Path
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.node.rank_observe import OBSERVERS
-from ddpkit.transports.protocol import NODE
-
-COPIES = {"sitecustomize": "rank_hook"} | {name: name for name in (*OBSERVERS, "rank_events_file")}
+from ddpkit.node.bundle import NAME, write_bundle
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """The folder of a run, as the plan of a SLURM backend makes it."""
-    for name in ("hook", "marks"):
-        (tmp_path / "run" / name).mkdir(parents=True)
-    for name, copied in COPIES.items():
-        (tmp_path / f"run/hook/{name}.py").write_text((NODE / f"{copied}.py").read_text())
+    (tmp_path / "run/marks").mkdir(parents=True)
+    write_bundle(str(tmp_path / "run"))
     # Stands for torch: what is watched is the import of something of this name.
     (tmp_path / "torch.py").write_text("")
     return tmp_path / "run"
@@ -33,8 +28,8 @@ def run(tmp_path: Path) -> Path:
 def start(run: Path, text: str, **env: str) -> subprocess.Popen[str]:
     (run.parent / "job.py").write_text(text)
     mine = {
-        "DDPKIT_HOOK": f"{run}/hook",
-        "PYTHONPATH": f"{run}/hook",
+        "DDPKIT_HOOK": f"{run}/{NAME}",
+        "PYTHONPATH": f"{run}/{NAME}",
         "PYTHONUNBUFFERED": "1",
         "DDPKIT_OBSERVE": "start",
     }
@@ -87,10 +82,10 @@ def test_an_array_has_a_file_for_each_of_its_jobs(run: Path) -> None:
 
 
 STEPS = """
-import os, sys, time
-known = {"__name__": "ddpkit_shared"}
-exec(open(sys.argv[0].replace("job.py", "run/hook/rank_events_file.py")).read(), known)
-tell = known["start"]("run/hook", "3")
+import sys, time
+sys.path.append("run/ddpkit.zip/node")
+import rank_events_file
+tell = rank_events_file.start("run/marks", "3")
 tell("mark", "3", "step", time.time())
 tell.__self__.first -= 1e5  # it runs for a day
 for step in range(2000):

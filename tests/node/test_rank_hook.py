@@ -10,24 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.transports.protocol import NODE
+from ddpkit.node.bundle import write_bundle
 
 
 def ended(tmp_path: Path, text: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a script with the hook, before a folder `site` and one that is not there."""
-    hook = tmp_path / "hook"
-    hook.mkdir(exist_ok=True)
-    (hook / "sitecustomize.py").write_text((NODE / "rank_hook.py").read_text())
+    hook = write_bundle(str(tmp_path))
     (tmp_path / "job.py").write_text(text)
-    path = os.pathsep.join([str(hook), str(tmp_path / "site"), "/other"])
-    env = {"PATH": "/usr/bin:/bin", "DDPKIT_HOOK": str(hook), "PYTHONPATH": path, **env}
+    path = os.pathsep.join([hook, str(tmp_path / "site"), "/other"])
+    env = {"PATH": "/usr/bin:/bin", "DDPKIT_HOOK": hook, "PYTHONPATH": path, **env}
     command = [sys.executable, *options, "job.py"]
     return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
 
 
 TRACES = """
 import os, sys
-print("sitecustomize" in sys.modules, "DDPKIT_HOOK" in os.environ, [path for path in sys.path if "hook" in path])
+print("sitecustomize" in sys.modules, "DDPKIT_HOOK" in os.environ, [path for path in sys.path if "ddpkit.zip" in path])
 """
 FAILED = "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n"
 SITES = {

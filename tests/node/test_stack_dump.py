@@ -19,9 +19,8 @@ from conftest import PATIENCE
 
 from ddpkit.monitor import dump, hang
 from ddpkit.node import stack_dump
+from ddpkit.node.bundle import write_bundle
 from ddpkit.node.process_tree import below, processes
-from ddpkit.node.rank_observe import OBSERVERS
-from ddpkit.transports.protocol import NODE
 
 # One that has no py-spy beside it.
 PYTHON = getattr(sys, "_base_executable", sys.executable)
@@ -31,18 +30,14 @@ Start = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a script as a rank is started, and wait for its first line."""
-    hook = tmp_path / "hook"
-    hook.mkdir()
-    (hook / "sitecustomize.py").write_text((NODE / "rank_hook.py").read_text())
-    for name in OBSERVERS:
-        (hook / f"{name}.py").write_text((NODE / f"{name}.py").read_text())
+    bundle = write_bundle(str(tmp_path))
     started: list[subprocess.Popen[str]] = []
 
     def run(text: str, *, hooked: bool = True, python: str = PYTHON, inner: str = "") -> subprocess.Popen[str]:
         (tmp_path / "job.py").write_text(text)
         (tmp_path / "inner.py").write_text(inner)
         env = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", "DDPKIT_OBSERVE": "stacks"}
-        env |= {"DDPKIT_HOOK": str(hook), "PYTHONPATH": str(hook)} if hooked else {}
+        env |= {"DDPKIT_HOOK": bundle, "PYTHONPATH": bundle} if hooked else {}
         process = subprocess.Popen([python, "job.py"], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout is not None

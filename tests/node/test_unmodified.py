@@ -102,6 +102,9 @@ def test_what_is_observed_would_be_seen(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """The comparison finds each change that `--observe` makes, as the docs list them."""
     begin, trained = compare(sys.executable, ["--observe", "all"], ["torch"], ddpkit, tmp_path)
     assert "/hooks/meta_path" in begin
+    modules = begin.pop("/hooks/modules", ([], []))[0]
+    assert not [name for name in modules if name.partition(".")[0] == "ddpkit"]
+    assert "/hooks/path_importer_cache" not in begin
     changed = {path.removeprefix("/attributes/") for path in trained}
     assert {"os._exit", "torch.distributed.rendezvous.rendezvous"} <= changed
     assert "torch.distributed.distributed_c10d._World.default_pg.fset" in changed

@@ -754,6 +754,7 @@ def reports(*each: tuple[int, str]) -> list[Any]:
         (reports((1, "GPU-a"), (1, "GPU-b")), {"n1"}),
         (reports((1, "GPU-a"), (1, "GPU-a")), set()),  # all have the same one: an error
         (reports((2, "GPU-a"), (2, "GPU-b")), set()),  # --gpus-per-node
+        (reports((2, "GPU-a"), (2, "GPU-c"), (2, "GPU-e"), (2, "GPU-g")), {"n1"}),  # --gpus-per-task=2
         (reports((1, "GPU-a")), set()),  # one rank, one GPU
     ],
 )

@@ -252,6 +252,22 @@ def test_infiniband_that_one_node_lacks(ports: list[Any], status: str, words: st
     assert words in check.evidence
 
 
+def test_an_adapter_whose_file_is_not_in_the_container(tmp_path: Path) -> None:
+    """The kernel shows its ports in every container. The test once passed InfiniBand, and NCCL used TCP."""
+    (tmp_path / "sys/class/infiniband/mlx5_0/device/infiniband_verbs/uverbs0").mkdir(parents=True)
+    why = inventory._no_verbs("mlx5_0", f"{tmp_path}/")
+    assert why == f"{tmp_path}/dev/infiniband/uverbs0: No such file or directory"
+    port = {**ACTIVE, "no_verbs": why}
+    wide = limits(memlock=None)
+    (check,) = odd(node_checks.check_nodes([node(1, infiniband=[port], container="docker", **wide)]))
+    assert (check.id, check.status, check.doc) == ("infiniband", "fail", "ib-not-used")
+    assert "none can be used here" in check.evidence
+    assert "--device=/dev/infiniband --ulimit=memlock=-1" in check.fix
+    (tmp_path / "dev/infiniband").mkdir(parents=True)
+    (tmp_path / "dev/infiniband/uverbs0").touch()
+    assert inventory._no_verbs("mlx5_0", f"{tmp_path}/") == ""
+
+
 @pytest.mark.parametrize(
     ("free", "status"), [(2 * MIB, "fail"), (63 * MIB, "fail"), (64 * MIB, "warn"), (GIB - 1, "warn")]
 )

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.diagnosis.action import NODE
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
 from ddpkit.run import bad_nodes
 from ddpkit.run.bad_nodes import DAY, HOUR, BadNode
@@ -53,7 +52,7 @@ def test_a_fault_that_the_kernel_reports_is_remembered(kernel: str, id: str, sec
     found = bad_nodes.blamed(failed(kernel), "run", NOW)
     assert found is not None
     assert (found.host, found.id, found.until - found.since) == ("node2", id, seconds)
-    assert (found.reason, found.evidence) == (NODE[id], kernel)
+    assert (found.reason, found.evidence) == (BY_ID[id].reason, kernel)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,7 @@ def test_a_stopped_run_blames_nobody() -> None:
 
 
 def test_each_fault_of_the_tables_is_one_of_a_node() -> None:
-    assert set(bad_nodes.LASTS) | bad_nodes.CLEAR <= set(NODE) <= set(BY_ID)
+    assert set(bad_nodes.LASTS) | bad_nodes.CLEAR <= {each.id for each in ENTRIES if each.action == "exclude"}
 
 
 def test_merging() -> None:

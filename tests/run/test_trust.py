@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE, Command
+from terminal import Terminal
 
 from ddpkit.run import run_files
 
@@ -352,6 +353,32 @@ def test_files_that_are_not_ddpkits_are_named_first(ddpkit: DDPKIT, tmp_path: Pa
     assert ddpkit("rm", folder.name, "--yes").returncode == 0
     assert not folder.exists()
     assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "of version 0.2"])
+def test_what_takes_the_place_of_a_run_while_rm_asks_stays(
+    ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str], marked: bool
+) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    (folder / "checkpoint-7.pt").write_text("weights")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("months of work")
+    for place in (folder, other):
+        (place / ".ddpkit").write_text("run\n") if marked else (place / ".ddpkit").unlink(missing_ok=True)
+    terminal = Terminal([sys.executable, "-m", "ddpkit", "rm", folder.name], tmp_path, clean_environ)
+    try:
+        terminal.wait_for(lambda: terminal.shows("Remove them as well"))
+        folder.rename(tmp_path / "moved")
+        other.rename(folder)
+        os.write(terminal.handle, b"y\n")
+        assert terminal.end() == 125
+        assert terminal.shows("another directory came in its place"), terminal.glass.lines
+    finally:
+        terminal.close()
+    assert (folder / "thesis.tex").read_text() == "months of work"
+    assert (tmp_path / "moved" / "checkpoint-7.pt").exists()
 
 
 @pytest.mark.parametrize(

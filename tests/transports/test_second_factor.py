@@ -17,18 +17,20 @@ from paramiko.common import AUTH_FAILED, AUTH_PARTIALLY_SUCCESSFUL, AUTH_SUCCESS
 from paramiko.server import InteractiveQuery
 from terminal import Terminal
 
-from ddpkit.transports.ssh_config import expects_second_factor
-
 PROMPT = "\x1b]0;owned\x07Code\x1b[31m:"  # a title, a bell and a colour
 SECRET = "data for the script"
 ENTER = """
-import sys, time
+import os, sys, time
+from pathlib import Path
 from ddpkit.transports import hosts
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.ssh import Ssh
+from ddpkit.transports.ssh_config import SshConfig, read_files
 [spec] = hosts.parse(["node1"], {}, {}, "")
+config = SshConfig(lambda spec: read_files(spec, [Path(os.environ["HOME"], ".ssh/config")]))
 try:
-    stream = Ssh(accept_new=False, timeout=20.0, note=print).enter(spec, "true", time.monotonic() + 40.0)
+    ssh = Ssh(accept_new=False, timeout=20.0, note=print, config=config)
+    stream = ssh.enter(spec, "true", time.monotonic() + 40.0)
 except RefusedError as error:
     print(f"refused: {error.what} | {error.fix}", flush=True)
 else:
@@ -85,7 +87,10 @@ class Node:
     port: int
 
     def configure(self, *lines: str) -> None:
-        config = [f"Host node1\n  HostName 127.0.0.1\n  Port {self.port}\n  IdentityFile {self.home}/key", *lines]
+        place = (
+            f"Host node1\n  HostName 127.0.0.1\n  Port {self.port}\n  UserKnownHostsFile {self.home}/.ssh/known_hosts"
+        )
+        config = [place, f"IdentityFile {self.home}/key", *lines]
         (self.home / ".ssh/config").write_text("\n  ".join(config) + "\n")
 
     def env(self) -> dict[str, str]:
@@ -157,19 +162,3 @@ def test_a_wrong_answer_is_not_called_a_wrong_key(node: Node) -> None:
     os.write(terminal.handle, b"000000\n")
     terminal.wait_for(lambda: terminal.shows("refused: .* second factor .* the answer is missing or wrong .*ssh node1"))
     assert terminal.end() == 0
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({}, False),
-        ({"kbdinteractiveauthentication": "yes"}, True),
-        ({"kbdinteractiveauthentication": "Yes", "batchmode": "yes"}, False),
-        ({"challengeresponseauthentication": "yes"}, True),
-        ({"preferredauthentications": "publickey,keyboard-interactive"}, True),
-        ({"preferredauthentications": "publickey"}, False),
-        ({"kbdinteractiveauthentication": "no", "preferredauthentications": "keyboard-interactive"}, False),
-    ],
-)
-def test_the_configuration_says_whether_questions_are_expected(config: dict[str, str], expected: bool) -> None:
-    assert expects_second_factor(config) is expected

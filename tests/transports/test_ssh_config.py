@@ -1,310 +1,327 @@
-"""The user's ssh configuration and known hosts, read as OpenSSH reads them."""
+"""The configuration of a host: what `ssh -G` prints, and what our own reading makes of the same files without it."""
 
 from __future__ import annotations
 
 import os
-import pwd
+import shutil
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import fabric
-import paramiko
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ddpkit.errors import UsageError
-from ddpkit.transports import ssh
-from ddpkit.transports.channel import RefusedError
-from ddpkit.transports.ssh_config import KnownHosts, is_encrypted, read_config
+from ddpkit.transports import ssh_config
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.ssh import Ssh
+from ddpkit.transports.ssh_config import ConfigError, SshConfig, SshHost, ask_ssh, host_of, last_jump, read_files
+
+SSH = shutil.which("ssh")
+needs_ssh = pytest.mark.skipif(SSH is None, reason="no ssh program here")
+HOME = ssh_config.home()
 
 
-def made(folder: Path, name: str, kind: str = "ed25519") -> tuple[str, Any]:
-    """A new host key: its line in a known_hosts file, without the host; and as paramiko knows it."""
-    path = folder / name
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(path)], check=True)
-    words = path.with_suffix(".pub").read_text().split()
-    return " ".join(words[:2]), paramiko.PKey.from_path(path)
+def program(folder: Path, text: str = 'exec {ssh} -F "{folder}/config" "$@"') -> str:
+    """An ssh program that reads another file in place of the user's and the machine's."""
+    path = folder / "bin/ssh"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text.format(ssh=SSH, folder=folder)}\n")
+    path.chmod(0o755)
+    return str(path)
 
 
-class Known:
-    def __init__(self, folder: Path, *, accept_new: bool = False) -> None:
-        self.path = folder / "known_hosts"
-        self.notes: list[str] = []
-        self.hosts = KnownHosts(accept_new=accept_new, note=self.notes.append)
-        self.config: dict[str, Any] = {"userknownhostsfile": f'"{self.path}"', "globalknownhostsfile": "none"}
-
-    def check(self, host: str, key: Any, port: int = 22, **config: str) -> None:
-        merged = {**self.config, **config}
-        self.hosts.check(merged, self.hosts.name(merged, host, port), key, f"me@{host}")
-
-    def refuses(self, words: str, host: str, key: Any, port: int = 22, **config: str) -> str:
-        with pytest.raises(RefusedError, match=words) as caught:
-            self.check(host, key, port, **config)
-        return caught.value.fix
+def own(folder: Path, name: str = "x", **more: object) -> SshHost:
+    spec = HostSpec(name=name, **more)  # type: ignore[arg-type]
+    return host_of(spec, read_files(spec, [folder / "config"]))
 
 
-# ---- configuration
+# ---- both ways
+
+
+def test_what_openssh_takes_our_own_reading_takes(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(
+        "Host x # the first\n    HostName node1  # the address\n    User root # me\n\tPort\t=\t2222 # usual\n"
+        "Host y # the second, not x\n    IdentitiesOnly yes\nMatch originalhost x # again\n    HostKeyAlias it\n"
+        'ProxyCommand nc %h %p # "not a comment"\n'
+    )
+    host = own(tmp_path)
+    assert (host.hostname, host.user, host.port, host.host_key_alias) == ("node1", "root", 2222, "it")
+    assert host.proxy_command == 'nc node1 2222 # "not a comment"'
+    assert not host.identities_only
 
 
 def test_includes_are_followed_where_they_stand(tmp_path: Path) -> None:
     (tmp_path / "conf d").mkdir()
     (tmp_path / "config").write_text(
-        f'Include "conf d/*" {tmp_path}/absolute nothing/*\nHost a\n  Include in_a\n  Port 7\nHost *\n  User last\n'
+        f'Include\t"conf d/*" {tmp_path}/absolute nothing/*\nHost a\n  Include in_a\n  Port 7\nHost *\n  User last\n'
     )
     (tmp_path / "conf d/1").write_text("Host a\n  User first\n")
     (tmp_path / "conf d/2").write_text("# a comment\nHost b\n  Include nested\nInclude = in_a\n")
     (tmp_path / "nested").write_text("User nested\nPort 9\n")  # beside the outermost file, as OpenSSH has it
-    (tmp_path / "absolute").write_text("Compression yes\n")
+    (tmp_path / "absolute").write_text("HostKeyAlias all\n")
     (tmp_path / "in_a").write_text("HostName a.example\n")
-    config = read_config([tmp_path / "config"])
-    a, b, c = (config.lookup(name) for name in "abc")
-    assert (a["user"], a["port"], a["hostname"], a["compression"]) == ("first", "7", "a.example", "yes")
-    assert (b["user"], b["port"], b["hostname"]) == ("nested", "9", "a.example")
-    assert (c["user"], c["hostname"]) == ("last", "c")
-    assert "port" not in c
-    assert c["compression"] == "yes"
-
-
-def test_a_file_that_includes_itself_comes_to_an_end(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("Include config\nHost a\n  Port 5\n")
-    assert read_config([tmp_path / "config"]).lookup("a")["port"] == "5"
-
-
-def test_what_distributions_write_is_understood(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("Host *\n  SendEnv LANG LC_*\nMatch final all\n  Include 50.conf\n")
-    (tmp_path / "50.conf").write_text("GSSAPIAuthentication yes\nUser everybody\n")
-    assert read_config([tmp_path / "config"]).lookup("a")["user"] == "everybody"
+    a, b, c = (own(tmp_path, name) for name in "abc")
+    assert (a.user, a.port, a.hostname, a.host_key_alias) == ("first", 7, "a.example", "all")
+    assert (b.user, b.port, b.hostname) == ("nested", 9, "a.example")
+    assert (c.user, c.port, c.hostname, c.host_key_alias) == ("last", 22, "c", "all")
 
 
 @pytest.mark.parametrize(
-    ("line", "user"),
+    "text",
     [
-        ("Match all", "me"),
-        ("Match host a", "me"),
-        ("Match final host b", "last"),
-        ("Match !host b", "me"),
-        ('Match originalhost "a,b"', "me"),
-        ("Match host a localnetwork 10.0.0.0/8", "last"),  # paramiko cannot say
-        ("Match version OpenSSH_9.*", "last"),
-        ("Match tagged x", "last"),
+        "Include config\n",
+        "Frobnicate yes\n",
+        "Match exec true\n  User me\n",
+        "Match tagged x\n",
+        "Match canonical\n",
+        "Match host x final\n",
+        "Host x\n  User\n",
+        'User "me\n',
+        "User me you\n",
+        "Port nothing\n",
+        "Port 99999\n",
+        "IdentityFile %Z\n",
+        "HostName %p\n",
+        "Host\n",
     ],
 )
-def test_match(tmp_path: Path, line: str, user: str) -> None:
-    (tmp_path / "config").write_text(f"{line}\n  User me\nHost *\n  User last\n")
-    assert read_config([tmp_path / "config"]).lookup("a")["user"] == user
+def test_what_our_own_reading_does_not_know_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        own(tmp_path)
+    assert "use -o transport=openssh" in refused.value.fix
 
 
-def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("Host a\n  User\n")
-    with pytest.raises(UsageError, match="ssh/config"):
-        read_config([tmp_path / "config"])
+@needs_ssh
+def test_a_configuration_that_ssh_cannot_read_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("Host *\n  Frobnicate yes\n")
+    ssh = program(tmp_path)
+    reader = Ssh(accept_new=False, timeout=1.0, note=print, config=SshConfig(lambda spec: ask_ssh(ssh, spec)))
+    with pytest.raises(UsageError, match="Bad configuration option: frobnicate") as refused:
+        reader.begin([(HostSpec(name="a", user="me", port=7), "true"), (HostSpec(name="b"), "true")])
+    assert refused.value.hint == "ssh -G -l me -p 7 -- a"
 
 
-def test_no_configuration_is_none(tmp_path: Path) -> None:
-    assert read_config([tmp_path / "nothing"]).lookup("a")["hostname"] == "a"
-
-
-# ---- known hosts
-
-
-def test_only_the_known_key_is_taken(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    _, other = made(tmp_path, "two")
-    known.path.write_text(f"# the lab\n\nrubbish\nnode1,10.0.0.1 {line}\n@cert-authority *.b {line}\n")
-    known.check("node1", key)
-    known.check("NODE1", key)
-    known.check("10.0.0.1", key)
-    fix = known.refuses("has changed .now ssh-ed25519 SHA256:", "node1", other)
-    assert f"ssh-keygen -F node1 -f {known.path}" in fix
-    assert known.refuses("is not known", "node2", key) == (
-        "connect once, and compare the fingerprint: ssh me@node2; or add -o accept_new_host_keys=true"
-    )
-    known.refuses("is not known", "node1.b", key)
-
-
-def test_a_host_that_ssh_knows_by_its_certificate(tmp_path: Path) -> None:
-    """To ssh to it once adds nothing to known_hosts, and would help nobody."""
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    known.path.write_text(f"@cert-authority *.lab {line}\n")
-    assert (
-        known.refuses("is not known .* only its certificate", "node1.lab", key)
-        == "use -b pdsh, which runs OpenSSH itself"
-    )
-    assert "accept_new_host_keys" in known.refuses("is not known", "node1", key)
-    assert "-b pdsh" in known.refuses("is not known", "node1", key, knownhostscommand="/usr/bin/keys %H")
-
-
-def test_a_home_that_is_not_the_one_that_ssh_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container of CI, or under sudo: the key is known to ssh, which goes by the password database."""
-    own = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    if not (own / ".ssh").is_dir():
-        pytest.skip(f"{own} has no .ssh")
-    known = Known(tmp_path)
-    _, key = made(tmp_path, "one")
-    monkeypatch.setenv("HOME", str(own))
-    assert "accept_new_host_keys" in known.refuses("is not known", "node1", key)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert known.refuses(f"is not known .* and ssh itself reads {own}", "node1", key) == f"HOME={own} ddpkit ..."
-
-
-@pytest.mark.parametrize(
-    "broken", ["node1 ssh-ed25519 !!!", "node2 ssh-ed25519 x", "|1|a|b {line}", "|1|a {line}", "|1|"]
-)
-def test_a_broken_line_hides_no_other(tmp_path: Path, broken: str) -> None:
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    known.path.write_text(f"{broken.format(line=line)}\nnode1 {line}\n")
-    known.check("node1", key)
-
-
-def test_hashed_names_and_patterns(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    known.path.write_text(f"node1 {line}\n[node1]:2222 {line}\n")
-    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known.path)], check=True, capture_output=True)
-    known.path.write_text(known.path.read_text() + f"*.lab,!bad.lab,gpu? {line}\n[port-*]:22?? {line}\n")
-    assert "node1" not in known.path.read_text()
-    known.check("node1", key)
-    known.check("node1", key, 2222)
-    known.check("a.lab", key)
-    known.check("gpu7", key)
-    known.check("port-a", key, 2201)
-    for host in ("node2", "bad.lab", "gpu77", "gpu", "port-a"):
-        known.refuses("is not known", host, key)
-
-
-def test_another_port_may_have_the_hosts_own_key_or_its_own(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    second, other = made(tmp_path, "two")
-    known.path.write_text(f"node1 {line}\nnode2 {line}\n[node2]:2222 {second}\n")
-    known.check("node1", key, 2222)
-    known.check("node2", other, 2222)
-    known.refuses("has changed", "node2", key, 2222)
-    known.refuses("has changed", "node2", other)
-
-
-def test_an_alias_stands_for_name_and_port(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    known.path.write_text(f"real {line}\n")
-    known.check("10.0.0.9", key, 2222, hostkeyalias="real")
-    known.refuses("is not known", "10.0.0.9", key, 2222)
-
-
-def test_revoked_keys_are_refused_wherever_they_are_known(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    known.path.write_text(f"node1 {line}\n@revoked * {line}\n")
-    known.refuses("was revoked", "node1", key)
-
-
-def test_several_files_are_read(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    line, key = made(tmp_path, "one")
-    (tmp_path / "more").write_text(f"node1 {line}\n")
-    known.check("node1", key, userknownhostsfile=f"{tmp_path}/nothing {tmp_path}/more")
-    known.check("node1", key, globalknownhostsfile=f"{tmp_path}/more", userknownhostsfile="none")
-
-
-def test_new_keys_are_added_where_asked_and_changed_ones_never(tmp_path: Path) -> None:
-    known = Known(tmp_path, accept_new=True)
-    line, key = made(tmp_path, "one")
-    _, other = made(tmp_path, "two")
-    known.path.write_text("# no end of line")
-    known.check("node1", key)
-    known.check("node1", key, 2222, userknownhostsfile=str(tmp_path / "new" / "known"))
-    known.check("node1", key)  # and not twice
-    assert known.path.read_text() == f"# no end of line\nnode1 {line}\n"
-    assert (tmp_path / "new/known").read_text() == f"[node1]:2222 {line}\n"
-    assert [note.partition(" to ")[0] for note in known.notes] == [
-        "added the ssh-ed25519 key of node1",
-        "added the ssh-ed25519 key of [node1]:2222",
-    ]
-    known.refuses("has changed", "node1", other)
-
-
-@pytest.mark.parametrize("asked", ["accept-new", "no", "off"])
-def test_the_configuration_may_ask_for_new_keys_as_well(tmp_path: Path, asked: str) -> None:
-    known = Known(tmp_path)
-    _, key = made(tmp_path, "one")
-    _, other = made(tmp_path, "two")
-    known.check("node1", key, stricthostkeychecking=asked)
-    known.refuses("has changed", "node1", other, stricthostkeychecking=asked)
-
-
-def test_a_user_who_wants_nothing_remembered_hears_nothing(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    _, key = made(tmp_path, "one")
-    known.check("node1", key, stricthostkeychecking="no", userknownhostsfile="/dev/null")
-    assert known.notes == []
-
-
-def test_a_file_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
-    known = Known(tmp_path, accept_new=True)
-    _, key = made(tmp_path, "one")
-    known.check("node1", key, userknownhostsfile=str(tmp_path))
-    assert known.notes == [f"cannot add the key of node1 to {tmp_path}: Is a directory"]
-
-
-def test_kinds_are_told_apart(tmp_path: Path) -> None:
-    known = Known(tmp_path)
-    rsa, rsa_key = made(tmp_path, "rsa", "rsa")
-    _, ed_key = made(tmp_path, "ed")
-    known.path.write_text(f"node1 {rsa}\n")
-    assert list(known.hosts.keys(known.config, "node1")) == ["ssh-rsa"]
-    known.check("node1", rsa_key)
-    known.refuses("has changed", "node1", ed_key)
-
-
-# ---- keys
-
-
-@pytest.mark.parametrize("form", ["RFC4716", "PEM", "PKCS8"])
-@pytest.mark.parametrize("passphrase", ["", "open sesame"])
-def test_locked_keys_are_known_as_such(tmp_path: Path, form: str, passphrase: str) -> None:
-    path = tmp_path / "key"
-    subprocess.run(
-        ["ssh-keygen", "-q", "-t", "rsa", "-m", form, "-N", passphrase, "-f", str(path)],
-        check=True,
-    )
-    assert is_encrypted(path.read_text()) is bool(passphrase)
-
-
-def test_what_is_no_key_is_not_locked() -> None:
-    assert not is_encrypted("")
-    assert not is_encrypted("-----BEGIN OPENSSH PRIVATE KEY-----\n?\n-----END OPENSSH PRIVATE KEY-----\n")
-
-
-@pytest.mark.parametrize(
-    ("typed", "config", "target"),
-    [
-        ("node1", "", "node1"),
-        ("me@node1:2222", "", "-p 2222 me@node1"),
-        ("node1", "Host node1\n  HostName 10.0.0.9\n  User me\n  Port 2222\n", "node1"),
-        ("you@node1:22", "Host node1\n  User me\n  Port 2222\n", "-p 22 you@node1"),
-    ],
-)
-def test_the_ssh_that_a_person_would_type_for_a_connection(
-    typed: str, config: str, target: str, tmp_path: Path
+@pytest.mark.parametrize("message", ["unknown option -- G", "ssh: illegal option -- G", "Unknown argument '-G'"])
+def test_a_program_without_that_option_is_no_error(
+    message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "config").write_text(config)
-    settings = fabric.Config(ssh_config=read_config([tmp_path / "config"]), lazy=True)
-    assert ssh._target(fabric.Connection(typed, config=settings)) == target
+    """OpenSSH before 6.8, and dropbear."""
+    ssh = program(tmp_path, f"echo {ssh_config.shlex.quote(message)} >&2; exit 255")
+    monkeypatch.setattr(ssh_config, "read_files", lambda spec: {"user": ["own"]})
+    assert ask_ssh(ssh, HostSpec(name="x")) == {"user": ["own"]}
 
 
-@pytest.mark.parametrize("accept_new", [False, True])
-def test_a_key_that_is_revoked_for_a_host_is_revoked_on_each_port(tmp_path: Path, accept_new: bool) -> None:
-    """As for OpenSSH: the key of another port's sshd may be that of the host, and so may its end."""
-    known = Known(tmp_path, accept_new=accept_new)
-    line, key = made(tmp_path, "key")
-    known.path.write_text(f"node1 {line}\n@revoked node1 {line}\n@revoked [node2]:2222 {line}\n")
-    known.refuses("was revoked", "node1", key)
-    known.refuses("was revoked", "node1", key, 2222)
-    known.refuses("was revoked", "node2", key, 2222)
-    known.path.write_text(f"@revoked node1 {line}\n")
-    fresh = Known(tmp_path, accept_new=accept_new)
-    fresh.refuses("was revoked", "node1", key, 2222)
-    assert fresh.path.read_text() == f"@revoked node1 {line}\n"
+def test_an_ssh_that_hangs_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh_config, "LIMIT", 0.3)
+    with pytest.raises(ConfigError, match=r"a Match exec in ~/.ssh/config hangs") as refused:
+        ask_ssh(program(tmp_path, "exec sleep 60"), HostSpec(name="x"))
+    assert refused.value.fix == "ssh -G -- x"
+
+
+@needs_ssh
+def test_each_host_is_asked_for_once(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("Host a\n  User me\n")
+    ssh = program(tmp_path, 'echo "$@" >> {folder}/log; exec {ssh} -F {folder}/config "$@"')
+    config = SshConfig(lambda spec: ask_ssh(ssh, spec))
+    for _ in range(3):
+        assert config.host(HostSpec(name="a")).user == "me"
+        assert config.host(HostSpec(name="a", user="you")).user == "you"
+    assert (tmp_path / "log").read_text().splitlines() == ["-G -- a", "-G -l you -- a"]
+
+
+@needs_ssh
+def test_questions_are_expected_where_the_user_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ssh -G` prints `yes` for KbdInteractiveAuthentication also where nobody set it."""
+    expected = {
+        "": False,
+        "KbdInteractiveAuthentication no\n": False,
+        "PreferredAuthentications publickey,keyboard-interactive\n": True,
+        "PreferredAuthentications publickey,keyboard-interactive\nBatchMode yes\n": False,
+        "PreferredAuthentications keyboard-interactive\nKbdInteractiveAuthentication no\n": False,
+        "ChallengeResponseAuthentication yes\n": True,
+        "KbdInteractiveAuthentication yes\n": True,
+    }
+    include = f"Include {tmp_path}/config\nMatch all\nKbdInteractiveAuthentication no\n"
+    monkeypatch.setattr(ssh_config, "_ASKS_ONLY_WHERE_SET", include)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    program(tmp_path, 'case $1 in -F) exec {ssh} "$@" ;; esac; exec {ssh} -F {folder}/config "$@"')
+    for text, expects in expected.items():
+        (tmp_path / "config").write_text(f"Host x\n{text}")
+        assert SshConfig().expects_questions(HostSpec(name="x")) is expects, text
+
+
+# ---- ours against OpenSSH's
+
+
+def both(folder: Path, name: str = "x") -> tuple[SshHost | None, SshHost | None]:
+    """What our own reading says, and what ssh says. None: refused."""
+    answers: list[SshHost | None] = []
+    spec = HostSpec(name=name)
+    for read in (lambda: read_files(spec, [folder / "config"]), lambda: ask_ssh(program(folder), spec)):
+        try:
+            answers.append(host_of(spec, read()))
+        except ConfigError:
+            answers.append(None)
+    return answers[0], answers[1]
+
+
+def same(ours: SshHost, theirs: SshHost) -> None:
+    def plain(host: SshHost) -> SshHost:
+        # Which names of files ssh tries by default depends on its version.
+        files = tuple(path for path in host.identity_files if not path.startswith(f"{HOME}/.ssh/id_"))
+        return replace(host, identity_files=files, strict_host_keys={"true": "yes"}.get(*[host.strict_host_keys] * 2))
+
+    assert plain(ours) == plain(theirs)
+
+
+BUGS = {
+    "comments": "Host x # my first node\n  HostName node1  # the address\n  User root # me\n  Port 22 # usual\n",
+    "other comments": "Host y # the second, not x\n  Port 2299\nMatch originalhost x # first\n  HostName node1\n",
+    "an agent of its own": "Host x\n  HostName node1\n  IdentityFile ~/.ssh/none\n  IdentityAgent ~/agent.sock\n",
+    "an agent by a variable": "Host x\n  IdentityAgent $HOME\n",
+    "proxies": 'Host x\n  ProxyCommand sh -c "echo HTTP/1.1 407; sleep 5"\nHost *\n  ProxyCommand sleep 60\n',
+    "a tab behind Include": "Include\tINCLUDED\n",
+    "spaces in paths": 'UserKnownHostsFile "~/x y" /z\nIdentityFile "/a b/c"\n',
+}
+
+
+@needs_ssh
+@pytest.mark.parametrize("bug", BUGS)
+def test_what_people_have(bug: str, tmp_path: Path) -> None:
+    (tmp_path / "part").write_text("Host x\n  HostName node1\n")
+    (tmp_path / "config").write_text(BUGS[bug].replace("INCLUDED", str(tmp_path / "part")))
+    ours, theirs = both(tmp_path)
+    assert ours is not None
+    assert theirs is not None
+    same(ours, theirs)
+
+
+_VALUES = {
+    "HostName": ["node1", "%h.lab", "10.0.0.1", "Foo", "a%%b"],
+    "User": ["me", '"a b"', "'q'", "ro\\\\ot"],
+    "Port": ["22", "2222", "ssh", "0", "99999", "007"],
+    "IdentityFile": ["~/.ssh/a", "%d/b", "${HOME}/c", "none", '"/x y/key"', "/k/%r@%h-%n-%p-%u", "~/.ssh/a"],
+    "IdentitiesOnly": ["yes", "no"],
+    "IdentityAgent": ["none", "SSH_AUTH_SOCK", "$HOME", "~/agent.sock", "/x/%h"],
+    "UserKnownHostsFile": ["~/.ssh/kh", "~/a ~/b", "none", "/dev/null", "/x/%h"],
+    "GlobalKnownHostsFile": ["/etc/a /etc/b"],
+    "StrictHostKeyChecking": ["yes", "no", "ask", "accept-new", "off"],
+    "HostKeyAlias": ["alias"],
+    "ProxyCommand": ["nc %h %p", 'sh -c "x # y"', "none", "nc %n %r %%"],
+    "ProxyJump": ["none", "a", "a@b:22", "a,b"],
+    "PreferredAuthentications": ["publickey,keyboard-interactive"],
+    "BatchMode": ["yes", "no"],
+    "AddressFamily": ["inet", "any"],
+    "BindAddress": ["10.0.0.9"],
+    "SendEnv": ["LANG LC_*"],
+    "ServerAliveInterval": ["5"],
+    "KnownHostsCommand": ["/bin/keys"],
+    "Frobnicate": ["yes"],
+    "Include": ["PART"],
+}  # fmt: skip
+_option = st.one_of(
+    *(
+        st.tuples(
+            st.sampled_from([name, name.lower(), name.upper()]),
+            st.sampled_from([" ", "\t", " = ", "=", "  ", "\t=\t"]),
+            st.sampled_from(values),
+        ).map("".join)
+        for name, values in _VALUES.items()
+    )
+)
+_pattern = st.sampled_from(["x", "x*", "?", "*", "!x", "y", "x.lab", '"x"', "!y", "X", "!*.lab", "x,y"])
+_header = st.one_of(
+    st.lists(_pattern, min_size=1, max_size=3).map(lambda words: "Host " + " ".join(words)),
+    st.sampled_from(
+        "Match all|Match host x|Match host node1|Match originalhost x,y|Match user me|Match !host y|Match host *,!x|"
+        "match host=x|Match host x user root|Match localuser nobody|Match host x.lab|Match host foo|"
+        "Match exec true|Match final all|Match tagged x|Match host|Host=x|Host\tx y|Match originalhost X".split("|")
+    ),
+)
+_line = st.tuples(
+    st.sampled_from(["", "  ", "\t"]),
+    st.one_of(_option, _option, _option, _header),
+    st.sampled_from(["", "", "", " # c", "#c", " ", "\t# Host y", ' "']),
+).map("".join)
+_file = st.lists(_line, min_size=1, max_size=9).map(lambda lines: "\n".join(lines) + "\n")
+
+
+@needs_ssh
+def test_our_own_reading_says_what_ssh_says_or_refuses(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """300 generated configurations. Where ssh refuses, so do we; where we answer, ssh says the same."""
+    folder = tmp_path_factory.mktemp("configurations")
+    answered, seen = [0], [0]
+
+    @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+    @given(text=_file, part=_file)
+    def compare(text: str, part: str) -> None:
+        (folder / "part").write_text(part.replace("PART", f"{folder}/nothing"))
+        (folder / "config").write_text(text.replace("PART", f"{folder}/part"))
+        ours, theirs = both(folder)
+        seen[0] += 1
+        if ours is not None:
+            assert theirs is not None, "ssh refuses"
+            same(ours, theirs)
+            answered[0] += 1
+
+    compare()
+    assert seen[0] >= 300
+    assert answered[0] > 60, "nearly all were refused"
+
+
+# ---- what only tokens, jumps and the home directory say
+
+
+def test_tokens_and_variables_have_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYS", "/k")
+    (tmp_path / "config").write_text(
+        "HostName %h.lab\nUser me\nPort 7\nIdentityFile ${KEYS}/%n/%h/%p/%r/%i/%%\nProxyCommand a ${KEYS} %h\n"
+    )
+    host = own(tmp_path)
+    assert host.identity_files == (f"/k/x/x.lab/7/me/{os.getuid()}/%",)
+    assert host.proxy_command == "a ${KEYS} x.lab"  # its shell's to read
+    monkeypatch.delenv("KEYS")
+    with pytest.raises(ConfigError, match="KEYS"):
+        own(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("jumps", "before", "last"),
+    [
+        ("a", "", HostSpec(name="a")),
+        ("ssh://me@a:7/", "", HostSpec(name="a", user="me", port=7)),
+        ("a,b, you@c", "a,b", HostSpec(name="c", user="you")),
+        ("a b", "", None),
+    ],
+)
+def test_the_last_jump_host(jumps: str, before: str, last: HostSpec | None) -> None:
+    assert last_jump(jumps) == (before, last)
+
+
+@needs_ssh
+def test_a_dry_run_asks_nothing_of_hosts_that_a_file_names(tmp_path: Path) -> None:
+    """`ssh -G` runs `Match exec`: only a launch that connects to the host may ask it."""
+    program(tmp_path, f"echo asked >> {tmp_path}/asked; exit 255")
+    (tmp_path / "ddpkit.toml").write_text('backend = "ssh"\nhosts = ["node1", "node2"]\n')
+    (tmp_path / "train.py").write_text("")
+    env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    argv = [sys.executable, "-m", "ddpkit", "launch", "-n", "1", "--dry-run", "--", "train.py"]
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "no node was queried" in done.stderr
+    assert not (tmp_path / "asked").exists()
+    done = subprocess.run(
+        [*argv[:-2], "--survey", *argv[-2:]],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert (tmp_path / "asked").exists()

@@ -1,63 +1,77 @@
 """Known failures as data: symptom, cause, a command that shows it, fix, and a public link.
 
-The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING.md use it.
+The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING.md use it. The entries are the TOML
+files in `core` and `packs`. An entry is made from its table when it is asked for.
 """
 
-from ddpkit.diagnosis.catalogue import (
-    accelerators,
-    clusters,
-    containers,
-    cuda,
-    ddp,
-    deaths,
-    fabric,
-    files,
-    frameworks,
-    gpu,
-    inputs,
-    install,
-    jobs,
-    mpi,
-    nccl,
-    network,
-    node,
-    rendezvous,
-    runtime,
-    services,
-    slurm,
-    ssh,
-    store,
-)
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
 from ddpkit.diagnosis.catalogue.entry import Entry
 
-PARTS = {
-    "Rendezvous and start-up": rendezvous.ENTRIES + store.ENTRIES,
-    "Names, ports and firewalls": network.ENTRIES,
-    "GPUs": gpu.ENTRIES + accelerators.ENTRIES,
-    "CUDA": cuda.ENTRIES,
-    "NCCL and network cards": nccl.ENTRIES + fabric.ENTRIES,
-    "Nodes and resources": node.ENTRIES,
-    "Files, limits and DataLoader workers": files.ENTRIES,
-    "Software versions": install.ENTRIES,
-    "SLURM": jobs.ENTRIES + slurm.ENTRIES,
-    "SSH, pdsh and terminals": ssh.ENTRIES,
-    "DDP, FSDP and tensors": ddp.ENTRIES,
-    "Models, trackers, containers and other launchers": services.ENTRIES
-    + inputs.ENTRIES
-    + containers.ENTRIES
-    + clusters.ENTRIES
-    + mpi.ENTRIES,
-    "Training frameworks": frameworks.ENTRIES,
-    "Hangs and failures during training": runtime.ENTRIES,
-    "Signals and exit codes": deaths.ENTRIES,
-}
-ENTRIES = tuple(entry for part in PARTS.values() for entry in part)
-BY_ID = {entry.id: entry for entry in ENTRIES}
+if TYPE_CHECKING:
+    from ddpkit.diagnosis.catalogue.built import Built
+    from ddpkit.diagnosis.catalogue.matcher import Matcher
+
+ENTRIES: tuple[Entry, ...]  # all, in the order of their parts
+PARTS: dict[str, tuple[Entry, ...]]  # the same by the title of their part
+
+
+class _ById(Mapping[str, Entry]):
+    def __init__(self) -> None:
+        self._made: dict[str, Entry] = {}
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._made:
+            from ddpkit.diagnosis.catalogue.built import entry_of
+
+            self._made[name] = entry_of(name, _built().tables[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_built().tables)
+
+    def __len__(self) -> int:
+        return len(_built().tables)
+
+
+BY_ID: Mapping[str, Entry] = _ById()
+
+
+@cache
+def _built() -> Built:
+    from ddpkit.diagnosis.catalogue import built
+
+    return built.load()
+
+
+@cache
+def known_failures() -> Matcher:
+    """Return the matcher of all entries."""
+    from ddpkit.diagnosis.catalogue.matcher import Matcher
+
+    return Matcher(_built().words, BY_ID)
+
+
+def standing_in_for(name: str) -> tuple[Entry, ...]:
+    """Return the entries that can stand in the place of the one of this id: see `Entry.instead`."""
+    return tuple(BY_ID[each] for each in _built().instead.get(name, ()))
 
 
 def category(entry: Entry) -> str:
     """Return the title of an entry's part."""
-    return next(title for title, entries in PARTS.items() if entry in entries)
+    return next(title for title, ids in _built().parts.items() if entry.id in ids)
 
 
-__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry", "category"]
+def __getattr__(name: str) -> Any:
+    if name == "PARTS":
+        return {title: tuple(BY_ID[each] for each in ids) for title, ids in _built().parts.items()}
+    if name == "ENTRIES":
+        return tuple(BY_ID[each] for ids in _built().parts.values() for each in ids)
+    raise AttributeError(name)
+
+
+__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry", "category", "known_failures", "standing_in_for"]

@@ -14,6 +14,17 @@ SIGNALS: dict[int, str] = {
     signal.SIGTERM: "terminated",
     signal.SIGINT: "interrupted",
 }
+USER_SIGNALS: dict[int, str] = {signal.SIGUSR1: "user-signal", signal.SIGUSR2: "user-signal"}
+# Entries of what ddpkit or the kernel saw, and no text shows.
+SEEN: dict[str, str] = {
+    "slurmd": "slurm-node-failure",
+    "supervisor": "node-lost",
+    "again": "asked-again",
+    "job-memory": "slurm-out-of-memory",
+    "host-memory": "host-out-of-memory",
+    "own-option": "bad-arguments",
+    "no-torch": "module-missing",
+}
 # Signals for which a command on the host shows more than the last lines.
 LOOK = (signal.SIGKILL, signal.SIGBUS, signal.SIGILL)
 # Usual meaning of an exit code.

@@ -13,6 +13,28 @@ from ddpkit.text import one_line, printable
 # cause: ends a run. death: how a process died, without a reason. generic: a failure without a reason. hint: a warning
 # that can explain a failure. consequence: printed by other ranks after the first failure. noise: harmless.
 Kind = Literal["cause", "death", "generic", "hint", "consequence", "noise"]
+OWN = "own-exception"  # an exception that no entry knows, in `explains` and `of`
+NOTHING = "no-failure"  # a log without a failure, in `of`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instead:
+    """Where an entry stands in the place of others: at the match of one of `of`, if all that is set here holds.
+
+    `text` is searched in the line, `near` in the frame above it with its code, `frames` in the other frames of its
+    traceback, `above` in the lines above, `needs` in the whole log. No frame may have the text of `unless`. `reads`
+    names a function that reads values from the lines; it must find some. Named groups fill values, and `(?P=name)` in
+    `above` and `needs` stands for the text of one.
+    """
+
+    of: tuple[str, ...]
+    text: str = ""
+    near: str = ""
+    frames: str = ""
+    above: str = ""
+    needs: str = ""
+    unless: str = ""
+    reads: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +48,14 @@ class Entry:
     `context` is looked for in the lines above and in a few lines below, and its named groups fill, too; its group
     `speaker` is the rank that prints, where no label of the line has one. `hosts` is the
     least number of hosts that print in the same log. `branches` are names, each with a text: words in `{name? words}`
-    are left out where the same log holds the text of another branch and not that of this one. `harmless_with` is a
-    text of the same log: with it, and without a failure, a hint means nothing.
+    are left out where the same log holds the text of another branch and not that of this one. `overcome_by` is a
+    text of the same log: with it, a hint means nothing, and a failure above it ended nothing. `reads` names a function
+    that reads further values from the lines; `meanings` has words for the text of a group, as `{reason}`.
+
+    `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a
+    mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose
+    `role` is `waits` waited for another one; `misses`: another one is gone. `scope` is what it is of, if not of a rank
+    or a node: the job, the launcher, the shell, or something outside.
     """
 
     id: str
@@ -42,9 +70,20 @@ class Entry:
     context: str = ""
     hosts: int = 1
     branches: tuple[tuple[str, str], ...] = ()
-    harmless_with: str = ""
+    overcome_by: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
     explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
+    explains_text: str = ""  # the same for exceptions of the script's own with this text, a regular expression
+    instead: tuple[Instead, ...] = ()
+    reads: str = ""
+    meanings: tuple[tuple[str, str, str], ...] = ()  # group, its text, the words
+    action: Literal["", "stop", "retry", "exclude"] = ""
+    reason: str = ""
+    request: str = ""
+    evidence: Literal["text", "kernel"] = "text"
+    role: Literal["", "waits", "misses"] = ""
+    scope: Literal["", "job", "launcher", "outside", "shell"] = ""
+    origin: str = ""  # the file of an entry that is a site's own
 
 
 _REFERENCE = re.compile(r"\(\?P=(\w+)\)")
@@ -55,9 +94,14 @@ _NAME = re.compile(r"\{([a-z]+)(?:\|([^{}]*))?\}")
 _USUAL = {"host": "that host", "path": "the path", "rank": "the rank", "job": "the job", "reason": "see the message"}
 
 
+def with_values(pattern: str, values: Mapping[str, str]) -> str:
+    """Return a regular expression with the values of one match in place of its `(?P=names)`."""
+    return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), pattern)
+
+
 def needed(entry: Entry, values: Mapping[str, str]) -> str:
     """Return the regular expression of the text that an entry needs, for the values of one match."""
-    return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), entry.needs)
+    return with_values(entry.needs, values)
 
 
 LONGEST_VALUE = 200  # characters of a value in a command

@@ -7,10 +7,9 @@ the patterns with one of these words. The time does not grow with the catalogue.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
 from typing import NamedTuple
 
 from ddpkit.diagnosis.catalogue.entry import Entry, needed
@@ -29,11 +28,12 @@ _EVERYWHERE = frozenset(
     "from this process processes version device gpu step loss job node memory model loading number runtimeerror "
     "valueerror oserror warning size expected channel info".split()
 )
+_MOST = 100_000  # entries
 _ORDER = {kind: position for position, kind in enumerate(("noise", "cause", "death", "generic", "hint", "consequence"))}
 
 
 def words_of(pattern: str) -> list[str]:
-    """The whole words that every text matched by `pattern` holds, in lower case: those outside of groups and classes."""
+    """Whole words that every text matched by `pattern` holds, in lower case: those outside of groups and classes."""
     words: list[str] = []
     word, whole, depth, index = "", True, 0, 0
 
@@ -112,54 +112,66 @@ def _search(pattern: re.Pattern[str], line: str, lower: str, word: str) -> tuple
     return None
 
 
-class _Indexed(NamedTuple):
-    """A pattern, and the words that every line with it has: the one that selects lines, and others."""
+class Row(NamedTuple):
+    """A pattern in the index of a word: the word selects lines, and the others are in every line that it matches."""
 
-    order: tuple[int, int, int]
-    entry: Entry
-    pattern: str
-    word: str
+    order: int
+    number: int  # of the pattern in its entry
+    id: str
     others: tuple[str, ...]
 
 
-_order = itemgetter(0)
+Index = Mapping[str, Sequence[Row]]
 
 
-def _has_all(line: str, words: tuple[str, ...]) -> bool:
+def index_of(entries: Iterable[Entry], first: int = 0) -> Index:
+    """Index the patterns of entries by word. `first`: their place among all entries."""
+    index: dict[str, list[Row]] = {}
+    for position, entry in enumerate(entries, first):
+        order = _ORDER[entry.kind] * _MOST + position
+        for number, pattern in enumerate(entry.patterns):
+            words = words_of(pattern)
+            rare = [word for word in words if word not in _EVERYWHERE]
+            word = max(rare or words, key=len, default="")
+            index.setdefault(word, []).append(Row(order, number, entry.id, tuple(sorted({*words} - {word}))))
+    return index
+
+
+def _has_all(line: str, words: Sequence[str]) -> bool:
     return all(word in line for word in words)
 
 
 class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._by_word: dict[str, list[_Indexed]] = {}
-        for position, entry in enumerate(entries):
-            for number, pattern in enumerate(entry.patterns):
-                words = words_of(pattern)
-                rare = [word for word in words if word not in _EVERYWHERE]
-                word = max(rare or words, key=len, default="")
-                order = (_ORDER[entry.kind], position, number)
-                self._by_word.setdefault(word, []).append(
-                    _Indexed(order, entry, pattern, word, tuple({*words} - {word}))
-                )
-        self.words = frozenset(self._by_word)
+    def __init__(self, index: Index, entries: Mapping[str, Entry]) -> None:
+        self._by_word = index
+        self._entries = entries
+        self.words = frozenset(index)
         # To compile all of them takes longer than to read most logs: each is compiled when a line has its word.
         self._compiled = cache(compile_linear)
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Matcher:
+        """A matcher of some entries."""
+        return cls(index_of(entries), {entry.id: entry for entry in entries})
 
     def matches(self, line: str) -> Iterator[Match]:
         """All entries that know the line, the best one first."""
         lower = line.lower()
         words = {*WORDS.findall(lower)}
         indexed = words & self.words
-        tried = [each for word in indexed for each in self._by_word[word] if _has_all(lower, each.others)]
+        tried = [(row, word) for word in indexed for row in self._by_word[word] if _has_all(lower, row[3])]
         matched: dict[str, Match] = {}
-        for _, entry, pattern, word, _ in sorted(tried, key=_order):
-            hit = None if entry.id in matched else _search(self._compiled(pattern), line, lower, word)
+        for (_, number, name, _), word in sorted(tried):
+            if name in matched:
+                continue
+            entry = self._entries[name]
+            hit = _search(self._compiled(entry.patterns[number]), line, lower, word)
             if hit:
                 match, offset = hit
                 values = {k: v for k, v in match.groupdict().items() if v}
-                matched[entry.id] = Match(entry=entry, values=values, start=max(0, offset + match.start()))
+                matched[name] = Match(entry=entry, values=values, start=max(0, offset + match.start()))
         explained = {name for each in matched.values() for name in each.entry.explains}
         yield from sorted(matched.values(), key=lambda each: (each.entry.id in explained, _ORDER[each.entry.kind]))
 

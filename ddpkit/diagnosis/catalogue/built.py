@@ -1,0 +1,123 @@
+"""The catalogue with its word index as one file: a command parses and compiles nothing of it at its start.
+
+A wheel holds that file, and no TOML. A clone makes it beside Python's compiled modules, and again after each change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
+from ddpkit.diagnosis.catalogue.matcher import Index
+
+HERE = Path(__file__).parent
+FOLDERS = ("core", "packs")  # of TOML files, in this order
+# The files in the order of their parts; others follow.
+ORDER = "rendezvous store network gpu cuda nccl fabric node files install jobs slurm ssh ddp runtime deaths".split()
+NAME = "catalogue.json"
+
+
+class Built(NamedTuple):
+    """The catalogue as it is stored: ids by the title of their part, the table of each entry, the index by word."""
+
+    parts: Mapping[str, Sequence[str]]
+    tables: Mapping[str, Mapping[str, Any]]
+    words: Index
+    instead: Mapping[str, Sequence[str]]  # ids of the entries that can stand in place of one
+
+
+def load() -> Built:
+    """Load the catalogue of this installation."""
+    sources = source_files()
+    if not sources:
+        return Built(*json.loads((HERE / NAME).read_bytes()))
+    hashed = _hash(sources)
+    # Where Python keeps the compiled modules of this directory.
+    stored = Path(__spec__.cached).parent / NAME if __spec__ is not None and __spec__.cached else None
+    try:
+        head, _, body = stored.read_bytes().partition(b"\n") if stored else (b"", b"", b"")
+        if head == hashed:
+            return Built(*json.loads(body))
+    except (OSError, ValueError):
+        pass
+    built = build(sources)
+    if stored:
+        _store(stored, hashed + b"\n" + encode(built))
+    return built
+
+
+def source_files() -> dict[str, bytes]:
+    """The TOML files by their path below this directory; none in a wheel."""
+    place = {name: number for number, name in enumerate(ORDER)}
+    paths = [path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.toml"))]
+    paths.sort(key=lambda path: place.get(path.stem, len(place)))
+    return {path.relative_to(HERE).as_posix(): path.read_bytes() for path in paths}
+
+
+def _hash(sources: Mapping[str, bytes]) -> bytes:
+    """Of the sources, and of the code that builds: no build of another state is ever read."""
+    found = hashlib.blake2b(digest_size=20)
+    for name, content in (*sources.items(), *((path.name, path.read_bytes()) for path in sorted(HERE.glob("*.py")))):
+        found.update(b"%s %d\n" % (name.encode(), len(content)))
+        found.update(content)
+    return found.hexdigest().encode()
+
+
+def _store(path: Path, content: bytes) -> None:
+    from ddpkit.files import make_directories, write_atomically
+
+    try:
+        make_directories(path.parent)
+        write_atomically(path, content)
+    except OSError:  # a clone of another user, or a full disk: the next command builds it again
+        pass
+
+
+def build(sources: Mapping[str, bytes]) -> Built:
+    """Build the catalogue from its files. Raises CatalogueError."""
+    from ddpkit.diagnosis.catalogue.matcher import index_of
+    from ddpkit.diagnosis.catalogue.reading import CatalogueError, check_references, read_file
+
+    parts: dict[str, list[str]] = {}
+    tables: dict[str, dict[str, Any]] = {}
+    places: dict[str, str] = {}
+    for name, content in sources.items():
+        file = read_file(content.decode(), name)
+        if not file.part:
+            raise CatalogueError(f"{name}: part is missing, the title of these entries")
+        for id_, table in file.entries.items():
+            if id_ in tables:
+                raise CatalogueError(f"{name}: [{id_}]: {places[id_]} has an entry of this id")
+            tables[id_], places[id_] = table, name
+        parts.setdefault(file.part, []).extend(file.entries)
+    check_references(tables, places, ())
+    entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
+    instead: dict[str, list[str]] = {}
+    for entry in entries:
+        for name in dict.fromkeys(name for rule in entry.instead for name in rule.of):
+            instead.setdefault(name, []).append(entry.id)
+    return Built(parts, tables, index_of(entries), instead)
+
+
+def encode(built: Built) -> bytes:
+    """The content of the file that `load` reads."""
+    return json.dumps(built, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def entry_of(name: str, table: Mapping[str, Any], origin: str = "") -> Entry:
+    """Return an entry from its table, which has been checked."""
+    return Entry(id=name, origin=origin, **{key: _frozen(value) for key, value in table.items()})
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(Instead(**_frozen_values(each)) if isinstance(each, dict) else _frozen(each) for each in value)
+    return tuple(value.items()) if isinstance(value, dict) else value
+
+
+def _frozen_values(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _frozen(value) for key, value in table.items()}

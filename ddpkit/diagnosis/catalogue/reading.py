@@ -1,0 +1,185 @@
+"""Reads entries from TOML. Whatever is wrong with one is a `CatalogueError` that names the file and the entry."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, Entry, Instead
+from ddpkit.diagnosis.catalogue.matcher import compile_linear, words_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PART = "part"  # the key of a file that is no entry: the title of its part
+EXAMPLES = "examples"  # the key of an entry that only tests and pages read
+NOT_READ = ("id", "origin")  # fields of an entry that are no keys of its table
+# Fields that hold regular expressions. `branches` has them as values.
+EXPRESSIONS = ("patterns", "needs", "context", "branches", "overcome_by", "explains_text", "request")
+EXPRESSIONS_OF_INSTEAD = ("text", "near", "frames", "above", "needs", "unless")
+Tables = Mapping[str, Mapping[str, Any]]  # of entries, by their ids
+_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_GROUP_OF_MATCH = re.compile(r"\(\?P=\w+\)")
+
+
+class CatalogueError(ValueError):
+    """A file of entries that cannot be used: where, and why."""
+
+
+class Example(NamedTuple):
+    """A text that a program printed, and how that is known."""
+
+    text: str
+    source: str
+
+
+class File(NamedTuple):
+    """The content of a file of entries."""
+
+    part: str
+    entries: dict[str, dict[str, Any]]  # tables as they are in the file, without the examples
+    examples: dict[str, tuple[Example, ...]]
+
+
+def read_file(text: str, name: str) -> File:
+    """Read a file of entries. Raises CatalogueError."""
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise CatalogueError(f"{name}: invalid TOML: {error}") from None
+    part = tables.pop(PART, "")
+    if not isinstance(part, str):
+        raise CatalogueError(f"{name}: part = {part!r} is not a text")
+    examples: dict[str, tuple[Example, ...]] = {}
+    for entry, table in tables.items():
+        place = f"{name}: [{entry}]"
+        if not isinstance(table, dict):
+            raise CatalogueError(f"{name}: {entry} = {table!r} stands outside of an entry: [ID] begins one")
+        if not _ID.fullmatch(entry):
+            raise CatalogueError(f"{place}: an id is lower-case words with hyphens between them")
+        examples[entry] = _examples(table.pop(EXAMPLES, []), place)
+        _check_table(table, Entry, place)
+        _check_expressions(table, place)
+    return File(part, tables, examples)
+
+
+def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[str]) -> None:
+    """Raise CatalogueError for an unknown id in `explains` or `of`, and for entries that form a circle.
+
+    places: the file of each entry. known: ids of entries elsewhere, which explain none of these.
+    """
+    ids = {OWN, *tables, *known}
+    for name, table in tables.items():
+        place = f"{places[name]}: [{name}]"
+        named = {
+            "explains": table.get("explains", []),
+            "of": [x for each in table.get("instead", []) for x in each["of"]],
+        }
+        for key, others in named.items():
+            for other in others:
+                if other not in ids and not (key == "of" and other == NOTHING):
+                    raise CatalogueError(f"{place}: {key} names {other!r}, which is no id")
+    done: set[str] = set()
+    for name in tables:
+        _check_circle(name, (), tables, places, done)
+
+
+def _check_circle(
+    name: str,
+    above: tuple[str, ...],
+    tables: Tables,
+    places: Mapping[str, str],
+    done: set[str],
+) -> None:
+    if name in above:
+        circle = [*above[above.index(name) :], name]
+        raise CatalogueError(f"{places[name]}: [{name}]: explains forms a circle: {' -> '.join(circle)}")
+    if name in done or name not in tables:
+        return
+    for other in tables[name].get("explains", []):
+        _check_circle(other, (*above, name), tables, places, done)
+    done.add(name)
+
+
+# ---- the type of each field
+
+
+def _check_table(table: Mapping[str, Any], of: type, place: str) -> None:
+    hints = get_type_hints(of)
+    known: dict[str, Field[Any]] = {field.name: field for field in fields(of) if field.name not in NOT_READ}
+    for key, value in table.items():
+        if key not in known:
+            raise CatalogueError(f"{place}: unknown field {key!r}; it has {', '.join((*known, EXAMPLES))}")
+        problem = _problem(value, hints[key], f"{place}: {key}")
+        if problem:
+            raise CatalogueError(f"{place}: {key} = {value!r}: {problem}")
+    missing = [key for key, field in known.items() if field.default is MISSING and key not in table]
+    if missing:
+        raise CatalogueError(f"{place}: {missing[0]} is missing")
+
+
+def _problem(value: Any, hint: Any, place: str) -> str:
+    """Return why a value has not the type of its field; empty if it has."""
+    if hint in (str, bool, int):
+        names = {str: "a text", bool: "true or false", int: "a number"}
+        return "" if type(value) is hint else f"not {names[hint]}"
+    if get_origin(hint) is Literal:
+        return "" if value in get_args(hint) else f"none of {', '.join(filter(None, get_args(hint)))}"
+    (of, *_) = get_args(hint)
+    if get_args(of) == (str, str):  # pairs
+        texts = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+        return "" if texts else "not a table of names and texts"
+    if not isinstance(value, list):
+        return "not a list"
+    if of is Instead:
+        for each in value:
+            if not isinstance(each, dict):
+                return "not tables: [[ID.instead]] begins one"
+            _check_table(each, Instead, place)
+        return ""
+    if of is str:
+        return "" if all(isinstance(each, str) for each in value) else "not a list of texts"
+    size = len(get_args(of))
+    whole = all(isinstance(each, list) and len(each) == size and all(type(x) is str for x in each) for each in value)
+    return "" if whole else f"not a list of lists of {size} texts"
+
+
+def _examples(value: Any, place: str) -> tuple[Example, ...]:
+    whole = isinstance(value, list) and all(
+        isinstance(each, dict)
+        and each.keys() == {"text", "source"}
+        and all(isinstance(text, str) and text for text in each.values())
+        for each in value
+    )
+    if not whole:
+        raise CatalogueError(f"{place}: an example is a table of two texts: {{source = '...', text = '...'}}")
+    return tuple(Example(each["text"], each["source"]) for each in value)
+
+
+# ---- regular expressions
+
+
+def _check_expressions(table: Mapping[str, Any], place: str) -> None:
+    for key in EXPRESSIONS:
+        value = table.get(key, ())
+        for text in [value] if isinstance(value, str) else value.values() if isinstance(value, dict) else value:
+            _check_expression(text, f"{place}: {key}", searched=key == "patterns")
+    for each in table.get("instead", ()):
+        for key in EXPRESSIONS_OF_INSTEAD:
+            _check_expression(each.get(key, ""), f"{place}: instead.{key}")
+
+
+def _check_expression(text: str, place: str, searched: bool = False) -> None:
+    try:
+        # A group of the match stands in other expressions; its text takes its place when they are searched.
+        compile_linear(text) if searched else re.compile(_GROUP_OF_MATCH.sub("x", text))
+    except (re.error, RecursionError, OverflowError) as error:
+        raise CatalogueError(f"{place}: {text!r} is no regular expression: {error}") from None
+    if searched and not words_of(text):
+        why = "it has no whole word of three letters outside of groups, by which lines are chosen"
+        raise CatalogueError(f"{place}: {text!r} would be tried on every line: {why}")

@@ -1,0 +1,75 @@
+"""One zip of this package, written once into a run's directory: programs beside and inside ranks import from it.
+
+    python -S -I ddpkit.zip PROGRAM ARG...    calls `main(ARG, ...)` of ddpkit/node/PROGRAM.py
+    PYTHONPATH=ddpkit.zip DDPKIT_HOOK=ddpkit.zip python SCRIPT    a rank, with `rank_hook.py` as its sitecustomize
+    the same with DDPKIT_PRELOAD=spec.json    the interpreter that `fork_server.py` forks ranks from
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import zlib
+
+from ddpkit.node.owned import create_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = "ddpkit.zip"
+# The packages are empty modules: nothing else of ddpkit is imported, and nothing of ours comes onto the path.
+_MAIN = """\
+import sys
+from importlib import import_module
+
+for name in ("ddpkit", "ddpkit.node"):
+    sys.modules[name] = type(sys)(name)
+sys.modules["ddpkit.node"].__path__ = [sys.path.pop(0) + "/node"]
+program = import_module("ddpkit.node." + sys.argv.pop(1))
+program.main(*sys.argv[1:])
+"""
+
+
+def read_texts() -> dict[str, str]:
+    """Return the texts of this package's modules, by name."""
+    package: Any = sys.modules["ddpkit.node"]
+    if hasattr(package, "texts"):  # it came over the connection: `transports/protocol.py`
+        return dict(package.texts)
+    folder, texts = package.__path__[0], {}
+    for file in sorted(os.listdir(folder)):
+        if file.endswith(".py"):
+            with open(f"{folder}/{file}", encoding="utf-8") as module:
+                texts[file[:-3]] = module.read()
+    return texts
+
+
+def pack(texts: dict[str, str]) -> bytes:
+    """Return the zip. Nothing is compressed: each rank would import zlib. `zipfile` takes 15 ms to import."""
+    files = {"__main__": _MAIN, "sitecustomize": texts["rank_hook"]}
+    files.update(("node/" + name, text) for name, text in texts.items())
+    entries, directory = b"", b""
+    for name, text in files.items():
+        path, data = (name + ".py").encode(), text.encode()
+        facts = struct.pack("<5H3I2H", 20, 0, 0, 0, 33, zlib.crc32(data), len(data), len(data), len(path), 0)
+        directory += b"PK\1\2" + struct.pack("<H", 20) + facts + struct.pack("<3H2I", 0, 0, 0, 0, len(entries)) + path
+        entries += b"PK\3\4" + facts + path + data
+    end = struct.pack("<4H2IH", 0, 0, len(files), len(files), len(directory), len(entries), 0)
+    return entries + directory + b"PK\5\6" + end
+
+
+def write_bundle(folder: str) -> str:
+    """Write the bundle into a folder. Returns its path. Raises OSError."""
+    package: Any = sys.modules["ddpkit.node"]
+    running = os.path.dirname((list(package.__path__) or [""])[0])  # of a program in a bundle: the bundle
+    if os.path.isfile(running):
+        with open(running, "rb") as file:
+            content = file.read()
+    else:
+        content = pack(read_texts())
+    path = f"{folder}/{NAME}"
+    create_file(path, content)
+    return path
