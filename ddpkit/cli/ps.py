@@ -164,9 +164,9 @@ def result(now: RunStatus) -> str:
     if now.state is RunState.FAILED:
         return f"exit {now.run.exit_code}" + (f": {now.run.verdict}" if now.run.verdict else "")
     if now.state in (RunState.DONE, RunState.STOPPED):
-        from ddpkit.text import format_duration
+        from ddpkit.run.status import took
 
-        return f"after {format_duration(now.run.ended - now.run.started)}" if now.run.ended else ""
+        return f"after {took(now.run.started, now.run.ended)}" if now.run.ended else ""
     return "" if now.state is RunState.RUNNING and not now.hint else now.words
 
 

@@ -103,15 +103,15 @@ def _alive(run: Run) -> RunStatus:
 
 
 def _ended(run: Run) -> RunStatus:
-    took = format_duration(run.ended - run.started) if run.ended else ""
+    length = took(run.started, run.ended) if run.ended else ""
     if run.state is RunState.FAILED:
         words = f"failed: {run.verdict or f'exit code {run.exit_code}'}"
     elif run.state is RunState.STOPPED:
-        words = f"stopped{took and f' (it ran for {took})'}" + (f": {run.verdict}" if run.verdict else "")
+        words = f"stopped{length and f' (it ran for {length})'}" + (f": {run.verdict}" if run.verdict else "")
     elif run.state is RunState.OVER:
         words = run.verdict or "has ended"
     else:
-        words = f"done{took and f' after {took}'}"
+        words = f"done{length and f' after {length}'}"
     return RunStatus(state=run.state, words=words, run=run)
 
 
@@ -221,6 +221,11 @@ def _living(entries: Sequence[IndexEntry], *, every: bool = True) -> list[IndexE
 def problems(known: Sequence[IndexEntry], *, everything: bool = False) -> list[str]:
     """Return a line for each run of this user that cannot be read here. `everything`: also for removed directories."""
     return [entry.problem for entry in known if entry.run is None and (everything or not entry.removed)]
+
+
+def took(started: float, ended: float) -> str:
+    """The duration of an ended run."""
+    return format_duration(ended - started)
 
 
 def age(seconds: float) -> str:
