@@ -95,9 +95,9 @@ def note(text: str) -> None:
 def _run(ready: Ready, results: BenchResults, log_dir: str, *, as_json: bool) -> int:
     from ddpkit.cli.signals import forward_signals
     from ddpkit.diagnosis import verdict
-    from ddpkit.preflight import program_events, rank_program
+    from ddpkit.preflight import rank_program
 
-    def add(event: program_events.Event) -> None:
+    def add(event: rank_program.Event) -> None:
         for line in results.add_event(event):
             if not as_json:
                 print(line, flush=True)
