@@ -24,7 +24,7 @@ def main() -> None:
             setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, "w" if fd else "r", closefd=False))
     if sys.argv[1:] in (["--version"], ["-V"]):
         # The one question that scripts ask often needs nothing but this.
-        from ddpkit.cli.version import __version__
+        from ddpkit.cli import __version__
 
         print(f"ddpkit {__version__}")
         return
@@ -48,7 +48,7 @@ def _complete(words: list[str]) -> None:
     def commands() -> dict[str, Any]:
         from ddpkit.cli import main as program
 
-        return program.completion.commands()
+        return program.setup.commands()
 
     text = "".join(f"{each}\n" for each in candidates.list_candidates(words or [""], commands))
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))

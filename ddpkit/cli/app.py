@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
+from ddpkit.cli import __version__
 from ddpkit.cli.line import Line
-from ddpkit.cli.version import __version__
 from ddpkit.console.guarded import guarded_output
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thread, similar
 from ddpkit.run import site

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ddpkit.cli.foreign import LETTERS, NAMES_SCRIPT, SBATCH, TORCHRUN, Use, of_sbatch
-from ddpkit.cli.line import BACKEND, RANKS, Flags, Line
+from ddpkit.cli.line import BACKEND, LETTERS, NAMES_SCRIPT, RANKS, SBATCH, TORCHRUN, Flags, Line, Use, of_sbatch
 from ddpkit.errors import UsageError, similar
 from ddpkit.launchers.tokens import Kind, Token, is_option, split_option, tokenize
 

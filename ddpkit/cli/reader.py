@@ -13,8 +13,20 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ddpkit.cli.foreign import BOTH, LETTERS, SBATCH, TORCHRUN, Use, replacement, torchrun_name
-from ddpkit.cli.line import NODES, RANKS, Flags, Line, is_script
+from ddpkit.cli.line import (
+    BOTH,
+    LETTERS,
+    NODES,
+    RANKS,
+    SBATCH,
+    TORCHRUN,
+    Flags,
+    Line,
+    Use,
+    is_script,
+    replacement,
+    torchrun_name,
+)
 from ddpkit.cli.mistakes import check_host, check_script, unknown_option, with_script
 from ddpkit.errors import UsageError
 from ddpkit.launchers.tokens import Kind, Token, split_option

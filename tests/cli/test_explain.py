@@ -101,10 +101,10 @@ def test_a_file_of_that_name_is_the_file(ddpkit: DDPKIT, tmp_path: Path) -> None
 
 
 def test_completion_offers_ids_after_their_first_letter(ddpkit: DDPKIT) -> None:
-    from ddpkit.cli import candidates, completion
+    from ddpkit.cli import candidates, setup
 
-    assert candidates.list_candidates(["explain", "port-i"], completion.commands) == ["port-in-use"]
-    assert candidates.list_candidates(["explain", ""], completion.commands) == []  # the shell offers files
+    assert candidates.list_candidates(["explain", "port-i"], setup.commands) == ["port-in-use"]
+    assert candidates.list_candidates(["explain", ""], setup.commands) == []  # the shell offers files
 
 
 def test_a_requeued_job_is_of_no_host(ddpkit: DDPKIT, tmp_path: Path) -> None:
