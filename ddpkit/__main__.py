@@ -32,7 +32,7 @@ def main() -> None:
         _complete(sys.argv[1:])
         return
     gc.set_threshold(COLLECT_AFTER)
-    from ddpkit.cli.main import run
+    from ddpkit.cli.app import run
 
     code = run(sys.argv[1:])
     gc.freeze()  # Python's last collections take a tenth of a short command, and find nothing that is still needed
@@ -46,9 +46,9 @@ def _complete(words: list[str]) -> None:
     from ddpkit.cli import candidates
 
     def commands() -> dict[str, Any]:
-        from ddpkit.cli import main as program
+        from ddpkit.cli import setup
 
-        return program.setup.commands()
+        return setup.commands()
 
     text = "".join(f"{each}\n" for each in candidates.list_candidates(words or [""], commands))
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.errors import UsageError
-from ddpkit.launchers.tokens import Kind, Token, tokenize
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.launchers.registry import Option
+    from ddpkit.launchers.tokens import Token
 
 
 class Use(Enum):
@@ -232,7 +232,7 @@ class Line:
 
     @property
     def has_script(self) -> bool:
-        return self.script is not None or any(token.kind is Kind.SCRIPT for token in self._first_tokens)
+        return self.script is not None or any(token.is_script for token in self._first_tokens)
 
     def typed(self, *names: str) -> str:
         """The last value of an option of ddpkit, whatever the backend is; empty: none."""
@@ -300,6 +300,8 @@ class Line:
         return self._tokenize(self.takes_value)
 
     def _tokenize(self, takes_value: Any) -> list[Token]:
+        from ddpkit.launchers.tokens import tokenize
+
         flags = NAMES_SCRIPT if self.scripted and self.script is None else ()
         return tokenize(self.words, takes_value, lambda word: self.scripted and is_script(word), flags)
 
@@ -327,11 +329,11 @@ class Line:
     @property
     def script_token(self) -> Token | None:
         """The first word of a script without `--`."""
-        return next((token for token in self.tokens if token.kind is Kind.SCRIPT), None)
+        return next((token for token in self.tokens if token.is_script), None)
 
     @property
     def options_typed(self) -> Iterator[Token]:
-        return (token for token in self.tokens if token.kind is Kind.OPTION)
+        return (token for token in self.tokens if token.is_option)
 
     def value(self, *names: str) -> str:
         """The last value that one of these options has; empty: none."""
@@ -391,12 +393,13 @@ class Line:
         other = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
         if other and self.scripted:
             own = other[1].split(" ")[0]
-            old = [token for token in self.tokens if token.kind is not Kind.OPTION and token.word == own]
+            old = [token for token in self.tokens if not token.is_option and token.word == own]
             return self.write(dict.fromkeys(old, ()), until=begin, script=shlex.split(other[1]))
         change = _CHANGE.fullmatch(hint)
         if change is None:
             return hint
-        changes, more = dict[Token, Sequence[str]](), list[str]()
+        changes: dict[Token, Sequence[str]] = {}
+        more: list[str] = []
         for wanted in _with_values(shlex.split(change[2])):
             typed = self._find(wanted)
             if change[1] == "remove" and typed is None:

@@ -15,10 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from ddpkit import templates
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json, shown
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json, shown, whole_program
 from ddpkit.cli.line import LETTERS
 from ddpkit.cli.look import WIDEST, rich_out, table
-from ddpkit.config import FILE
 from ddpkit.errors import UsageError
 from ddpkit.files import create_whole, remove_empty, remove_if_same
 
@@ -96,12 +95,16 @@ class NewFile:
 
 def files_of_project(project: Path, *, toml: bool, train: bool) -> list[NewFile]:
     """The files that would be written into a directory, each with its state."""
+    from ddpkit.config import FILE
+
     names = [*([FILE] if toml else ()), *(_TRAIN if train else ())]
     texts = {path: templates.find(path).read_bytes() for path in names}
     return [NewFile(path, text, _state(project, path, text)) for path, text in texts.items()]
 
 
 def _state(project: Path, path: str, text: bytes) -> str:
+    from ddpkit.config import FILE
+
     target = project / path
     for folder in reversed(target.relative_to(project).parents):
         if os.path.lexists(project / folder) and not (project / folder).is_dir():
@@ -124,6 +127,8 @@ def _has_table(path: Path) -> bool:
 
 def check_files(new_files: list[NewFile]) -> None:
     """Raise UsageError where a file cannot be written."""
+    from ddpkit.config import FILE
+
     problems = [each for each in new_files if each.state not in ("new", "same")]
     if not problems:
         return
@@ -299,7 +304,7 @@ def commands() -> dict[str, Any]:
     """Every command with its options and arguments."""
     from ddpkit.cli.candidates import Parameter
 
-    group: Any = typer.main.get_command(app)
+    group = whole_program()
     return {
         name: [
             Parameter(
