@@ -367,7 +367,10 @@ def _takes_keywords(function: Callable[_P, _T]) -> Callable[_P, _T]:
             error.rephrase(message_in_keywords(error.message), error.hint and hint_in_keywords(error.hint))
             raise
 
-    vars(call)["__signature__"] = signature.replace(parameters=[*own, *settings])
+    parameters = [*own, *settings]
+    vars(call)["__signature__"] = signature.replace(parameters=parameters)
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__annotations__["return"] = signature.return_annotation
     return call
 
 

@@ -69,7 +69,6 @@ VARIABLES = {
         (
             "DDPKIT_COMPLETE",
             "DDPKIT_DETACHED",
-            "DDPKIT_EVENTS",
             "DDPKIT_HOOK",
             "DDPKIT_INSIDE",
             "DDPKIT_JOB_HOOK",

@@ -101,6 +101,15 @@ def format_ranks(ranks: Iterable[int]) -> str:
     return f"rank {words}" if words.isdigit() else f"ranks {words}"
 
 
+def format_duration(seconds: float) -> str:
+    """A length of time in one or two words: `1.6 s`, `12 s`, `3 min`, `2.5 h`, `4 d`."""
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+
+
 def format_size(size: float) -> str:
     """`512 B`, `64 MiB`, `1.5 GiB`."""
     for unit in ("B", "KiB", "MiB"):

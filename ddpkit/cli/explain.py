@@ -1,4 +1,4 @@
-"""`ddpkit explain`: why a run failed, from its log, whatever launched it."""
+"""`ddpkit explain` and `report`: the first failure in a log with its cause and fix, and one HTML page about a run."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ import typer
 
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
+from ddpkit.cli.look import Force, check_output, write_output
+from ddpkit.cli.runs import RunName
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis import long_log
 from ddpkit.diagnosis.long_log import LogText
-from ddpkit.errors import UsageError
+from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import open_to_read
 from ddpkit.run.state import RunState
 from ddpkit.text import format_ranges
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.diagnosis.analyze import LogAnalysis
     from ddpkit.diagnosis.catalogue.entry import Entry
     from ddpkit.diagnosis.log_match import LogMatch
     from ddpkit.diagnosis.outcome import Failure
     from ddpkit.monitor.dump import HangDump
     from ddpkit.run.record import Run
+
 
 MOST = 2 << 30  # bytes of a stream that are read
 HEAD = 4096  # bytes that show what a file is
@@ -204,9 +207,11 @@ def _paths(name: str) -> list[Path]:
 def _unknown_name(name: str) -> UsageError:
     from ddpkit.diagnosis.catalogue import BY_ID
 
-    similar = difflib.get_close_matches(name, BY_ID, n=4)
-    if not similar and (words := [word for word in name.split("-") if len(word) > 2]):
-        similar = [each for each in BY_ID if set(words) & set(each.split("-"))][:4]
+    words = {word for word in name.split("-") if len(word) > 2}
+    shared = {each: len(words & set(each.split("-"))) for each in BY_ID}
+    similar = [each for each in BY_ID if name and each.startswith(name)] + difflib.get_close_matches(name, BY_ID, n=4)
+    similar += sorted((each for each in BY_ID if shared[each]), key=lambda each: -shared[each])
+    similar = list(dict.fromkeys(similar))[:4]
     what = f"{name} not found: no file, run or catalogue id has this name"
     if not similar:
         return UsageError(what, "ddpkit ps -a lists the runs, ddpkit explain --list the catalogue")
@@ -225,8 +230,8 @@ def _record(name: str) -> Run | None:
     if Path(name).exists():
         return record.load(Path(name))
     try:
-        return run_index.find_run(name, run_index.list_runs())
-    except UsageError:
+        return run_index.find_run(name, run_index.list_runs(), "ddpkit explain {}")
+    except run_index.NoSuchRunError:
         return None
 
 
@@ -510,3 +515,70 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
         if result.first_alarm is None
         else dict(zip(("file", "line", "text"), result.first_alarm, strict=True)),
     }
+
+
+@app.command(
+    cls=LeanCommand,
+    epilog="The page needs nothing else: no network, no other file. It also shows which data were not recorded.",
+)
+def report(
+    run: RunName = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to FILE. [default: report.html in the run's directory]",
+        ),
+    ] = None,
+    force: Force = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]"),
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
+    from ddpkit.run import status
+    from ddpkit.run.documents import attempt_document, failure_document
+    from ddpkit.run.report import load, page, summary
+
+    if output is not None:
+        check_output("--output", Path(output), force=force)
+    given = Path(metrics) if metrics is not None else None
+    if given is not None and not given.is_file():
+        raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
+    now = status.get_status(status.choose(run, "ddpkit report {}", newest=True))
+    if run is None:
+        print(f"ddpkit: run {now.run.run_id}, the newest of this project", file=sys.stderr)
+    contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
+    if as_json:
+        failure = failure_document(contents.failure) if contents.failure else None
+        attempts = [attempt_document(each) for each in contents.attempts]
+        print_json("report", {**asdict(contents), "failure": failure, "attempts": attempts})
+        if output is None and not show:
+            return
+    path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
+    again = output is None and page.is_page(path)  # the page of the same run, as it was before
+    write_output("--output", path, page.page(contents), force=force or again)
+    print(path, file=sys.stderr if as_json else sys.stdout)
+    if show:
+        _open(path)
+
+
+def _open(path: Path) -> None:
+    import webbrowser
+
+    if not (os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and (
+        sys.platform == "linux"
+    ):
+        raise DdpkitError(
+            "no browser found: this session has no display", f"scp {os.uname().nodename}:{shlex.quote(str(path))} ."
+        )
+    if not webbrowser.open(path.absolute().as_uri()):
+        raise DdpkitError(
+            f"no browser could open {path}",
+            f"BROWSER=PROGRAM ddpkit report --open {shlex.quote(str(path.parent))}",
+        )

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ddpkit.cli.foreign import LETTERS, NAMES_SCRIPT, SBATCH, TORCHRUN, Use, of_sbatch
-from ddpkit.cli.line import BACKEND, RANKS, Flags, Line
+from ddpkit.cli.line import BACKEND, LETTERS, NAMES_SCRIPT, RANKS, SBATCH, TORCHRUN, Flags, Line, Use, of_sbatch
 from ddpkit.errors import UsageError, similar
-from ddpkit.launchers.tokens import Kind, Token, is_option, split_option, tokenize
+from ddpkit.launchers.tokens import Token, is_option, split_option, tokenize
 
 if TYPE_CHECKING:
     from ddpkit.launchers.nested import Nested
@@ -32,7 +31,7 @@ def check_script(line: Line, script: Token) -> None:
     own, kept, first = list[str](), list[str](), ""
     for token in _after(line, typed):
         words = typed[token.at : token.at + len(token.words)]
-        if token.kind is Kind.OPTION and token.name in _known(line).values():
+        if token.is_option and token.name in _known(line).values():
             own, first = [*own, *token.words], first or words[0]
         else:
             kept += words

@@ -33,6 +33,7 @@ from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
 from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.run.state import EndState, RunState
+from ddpkit.run.status import took
 from ddpkit.run.trust import Origin
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
@@ -426,6 +427,7 @@ class RecordedRun(LiveRun):
         if self._attempts is not None and self._attempts.records[-1].ended is None:
             self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
+        ended = time.time()
         words = words or (_survivors(outcome) if state is RunState.STOPPED else None)
         if failure is not None:
             self._note_failure(relay, failure)
@@ -433,7 +435,7 @@ class RecordedRun(LiveRun):
             if last:
                 relay.note(f"ddpkit: no other attempt follows: {last.reason}")
         if state is RunState.DONE:
-            relay.routine_note(f"ddpkit: done in {outcome.seconds:.1f} s")
+            relay.routine_note(f"ddpkit: done in {took(self.record.started, ended)}")
         elif state is RunState.STOPPED:
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
@@ -442,7 +444,7 @@ class RecordedRun(LiveRun):
         times = timeline.read(self.folder)
         try:
             self._amend(
-                ended=time.time(),
+                ended=ended,
                 state=state,
                 exit_code=outcome.exit_code,
                 verdict=words,

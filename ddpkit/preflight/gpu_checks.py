@@ -10,8 +10,8 @@ from ddpkit.launchers.node_facts import Gpu
 from ddpkit.launchers.shell import count
 from ddpkit.node.gpus import visible_entries
 from ddpkit.preflight.check import Status
-from ddpkit.preflight.env_checks import rank_environ
 from ddpkit.preflight.node import Checks, Node
+from ddpkit.preflight.request_checks import rank_environ
 from ddpkit.text import format_ranges
 
 MPS = "nvidia-cuda-mps-server"  # shares a GPU in mode Exclusive_Process between processes

@@ -16,8 +16,7 @@ from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.program_events import StageEvent
-from ddpkit.preflight.rank_program import ProgramRun
+from ddpkit.preflight.rank_program import ProgramRun, StageEvent
 
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")

@@ -17,7 +17,7 @@ from ddpkit.run.record import RecordedJob, RecordError, Run
 from ddpkit.run.run_index import IndexEntry, KnownEnd
 from ddpkit.run.state import RunState
 from ddpkit.run.trust import Origin
-from ddpkit.text import one_line
+from ddpkit.text import format_duration, one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,15 +103,15 @@ def _alive(run: Run) -> RunStatus:
 
 
 def _ended(run: Run) -> RunStatus:
-    took = age(run.ended - run.started) if run.ended else ""
+    length = took(run.started, run.ended) if run.ended else ""
     if run.state is RunState.FAILED:
         words = f"failed: {run.verdict or f'exit code {run.exit_code}'}"
     elif run.state is RunState.STOPPED:
-        words = f"stopped{took and f' (it ran for {took})'}" + (f": {run.verdict}" if run.verdict else "")
+        words = f"stopped{length and f' (it ran for {length})'}" + (f": {run.verdict}" if run.verdict else "")
     elif run.state is RunState.OVER:
         words = run.verdict or "has ended"
     else:
-        words = f"done{took and f' after {took}'}"
+        words = f"done{length and f' after {length}'}"
     return RunStatus(state=run.state, words=words, run=run)
 
 
@@ -223,10 +223,11 @@ def problems(known: Sequence[IndexEntry], *, everything: bool = False) -> list[s
     return [entry.problem for entry in known if entry.run is None and (everything or not entry.removed)]
 
 
+def took(started: float, ended: float) -> str:
+    """The duration of an ended run."""
+    return format_duration(ended - started)
+
+
 def age(seconds: float) -> str:
-    """A length of time in one or two words: `12 s`, `3 min`, `2.5 h`, `4 d`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+    """The age of something, without parts of a second: `4 s`, `3 min`."""
+    return format_duration(round(seconds)) if seconds >= 10 else f"{seconds:.0f} s"

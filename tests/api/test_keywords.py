@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import signal
 import sys
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -282,3 +284,11 @@ def test_keywords_of_a_test_are_its_flags(
             return ddpkit.test(profile=profile, quick=quick, full=full, ranks=ranks, timeout=timeout, **keywords)
 
         compared(patches, by_words, by_keywords)
+
+
+@pytest.mark.parametrize("function", [ddpkit.launch, ddpkit.plan, ddpkit.test])
+def test_types_of_keywords_can_be_read(function: Callable[..., object]) -> None:
+    """As notebooks and libraries of commands read them."""
+    hints = typing.get_type_hints(function)
+    assert hints.keys() - {"return"} == inspect.signature(function).parameters.keys()
+    assert hints["retries"] == int | str | None

@@ -51,7 +51,14 @@ def test_the_list_has_every_id(ddpkit: DDPKIT) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"), [("prot-in-use", "port-in-use"), ("oom", None), ("gpu-problem", "duplicate-gpu"), ("zzzz", None)]
+    ("typed", "near"),
+    [
+        ("prot-in-use", "port-in-use"),
+        ("port-in", "port-in-use"),
+        ("oom", None),
+        ("gpu-problem", "duplicate-gpu"),
+        ("zzzz", None),
+    ],
 )
 def test_a_wrong_id_lists_near_ones(typed: str, near: str | None, ddpkit: DDPKIT) -> None:
     done = ddpkit("explain", typed)
@@ -64,6 +71,19 @@ def test_a_wrong_id_lists_near_ones(typed: str, near: str | None, ddpkit: DDPKIT
     else:
         assert re.fullmatch(rf"hint: ddpkit explain {near}", hint)
         assert f"similar: {near}" in message
+
+
+def test_a_name_of_several_runs_lists_them_and_their_durations_agree(ddpkit: DDPKIT) -> None:
+    took = [
+        re.findall(r"done in (\S+ \w+)", ddpkit("launch", "-n", "1", "--name", "base", "--", "true").stderr)[0]
+        for _ in "ab"
+    ]
+    done = ddpkit("explain", "base")
+    assert done.returncode == 121
+    first, *runs, _ = done.stderr.splitlines()
+    assert "'base' matches 2 runs:" in first
+    ids = [re.findall(r"ddpkit explain (\w+)  # true, done", line)[0] for line in runs]
+    assert {re.findall(r"done after (.*)", ddpkit("status", each).stdout)[0] for each in ids} == {*took}
 
 
 def test_a_run_that_still_runs(start: Callable[..., Command], ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
@@ -82,10 +102,10 @@ def test_a_file_of_that_name_is_the_file(ddpkit: DDPKIT, tmp_path: Path) -> None
 
 
 def test_completion_offers_ids_after_their_first_letter(ddpkit: DDPKIT) -> None:
-    from ddpkit.cli import candidates, completion
+    from ddpkit.cli import candidates, setup
 
-    assert candidates.list_candidates(["explain", "port-i"], completion.commands) == ["port-in-use"]
-    assert candidates.list_candidates(["explain", ""], completion.commands) == []  # the shell offers files
+    assert candidates.list_candidates(["explain", "port-i"], setup.commands) == ["port-in-use"]
+    assert candidates.list_candidates(["explain", ""], setup.commands) == []  # the shell offers files
 
 
 def test_a_requeued_job_is_of_no_host(ddpkit: DDPKIT, tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ import pytest
 import typer.main
 
 from ddpkit.cli import app, main, reader
-from ddpkit.cli.foreign import LETTERS, SBATCH, SHORT, TORCHRUN, Use, of_sbatch
-from ddpkit.cli.line import Line
+from ddpkit.cli.line import LETTERS, SBATCH, SHORT, TORCHRUN, Line, Use, of_sbatch
 from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Command
 
-from ddpkit.cli.version import __version__
+from ddpkit.cli import __version__
 from ddpkit.run.logs import LONGEST, _line, _Log
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]

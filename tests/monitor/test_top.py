@@ -21,7 +21,7 @@ from amd_node import mi300x
 from conftest import PATIENCE, Command
 from test_docs_blocks import output
 
-from ddpkit.cli.top import Table, _fitted
+from ddpkit.cli.live import Table, _fitted
 from ddpkit.monitor import top
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.node import gpus as node_gpus

@@ -28,11 +28,10 @@ from ddpkit.node import gpu_inventory, probe
 from ddpkit.preflight import rank_checks, slurm_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.gpu_checks import check_gpus, closest_adapters, visible
-from ddpkit.preflight.machine_checks import check_infiniband
 from ddpkit.preflight.node import Node
-from ddpkit.preflight.node_checks import check_nodes
+from ddpkit.preflight.node_checks import LOADED, check_driver, check_nccl, check_nodes, join_nccl, loaded_nccl
 from ddpkit.preflight.rank_program import ProgramRun
-from ddpkit.preflight.software_checks import LOADED, check_driver, check_nccl, join_nccl, loaded_nccl
+from ddpkit.preflight.resource_checks import check_infiniband
 
 PROGRAM = """#!/bin/sh
 case "$*" in

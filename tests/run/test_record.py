@@ -629,7 +629,7 @@ def test_stop_ends_the_run_and_waits_for_it(going: Callable[..., Command], ddpki
     again = ddpkit("stop")
     assert again.returncode == 0
     assert again.stderr == "ddpkit: no run of this project is running; to list the runs: ddpkit ps\n"
-    assert re.fullmatch(r"run \S+ has ended already: stopped \(it ran for \d+ s\)\n", again.stdout)
+    assert re.fullmatch(r"run \S+ has ended already: stopped \(it ran for [\d.]+ s\)\n", again.stdout)
 
 
 def test_stop_now_gives_no_time(going: Callable[..., Command], ddpkit: DDPKIT) -> None:
