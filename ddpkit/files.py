@@ -30,6 +30,7 @@ from ddpkit.node.owned import (
     remove_files,
     remove_if_same,
     remove_socket,
+    rename_if_same,
     replace_file,
 )
 from ddpkit.node.owners import administrators, group_name, is_private_group, strangers, user_name, who_can_replace
@@ -63,6 +64,7 @@ __all__ = [
     "remove_files",
     "remove_if_same",
     "remove_socket",
+    "rename_if_same",
     "replace_file",
     "strangers",
     "who_can_replace",

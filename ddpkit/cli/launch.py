@@ -225,13 +225,14 @@ def _detach(as_json: bool) -> int:
     """Start this command again in a tmux session. Its messages are printed here until its run has a record."""
     from ddpkit.launchers import shell
     from ddpkit.run import tmux as detach
+    from ddpkit.text import format_hosts
 
     try:
         record = detach.start_session(os.environ, _note)
     except detach.EarlyError as early:
         print(early.text, file=sys.stderr)
         return early.code
-    where = f"{shell.count(record.world_size, 'rank')} on {', '.join(record.hosts)}"
+    where = f"{shell.count(record.world_size, 'rank')} on {format_hosts(record.hosts)}"
     print(f"ddpkit: run {record.run_id}: {where}; logs in {record.folder}/", file=sys.stderr)
     print(
         f"ddpkit: detached; to follow it: ddpkit attach {record.run_id}; to stop it: ddpkit stop {record.run_id}",
@@ -275,7 +276,7 @@ def _carry(
         run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end
 
     screen, relay = open_screen(
-        ready.job, ready.plan, settings, run.folder, end_on_broken_pipe, as_json=as_json, quiet=quiet
+        ready.job, ready.plan, settings, run.open_logs(settings), end_on_broken_pipe, as_json=as_json, quiet=quiet
     )
     run.announce(relay, hang_timeout=settings.hang_timeout)
     if not run.followed:

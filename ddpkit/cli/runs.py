@@ -24,13 +24,13 @@ from ddpkit.cli.look import table
 from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.shell import count
 from ddpkit.run.state import RunState
-from ddpkit.text import coloured, format_ranges, format_size
+from ddpkit.text import coloured, format_hosts, format_ranges, format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.logs import LineFilter
+    from ddpkit.run.ordered_log import Line
     from ddpkit.run.rank_status import RankSample, RankStatus
     from ddpkit.run.record import Attempt, Run
     from ddpkit.run.status import RunStatus
@@ -126,9 +126,10 @@ def _show_started(seen: RankSample) -> None:
 
     rows = [
         (str(rank.rank), rank.host or "-", str(rank.pid or "-"), rank.words, seen.lines.get(rank.rank, "")[:LINE])
-        for rank in seen.ranks
+        for rank in _exceptions(seen.ranks)
     ]
     table(("rank", "host", "pid", "state", "last line"), rows)
+    _show_rest(len(rows), len(seen.ranks))
     print(f"as of {status.age(seen.age)} ago, from {seen.source}; for CPU and memory: ddpkit top")
 
 
@@ -149,9 +150,13 @@ def _show_sample(seen: RankSample) -> None:
     ]
     if rows_shown:
         table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
-    if len(rows_shown) < len(seen.ranks):
-        print(f"{len(seen.ranks) - len(rows_shown)} of {count(len(seen.ranks), 'rank')} not shown; all: --json")
+    _show_rest(len(rows_shown), len(seen.ranks))
     print(f"as seen {status.age(seen.age)} ago")
+
+
+def _show_rest(shown: int, total: int) -> None:
+    if shown < total:
+        print(f"{total - shown} of {count(total, 'rank')} not shown; all: --json")
 
 
 def _exceptions(ranks: Sequence[RankStatus]) -> Sequence[RankStatus]:
@@ -191,7 +196,7 @@ def logs(
 ) -> None:
     """Print the output of a run."""
     from ddpkit import config
-    from ddpkit.run import logs, status
+    from ddpkit.run import logs, ordered_log, status
     from ddpkit.run.control import reload
 
     chosen = choose(run, "ddpkit logs {}")
@@ -200,6 +205,8 @@ def logs(
     wanted = logs.parse_filter(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "--tail ", hint="ddpkit logs --tail 20")
     begin = None if since is None else time.time() - _age(since)
+    if number is None and begin is None and chosen.job is None and ordered_log.is_cut(Path(chosen.folder)):
+        print(f"ddpkit: {ordered_log.CUT_WORDS}", file=sys.stderr)
     exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
     if exact and not as_json and number is None and begin is None and chosen.job is None:
         going_on, wrote = _going_on(chosen) if follow else None, False
@@ -259,7 +266,7 @@ def _show(
     terminal = sys.stdout.isatty()
     last: deque[bytes] = deque(maxlen=SHOWN)
 
-    def put(line: logs.Line) -> None:
+    def put(line: Line) -> None:
         text = line.text if bare else line.labelled
         if as_json:
             rank = int(line.source) if line.source.isdecimal() else None

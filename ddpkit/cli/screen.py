@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ddpkit.cli import look
-from ddpkit.console.relay import Relay
+from ddpkit.console.relay import Logs, Relay
 from ddpkit.console.style import is_rich
 from ddpkit.console.writer import Screen
 
@@ -25,7 +25,7 @@ def open_screen(
     job: Job,
     plan: Plan,
     settings: LaunchSettings,
-    folder: Path,
+    logs: Logs,
     broken: Callable[[], None],
     *,
     as_json: bool,
@@ -43,7 +43,7 @@ def open_screen(
     rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
     draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
     relay = Relay(
-        folder,
+        logs,
         screen.out,
         screen.err,
         rich=rich,

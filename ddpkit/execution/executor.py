@@ -36,6 +36,7 @@ from ddpkit.launchers.events import (
     StuckEvent,
     failure,
 )
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import File, Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import repeats_cancel
@@ -218,8 +219,8 @@ class Carrier:
                 self.inbox.put((index, event))
 
     def make_room(self) -> None:
-        """Let the links post as much output again as was shown. A full limit lets no flood delay a signal."""
-        if self.taken and not self.screen.is_full:
+        """Let the links post as much output again as was shown and kept. A full limit lets no flood delay a signal."""
+        if self.taken and not (self.screen.is_full or self.relay.logs.is_full):
             with self.room:
                 self.waiting -= self.taken
                 self.taken = 0
@@ -449,7 +450,7 @@ class Carrier:
             index, event = failed_rank
             pairs = zip(self.nodes, self.restarts.attempts, strict=True)
             done = [node.step.host for node, attempt in pairs if attempt.finished]
-            self.note(f"rank {event['rank']} cannot be restarted: all ranks of {', '.join(done)} have succeeded")
+            self.note(f"rank {event['rank']} cannot be restarted: all ranks of {format_hosts(done)} have succeeded")
             node = self.nodes[index]
             self.on_failure(node, failure(event), event.get("host", node.step.host))
 
@@ -682,8 +683,10 @@ class Carrier:
             more = f" and {len(ranks) - NAMED} more ranks" if len(ranks) > NAMED else ""
             who = ", ".join(ranks[:NAMED]) + more or "processes"
             silent[node.step.host] = f"it did not confirm its end; {who} may still run"
-        for host, reason in silent.items():
+        for host, reason in list(silent.items())[:NAMED]:
             self.note(f"{host}: {reason}")
+        if len(silent) > NAMED:
+            self.note(f"{format_hosts(list(silent)[NAMED:])}: they did not confirm their end either")
         self.outcome.lost |= silent
         if self.outcome.failure is None and silent:
             host, reason = next(iter(silent.items()))

@@ -250,7 +250,7 @@ def _mount(folder: int) -> str:
     return str(os.fstat(folder).st_dev)
 
 
-def name_in(folder: int, name: str) -> bool:
+def name_in(folder: int | None, name: str) -> bool:
     """Tell whether an open directory has an entry of this name, also if that is a link that leads nowhere."""
     try:
         os.lstat(name, dir_fd=folder)
@@ -401,6 +401,15 @@ def remove_if_same(path: str, made: os.stat_result) -> bool:
             os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return False
+    return True
+
+
+def rename_if_same(path: str, target: str, made: os.stat_result) -> bool:
+    """Rename a file that this process made, to a name that nothing has. Tell whether the name still was that file's."""
+    with _place(path) as (folder, name), _place(target) as (inner, new):
+        if not os.path.samestat(os.lstat(name, dir_fd=folder), made) or name_in(inner, new):
+            return False
+        os.rename(name, new, src_dir_fd=folder, dst_dir_fd=inner)
     return True
 
 

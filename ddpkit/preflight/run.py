@@ -35,6 +35,7 @@ from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.program_events import Event
 from ddpkit.preflight.rank_program import Depth, PreflightOptions, SignalScope, check_settings, take_no_signals
+from ddpkit.text import format_hosts
 from ddpkit.transports import compatibility, local_facts, slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
@@ -154,7 +155,7 @@ def _nodes(
             result.checks.append(_no_ranks(result))
             return
         if survey.left_out:
-            options.progress(f"continues without {', '.join(survey.left_out)}")
+            options.progress(f"continues without {format_hosts(survey.left_out)}")
         _ranks(nodes.plan(survey.world), nodes.transport, settings, options, result)
     if not survey.left_out:
         _causes(settings, environ, options, result)

@@ -1,7 +1,8 @@
 """Lines of a run's logs: of chosen ranks or hosts, the last ones, or all as they are written.
 
-`all.log` has every line with its rank and host in front. A job's own output file is read in its place: it goes on when
-nobody follows the job, and it holds what came before a restart.
+`all.index` has the order of all lines; a run of an older version has them in `all.log`, with rank and host in front. A
+job's own output file is read in its place: it goes on when nobody follows the job, and it holds what came before a
+restart.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ddpkit.errors import UsageError
-from ddpkit.files import read_bounded, read_part
+from ddpkit.files import open_to_read, read_bounded, read_head, read_tail
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.run.log_files import ALL, OWN_FRONT, file_name, last_state
+from ddpkit.run.ordered_log import CutFile, Line, OrderedLog, is_ordered
 from ddpkit.run.record import Run, attempt_folder
 from ddpkit.run.site import job_log, machine_of
+from ddpkit.text import format_hosts
+
+if TYPE_CHECKING:
+    from ddpkit.diagnosis.long_log import LogText
 
 T = TypeVar("T")
 MOST_TIMES = 1 << 26  # bytes of all.times
@@ -33,21 +40,6 @@ PAUSE = 0.1  # seconds between two looks at a file
 BLOCK = 1 << 18  # bytes that are read at once, from the end backwards
 LATE = 1.0  # seconds that the last lines may take to be seen in a file of another host
 _LABEL = re.compile(rb"\[(\S+) (\S+?)\] (.*)", re.DOTALL)
-_OURS = b"[ddpkit] "
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One line, without its end. `source`: a rank's number or an agent's name; empty for a line of ddpkit's own."""
-
-    source: str
-    host: str
-    text: bytes
-
-    @property
-    def labelled(self) -> bytes:
-        label = f"{self.source} {self.host}".strip() or "ddpkit"
-        return f"[{label}] ".encode("utf-8", "surrogateescape") + self.text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +79,7 @@ def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None
         ) from None
     known = [name for name in run.hosts if run.job is None and run.hosts != ("slurm",)]
     if host is not None and known and host not in {*known, *(name.partition(".")[0] for name in known)}:
-        raise UsageError(f"--host {host}: not a host of run {run.run_id}", f"its hosts: {', '.join(known)}")
+        raise UsageError(f"--host {host}: not a host of run {run.run_id}", f"its hosts: {format_hosts(known)}")
     return LineFilter(ranks=None if ranks is None else _ranks(ranks, run.world_size), host=host, pattern=pattern)
 
 
@@ -106,19 +98,18 @@ def _ranks(text: str, world_size: int) -> frozenset[int]:
 
 
 class _Tail:
-    """New bytes of a file that may not exist yet, and may be truncated."""
+    """New bytes of a file that may not exist yet, and may be cut or truncated."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        self.path = path
-        self._offset = offset
+        self._file = CutFile(path.parent, path.name)
+        self._offset = max(offset, self._file.first)
 
     def read(self) -> bytes:
-        try:
-            if self.path.stat(follow_symlinks=False).st_size < self._offset:
-                self._offset = 0
-            data = read_part(self.path, self._offset, 1 << 20)
-        except OSError:
-            return b""
+        data = self._file.read(self._offset, 1 << 20)
+        if not data:
+            self._file.refresh()
+            self._offset = max(self._offset, self._file.first) if self._offset <= self._file.size else 0
+            data = self._file.read(self._offset, 1 << 20)
         self._offset += len(data)
         return data
 
@@ -133,7 +124,7 @@ def _offset(folder: Path, since: float) -> int:
             f"--since: {folder / 'all.times'} not found", f"ddpkit logs {shlex.quote(str(folder))} --tail 100"
         ) from None
     later = [offset for when, offset in known if when >= since - 1.0]  # one of these lines stands for a second
-    return later[0] if later else (folder / "all.log").stat().st_size
+    return later[0] if later else (folder / ALL).stat().st_size
 
 
 class _Log:
@@ -159,43 +150,45 @@ class _Log:
 
     def skip_to_last(self, number: int, matches: Callable[[Line], bool]) -> None:
         """Begin where the last `number` of the lines that match begin, or before. It reads from the end."""
-        try:
-            end = self.path.stat(follow_symlinks=False).st_size
-            seen, begun = 0, b""  # the end of a line whose begin is in the block before
-            while end > self.offset and seen <= number:
-                begin = max(self.offset, end - BLOCK)
-                head, *lines = (read_part(self.path, begin, end - begin) + begun).split(b"\n")
-                if len(head) > LONGEST:
-                    return
-                seen += sum(matches(self._parse(each)) for each in lines if each)
-                begun, end = head, begin
-        except OSError:
-            return
-        self._tail = _Tail(self.path, end + len(begun) + 1 if end > self.offset else self.offset)
+        file = CutFile(self.path.parent, self.path.name)
+        end, first = file.size, max(self.offset, file.first)
+        seen, begun = 0, b""  # the end of a line whose begin is in the block before
+        while end > first and seen <= number:
+            begin = max(first, end - BLOCK)
+            block = file.read(begin, end - begin)
+            while len(block) < end - begin and (more := file.read(begin + len(block), end - begin - len(block))):
+                block += more
+            head, *lines = (block + begun).split(b"\n")
+            if len(head) > LONGEST:
+                return
+            seen += sum(matches(self._parse(each)) for each in lines if each)
+            begun, end = head, begin
+        self._tail = _Tail(self.path, end + len(begun) + 1 if end > first else first)
 
 
-def _open_log(run: Run, wanted: LineFilter, since: float | None) -> _Log:
+def _open_log(run: Run, wanted: LineFilter, since: float | None) -> _Log | OrderedLog:
     """Return the log of the one rank whose lines are wanted, else that of all. Raises UsageError."""
     folder = Path(run.folder)
     ranks = wanted.ranks or frozenset()
     if len(ranks) == 1 and since is None:
         rank = min(ranks)
-        path, host = folder / f"rank_{rank}.log", next((host for host, own in run.ranks.items() if rank in own), None)
+        path, host = folder / file_name(str(rank)), next((host for host, own in run.ranks.items() if rank in own), None)
         if host is not None and path.exists():
             return _Log(path, 0, partial(_line_of_rank, str(rank), host))
-    return _Log(folder / "all.log", 0 if since is None else _offset(folder, since), _line)
+    if is_ordered(folder):
+        return OrderedLog(folder, since)
+    return _Log(folder / ALL, 0 if since is None else _offset(folder, since), _line)
 
 
 def _line_of_rank(rank: str, host: str, data: bytes) -> Line:
     """Make a line of what a rank wrote: of a progress bar, the state that was drawn last."""
-    states = [state for state in data.split(b"\r") if state]
-    return Line(source=rank, host=host, text=states[-1] if states else b"")
+    return Line(source=rank, host=host, text=last_state(data))
 
 
 def _line(data: bytes) -> Line:
     label = _LABEL.match(data)
-    if data.startswith(_OURS) or label is None:
-        return Line(source="", host="", text=data.removeprefix(_OURS))
+    if data.startswith(OWN_FRONT) or label is None:
+        return Line(source="", host="", text=data.removeprefix(OWN_FRONT))
     source, host = (word.decode("utf-8", "surrogateescape") for word in label.groups()[:2])
     return Line(source=source, host=host, text=label[3])
 
@@ -261,7 +254,7 @@ def read_lines(
     if run.job is not None and since is not None:
         raise UsageError("--since: the scheduler's output file has no times", f"ddpkit logs {run.run_id} --tail 100")
     source = _JobOutput(run) if run.job is not None else _open_log(run, wanted, since)
-    if number is not None and isinstance(source, _Log):
+    if number is not None and not isinstance(source, _JobOutput):
         source.skip_to_last(number, wanted.matches)
     there = chain.from_iterable(_read(source.read, None, 0.0))
     if going_on is None:
@@ -280,8 +273,56 @@ def _once(rest: Callable[[], list[Line]]) -> Iterator[Line]:
 
 def read_rank_output(run: Run, rank: int, going_on: Callable[[], bool] | None = None) -> Iterator[bytes]:
     """Yield the output of one rank byte for byte, with every state of a progress bar."""
-    tail = _Tail(Path(run.folder) / f"rank_{rank}.log")
+    tail = _Tail(Path(run.folder) / file_name(str(rank)))
     yield from _read(lambda: tail.read() or None, going_on, 0.0)
+
+
+def read_end(all_log: Path, size: int) -> bytes:
+    """Return the last lines of all ranks, about so many bytes: of the file, or where there is none, by the index."""
+    if is_ordered(all_log.parent):
+        return OrderedLog(all_log.parent).read_end(size)[-size:]
+    try:
+        return read_tail(all_log, size)
+    except OSError:
+        return b""
+
+
+def read_begin(folder: Path, size: int) -> bytes:
+    """Return the first lines of all ranks, at most so many bytes."""
+    if not is_ordered(folder):
+        try:
+            return read_head(folder / ALL, size)
+        except OSError:
+            return b""
+    begin = b""
+    for block in OrderedLog(folder).blocks():
+        begin += block
+        if len(begin) >= size:
+            break
+    return begin[:size]
+
+
+def read_ordered(folder: Path) -> LogText:
+    """Read the lines of all ranks for a diagnosis: of very many, the first and the last ones."""
+    from ddpkit.diagnosis import long_log
+
+    files = [path for path in folder.glob("*.log") if path.name != ALL]
+    if sum(path.lstat().st_size for path in files) <= long_log.FIRST + long_log.LAST:
+        return long_log.condense(OrderedLog(folder).blocks())
+    condenser, size = long_log.Condenser(), 0
+    for block in OrderedLog(folder).blocks():
+        condenser.add(block.split(b"\n")[:-1])
+        size += len(block)
+        if size >= long_log.FIRST:
+            break
+    end = OrderedLog(folder).read_end(long_log.LAST).split(b"\n")[:-1]
+    total = 0
+    for path in files:
+        with open(open_to_read(path), "rb") as file:
+            total += sum(block.count(b"\n") for block in long_log.blocks_of(file))
+    condenser.skip(max(0, total - condenser.read - len(end)))
+    condenser.add(end)
+    return condenser.text()
 
 
 def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, after: float) -> Iterator[T]:

@@ -27,6 +27,7 @@ from ddpkit.launchers.plan import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.run import run_files
 from ddpkit.run.code_state import Code, Versions
+from ddpkit.run.log_files import INDEX
 from ddpkit.run.state import EndState, RunState
 from ddpkit.run.trust import Origin, read_private
 
@@ -308,7 +309,7 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
     try:
         make_directories(log_dir)
         make_directory(str(folder), run_files.KIND, run_files.MODE, hold=True)
-        create(folder / "all.log", "")
+        create(folder / INDEX, "")
     except OSError as error:
         raise UsageError(
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"
