@@ -230,7 +230,7 @@ _BEGUN = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\
 
 def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
     """Return data without the character that is not whole yet, and that."""
-    begun = _BEGUN.search(data)
+    begun = _BEGUN.search(data, max(0, len(data) - 3))
     at = begun.start() if begun else len(data)
     return data[:at], data[at:]
 

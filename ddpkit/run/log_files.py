@@ -86,7 +86,7 @@ class _Index:
     """Rows of `all.index`, in blocks that can be read alone."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}  # host of each name in this block
+        self._known: dict[str, tuple[str, int]] = {}  # host of each name in this block, and where its last piece ended
         self._began, self._size = 0.0, BLOCK_BYTES
 
     def break_off(self) -> None:
@@ -101,11 +101,9 @@ class _Index:
             self._known.clear()
             self._began, self._size = when, 0
         for name, host, length, begin in pieces:
-            if self._known.get(name) == host:
-                rows.append(f"{name} {length}\n")
-            else:
-                self._known[name] = host
-                rows.append(f"{name} {length} {begin} {host or NO_HOST}\n")
+            known = self._known.get(name) == (host, begin)
+            rows.append(f"{name} {length}\n" if known else f"{name} {length} {begin} {host or NO_HOST}\n")
+            self._known[name] = host, begin + length
             size += len(rows[-1])
             if self._size + size >= BLOCK_BYTES:
                 rows.append(f"\n@ {when:.3f}\n")
@@ -119,12 +117,11 @@ class _File:
     """One log: its open file, how much it has had, and its earlier parts."""
 
     def __init__(self) -> None:
-        self.file: int | None = None
         self.begin, self.size = 0, 0  # bytes of all earlier parts, and of the file
         self.parts: deque[tuple[str, os.stat_result]] = deque()
         self.kept = 0  # bytes of the file and of the parts that are still there
         self.theirs = False  # it was there before: it is not cut
-        self.retry_at = 0.0  # time.monotonic(): until then nothing is written
+        self.retry_at = 0.0  # time.monotonic(): until then nothing is written, unless there is memory for what waits
         self.torn = False  # what was written last is a part of a line
 
 
@@ -264,9 +261,9 @@ class LogFiles:
                 batch = self._batches.popleft()
             self._write(*batch)
         if self._gaps:  # say so at the end as well
-            self._files[OWN].retry_at = 0.0
-            self._gaps.discard(OWN)
-            self._write_pieces(time.time(), [(OWN, "", self._gap_words)])
+            self._index.break_off()
+            rows = self._index.rows(time.time(), self._merged(self._say_gap(set(self._gaps))))
+            self._append(INDEX, rows)
         for file in self._open.values():
             with suppress(OSError):
                 os.close(file)
@@ -286,20 +283,28 @@ class LogFiles:
         begins, left = {}, {}
         for name, each in together.items():
             begins[name], left[name] = self._append_all(name, b"".join(each))
-        if self._gaps and (back := {name for name in self._gaps if left.get(name)}):
-            self._gaps -= back
-            begins[OWN], left[OWN] = self._append_all(OWN, self._gap_words)
-            pieces = [(OWN, "", self._gap_words), *pieces]
-        written_pieces = self._written(pieces, begins, left)
+        whole = {name for name, each in together.items() if left[name] == sum(map(len, each))}
+        written_pieces = [*self._say_gap(whole), *self._written(pieces, begins, left)]
         rows = self._index.rows(when, self._merged(written_pieces))
         if self._append(INDEX, rows) < len(rows):
             self._index.break_off()
-            self._gaps.add(INDEX)
+            self._gaps |= together.keys()
         if self._all is not None:
             lines = [(front_of(name, host), self._all.add(name, data)) for name, host, _, data in written_pieces]
             self._append(ALL, b"".join(front + line + b"\n" for front, each in lines for line in each))
         if self._limit:
             self._cut([INDEX, ALL, *together])
+
+    def _say_gap(self, whole: Iterable[str]) -> list[Written]:
+        """Write that lines are missing before those of the names that are written again."""
+        with self._changed:
+            back = self._gaps.intersection(whole)
+        if not back:
+            return []
+        words, log = self._gap_words, self._files[OWN]
+        written = self._append(OWN, words)
+        self._gaps -= back if written == len(words) else set()
+        return [(OWN, "", log.begin + log.size - written, words[:written])] if written else []
 
     @staticmethod
     def _written(pieces: list[Piece], begins: dict[str, int], left: dict[str, int]) -> list[Written]:
@@ -339,17 +344,18 @@ class LogFiles:
     def _append(self, name: str, data: bytes) -> int:
         """Append to a log. Returns how many bytes of `data` are in it: without room, after a while, not all."""
         log, done = self._files[name], 0
-        if not data or time.monotonic() < log.retry_at:
+        if not data or (time.monotonic() < log.retry_at and not self._has_memory and not self._closing):
             return 0
         end = b"\n" if log.torn else b""
         view = memoryview(end + data)
         while done < len(view):
+            last = self._closing
             try:
                 done += os.write(self._open_file(name, log), view[done:])
                 self._progress = time.monotonic()
             except OSError as error:
                 self._close_file(name)
-                if not self._wait_for_room(error):
+                if not self._wait_for_room(error, last):
                     log.retry_at = time.monotonic() + RETRY
                     break
         log.size += done
@@ -376,24 +382,29 @@ class LogFiles:
             with suppress(OSError):
                 os.close(file)
 
-    def _wait_for_room(self, error: OSError) -> bool:
-        """Wait a moment for room on a full disk, while there is room in memory. Says once what is wrong."""
+    def _wait_for_room(self, error: OSError, last: bool) -> bool:
+        """Wait a moment for room on a full disk, while there is room in memory. Says once what is wrong.
+
+        `last`: whether this was the last try. Returns whether to try again.
+        """
         first, self._why = not self._why, error.strerror or type(error).__name__
         if first:
             what = f"cannot write logs in {self.folder}: {self._why}"
             self.on_problem(f"{what}; the run continues, and what finds no room in memory is missing there")
-        if error.errno not in NO_ROOM:
+        if error.errno not in NO_ROOM or not self._has_memory or last:
             return False
         with self._changed:
-            if self._waiting >= LIMIT // 2 or self._closing:
-                return False
-            self._changed.wait_for(lambda: self._closing or self._waiting >= LIMIT // 2, RETRY)
+            self._changed.wait_for(lambda: self._closing or not self._has_memory, RETRY)
         return True
+
+    @property
+    def _has_memory(self) -> bool:
+        return self._waiting < LIMIT // 2
 
     def _lose(self, pieces: Iterable[Piece]) -> None:
         for name, _, data in pieces:
             self._gaps.add(name)
-            self.missing += data.count(b"\n") * (name != OWN or data != self._gap_words)
+            self.missing += data.count(b"\n")
 
     @property
     def _gap_words(self) -> bytes:

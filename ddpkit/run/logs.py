@@ -23,15 +23,15 @@ from ddpkit.errors import UsageError
 from ddpkit.files import open_to_read, read_bounded, read_head, read_tail
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
-from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.log_files import ALL, OWN_FRONT, file_name, last_state
 from ddpkit.run.ordered_log import CutFile, Line, OrderedLog, is_ordered
 from ddpkit.run.record import Run, attempt_folder
 from ddpkit.run.site import job_log, machine_of
 from ddpkit.text import format_hosts
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded when they are needed: most commands that look at logs need neither
     from ddpkit.diagnosis.long_log import LogText
+    from ddpkit.launchers.slurm_output import SrunReader
 
 T = TypeVar("T")
 MOST_TIMES = 1 << 26  # bytes of all.times
@@ -208,6 +208,8 @@ class _JobOutput:
         self._files: dict[str, tuple[int, SrunReader]] = {}  # by path: how much was read, and its reader
 
     def _reader(self) -> SrunReader:
+        from ddpkit.launchers.slurm_output import SrunReader
+
         return SrunReader(
             self._run.world_size, torchrun=self._job.torchrun, labels=self._job.labels, groups=self._job.groups
         )

@@ -149,17 +149,19 @@ class OrderedLog:
         while self._rows:
             name, host, begin, length = self._rows[0]
             data = self._bytes(name, begin, length)
-            if len(data) < length and waits and self._waits_for(name):
+            if len(data) < length and waits and self._waits_for(name, begin):
                 return lines or None
             self._rows.popleft()
             self._short_since = 0.0
             lines += self._lines_of(name.decode(), host, data)
         return lines
 
-    def _waits_for(self, name: bytes) -> bool:
+    def _waits_for(self, name: bytes, begin: int) -> bool:
         """Whether to wait for bytes that are not seen yet. Those of a part that is gone never come."""
-        self._files.pop(name, None)
         self._buffers.pop(name, None)
+        self._files[name].refresh()
+        if begin < self._files[name].first:
+            return False
         now = time.monotonic()
         self._short_since = self._short_since or now
         return now - self._short_since < LATE and self._offset >= self._index.size

@@ -258,14 +258,14 @@ def test_a_reader_that_follows_sees_each_line_of_a_log_that_is_cut(
 ) -> None:
     logs, seen = limited(), []
     log = OrderedLog(tmp_path)
-    for turn in range(600):
+    for turn in range(1500):
         logs.keep("0", "a", numbered(100 * turn, 100 * turn + 100))
         assert logs.sync()
         while (lines := log.read()) is not None:
             seen += [line.text for line in lines if line.source == "0"]
     logs.close()
     assert logs.dropped
-    assert seen == numbered(0, 60_000).splitlines()
+    assert seen == numbered(0, 150_000).splitlines()
 
 
 def test_only_files_of_the_logs_give_way(limited: Callable[[], LogFiles], tmp_path: Path) -> None:
