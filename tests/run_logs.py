@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ddpkit.run.ordered_log import OrderedLog
+from ddpkit.run.logs import OrderedLog
 
 
 def all_lines(folder: Path) -> str:

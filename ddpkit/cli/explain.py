@@ -249,8 +249,7 @@ def _read(path: Path, *, follow: bool) -> LogText:
 
 def _read_run(folder: Path) -> LogText:
     """Read the lines of all ranks of a run in their order."""
-    from ddpkit.run.logs import read_ordered
-    from ddpkit.run.ordered_log import CUT_WORDS, is_cut
+    from ddpkit.run.logs import CUT_WORDS, is_cut, read_ordered
 
     text = read_ordered(folder)
     if not text.text.strip():

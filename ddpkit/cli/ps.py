@@ -20,8 +20,8 @@ from ddpkit.run.state import RunState
 from ddpkit.text import one_line
 
 if TYPE_CHECKING:
+    from ddpkit.run.control import Removable
     from ddpkit.run.record import Run
-    from ddpkit.run.removal import Removable
     from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # runs that have ended
@@ -187,7 +187,7 @@ def rm(
     as_json: JsonFlag = False,
 ) -> None:
     """Remove the directories of ended runs, with their logs."""
-    from ddpkit.run import removal, run_index, status
+    from ddpkit.run import control, run_index, status
 
     if bool(run) == ended:
         what = "--ended and RUN exclude each other" if run else "no run given"
@@ -200,12 +200,12 @@ def rm(
         gone = [entry.run_id for entry in known if entry.removed and entry.run is None and entry.run_id in (run or ())]
         words = [word for word in run or () if word not in gone]
         chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
-    checked = [removal.check_removable(now.run) for now in _ended(chosen, named=not ended)]
+    checked = [control.check_removable(now.run) for now in _ended(chosen, named=not ended)]
     removed = [removable.run for removable in checked]
     _ask_for_others(checked, yes=yes, dry_run=dry_run)
     if not dry_run:
         for removable in checked:
-            removal.remove_run(removable)
+            control.remove_run(removable)
         for run_id in gone:
             run_index.forget(run_id)
     if as_json:

@@ -29,11 +29,9 @@ from ddpkit.run.state import RunState
 from ddpkit.text import coloured, format_hosts, format_ranges, format_size
 
 if TYPE_CHECKING:
-    from ddpkit.run.logs import LineFilter
-    from ddpkit.run.ordered_log import Line
-    from ddpkit.run.rank_status import RankSample, RankStatus
+    from ddpkit.run.logs import Line, LineFilter
     from ddpkit.run.record import Attempt, Run
-    from ddpkit.run.status import RunStatus
+    from ddpkit.run.status import RankSample, RankStatus, RunStatus
 
 MOST_ROWS = 64  # of more ranks `ddpkit status` shows the odd ones
 SHOWN = 20  # lines, in `ddpkit attach`
@@ -84,11 +82,11 @@ def show_status(
 
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     from ddpkit.launchers import registry
-    from ddpkit.run import rank_status, status
+    from ddpkit.run import status
     from ddpkit.run.documents import run_document
 
-    seen = rank_status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
-    odd = rank_status.describe_oddities(now, seen) if seen else []
+    seen = status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
+    odd = status.describe_oddities(now, seen) if seen else []
     if as_json:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
         print_json("status", {**run_document(now.run, now), "sample": sample, "findings": odd}, line=line)
@@ -196,7 +194,7 @@ def logs(
 ) -> None:
     """Print the output of a run."""
     from ddpkit import config
-    from ddpkit.run import logs, ordered_log, status
+    from ddpkit.run import logs, status
     from ddpkit.run.control import reload
 
     chosen = choose(run, "ddpkit logs {}")
@@ -205,8 +203,8 @@ def logs(
     wanted = logs.parse_filter(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "--tail ", hint="ddpkit logs --tail 20")
     begin = None if since is None else time.time() - _age(since)
-    if number is None and begin is None and chosen.job is None and ordered_log.is_cut(Path(chosen.folder)):
-        print(f"ddpkit: {ordered_log.CUT_WORDS}", file=sys.stderr)
+    if number is None and begin is None and chosen.job is None and logs.is_cut(Path(chosen.folder)):
+        print(f"ddpkit: {logs.CUT_WORDS}", file=sys.stderr)
     exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
     if exact and not as_json and number is None and begin is None and chosen.job is None:
         going_on, wrote = _going_on(chosen) if follow else None, False

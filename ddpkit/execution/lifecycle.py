@@ -31,7 +31,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
-from ddpkit.run import code_state, job_status, launcher_process, logs, metrics, record, run_files, run_index, timeline
+from ddpkit.run import job_status, launcher_process, logs, metrics, record, run_files, run_index, timeline
 from ddpkit.run.log_files import ALL, LogFiles
 from ddpkit.run.state import EndState, RunState
 from ddpkit.run.trust import Origin
@@ -281,7 +281,7 @@ class RecordedRun(LiveRun):
 
     def _add_code(self) -> None:
         """Add the git commit to the record. git may be slow: nothing waits for it."""
-        code = code_state.read_code(self.record.workdir)
+        code = record.read_code(self.record.workdir)
         if code is not None:
             with suppress(OSError):
                 self._amend(code=code)
@@ -459,7 +459,7 @@ class RecordedRun(LiveRun):
                 verdict=words,
                 failure=failure,
                 attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
-                versions=code_state.node_versions(timeline.read_launch(self.folder), times),
+                versions=record.node_versions(timeline.read_launch(self.folder), times),
                 log_problem=relay.logs.problem,
                 hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
             )

@@ -14,7 +14,7 @@ from run_logs import all_lines
 
 from ddpkit.run import log_files, run_files
 from ddpkit.run.log_files import LIMIT, LogFiles
-from ddpkit.run.ordered_log import OrderedLog
+from ddpkit.run.logs import OrderedLog
 
 BIG = 1 << 20
 

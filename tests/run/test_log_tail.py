@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ddpkit.files import read_part
-from ddpkit.run import log_files, logs, ordered_log
-from ddpkit.run.logs import LineFilter
-from ddpkit.run.ordered_log import Line
+from ddpkit.run import log_files, logs
+from ddpkit.run.logs import Line, LineFilter
 from ddpkit.run.record import Run
 
 RUN = Run(
@@ -64,7 +63,7 @@ def test_only_the_end_is_read(ranks: frozenset[int] | None, run: Run, monkeypatc
         read.append(len(data))
         return data
 
-    monkeypatch.setattr(ordered_log, "read_part", part)
+    monkeypatch.setattr(logs, "read_part", part)
     assert shown(run, LineFilter(ranks=ranks), 3)[-1] == b"[1 a] line 99999"
     assert sum(read) <= 3 * logs.BLOCK
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ddpkit.files import read_head
 from ddpkit.launchers.shell import join
-from ddpkit.run.code_state import Code
-from ddpkit.run.ledger import describe
+from ddpkit.run.documents import describe
+from ddpkit.run.record import Code
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
 from ddpkit.run.report.escape import lines, moment, seconds, text
