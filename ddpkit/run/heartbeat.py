@@ -86,7 +86,7 @@ class Vitals:
 
 
 SHARE = 0.005  # of a CPU that the writes of one record take at most
-BYTES = 140_000  # a second at most, on the average: half a GB an hour
+BYTES = 55_000  # a second at most, on the average: 0.2 GB an hour
 LAST = 10.0  # seconds that the end of a run waits for a disk
 
 
