@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes | bytearray, mode: int = 0o644, *, shared: bool = False) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
     mode: of the new file, less the umask. shared: see `owned.replace_file`.

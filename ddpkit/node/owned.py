@@ -340,7 +340,7 @@ def create_whole(path: str, content: bytes, mode: int = 0o600) -> None:
         os.link(draft if folder is None else os.path.basename(draft), name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool = False) -> None:
+def replace_file(path: str, content: bytes | bytearray, mode: int = 0o600, *, shared: bool = False) -> None:
     """Replace a file of this user, or make it: readers see the old content or the new.
 
     The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
@@ -460,7 +460,7 @@ _CAREFUL = os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _CAREFUL
 
 
-def _create(path: str, mode: int, folder: int | None, content: bytes) -> int:
+def _create(path: str, mode: int, folder: int | None, content: bytes | bytearray) -> int:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL, mode, dir_fd=folder)
     try:
         rest = memoryview(content)

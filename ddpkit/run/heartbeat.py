@@ -122,7 +122,9 @@ class GrowingRecord:
     def _write(self) -> None:
         """Replace the file at once. A full disk must not end a run: then the last state stays."""
         began = time.thread_time()
-        text = "".join(self._pieces()).encode()
+        text = bytearray()
+        for piece in self._pieces():
+            text += piece.encode()
         try:
             write_atomically(self._path, text)
         except OSError:

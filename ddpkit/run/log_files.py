@@ -114,11 +114,13 @@ class _Index:
 
 
 class _File:
-    """One log: its open file, how much it has had, and its earlier parts."""
+    """One log: how much it has had, and its earlier parts. Of thousands of ranks each has one."""
+
+    __slots__ = ("begin", "kept", "parts", "retry_at", "size", "theirs", "torn")
 
     def __init__(self) -> None:
         self.begin, self.size = 0, 0  # bytes of all earlier parts, and of the file
-        self.parts: deque[tuple[str, os.stat_result]] = deque()
+        self.parts: list[tuple[str, os.stat_result]] = []
         self.kept = 0  # bytes of the file and of the parts that are still there
         self.theirs = False  # it was there before: it is not cut
         self.retry_at = 0.0  # time.monotonic(): until then nothing is written, unless there is memory for what waits
@@ -256,7 +258,7 @@ class LogFiles:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._batches or self._closing)
-                if not self._batches:
+                if not self._batches or self._thread is not threading.current_thread():  # given up: another one writes
                     break
                 batch = self._batches.popleft()
             self._write(*batch)
@@ -447,7 +449,7 @@ class LogFiles:
             most = max((log for log in logs if len(log.parts) > 1), key=lambda log: log.kept, default=None)
             if most is None:
                 return
-            part, made = most.parts.popleft()
+            part, made = most.parts.pop(0)
             with suppress(OSError):
                 remove_if_same(str(self.folder / part), made)
             most.kept -= made.st_size
