@@ -141,6 +141,7 @@ class LogFiles:
         self._size = 0  # bytes of them
         self._changed = threading.Condition()
         self._batches: deque[tuple[float, int, list[Piece]]] = deque()  # time, bytes, pieces
+        self._writing: list[Piece] = []  # what the thread writes now
         self._waiting = 0  # bytes that were handed over and are not written
         self._progress = 0.0  # time.monotonic() of the last write
         self._thread: threading.Thread | None = None
@@ -216,7 +217,7 @@ class LogFiles:
         with self._changed:
             if not done:
                 self._why = self._why or NO_ANSWER
-                for _, _, pieces in self._batches:
+                for pieces in [self._writing, *(pieces for _, _, pieces in self._batches)]:
                     self._lose(pieces)
         if self._thread is not None and done:
             self._thread.join(PATIENCE)
@@ -261,6 +262,7 @@ class LogFiles:
                 if not self._batches or self._thread is not threading.current_thread():  # given up: another one writes
                     break
                 batch = self._batches.popleft()
+                self._writing = batch[2]
             self._write(*batch)
         if self._gaps:  # say so at the end as well
             self._index.break_off()

@@ -185,6 +185,19 @@ def test_nothing_waits_for_a_disk_that_does_not_answer(
     disk.works.set()
 
 
+def test_the_end_counts_what_a_disk_does_not_take(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "PATIENCE", 0.2)
+    logs = LogFiles(tmp_path)
+    disk.works.clear()
+    logs.keep("0", "a", numbered(0, 7))
+    logs.hand_over()
+    assert disk.waits.wait(20)
+    logs.keep("0", "a", numbered(7, 10))
+    logs.close()
+    disk.works.set()
+    assert logs.problem == "10 lines are missing in the logs: the disk does not answer"
+
+
 def test_a_slow_disk_holds_up_the_ranks_and_loses_nothing(disk: Disk, tmp_path: Path) -> None:
     logs, lines = LogFiles(tmp_path), numbered(0, 10_000)
     disk.works.clear()
