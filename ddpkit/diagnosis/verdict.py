@@ -135,7 +135,11 @@ def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
-    text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
+    text = (
+        (_end(Path(failure.log), everything.read_end) if failure.log else "")
+        or "\n".join(failure.last_lines)
+        or failure.reason
+    )
     first = analyze_log([(own, _without_claims(failure, text))], limit).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None

@@ -284,6 +284,8 @@ class LogFiles:
         together: dict[str, list[bytes]] = {}
         for name, _, data in pieces:
             together.setdefault(name, []).append(data)
+        if self._limit:
+            self._begin_parts([INDEX, ALL, *together])
         begins, left = {}, {}
         for name, each in together.items():
             begins[name], left[name] = self._append_all(name, b"".join(each))
@@ -297,7 +299,7 @@ class LogFiles:
             lines = [(front_of(name, host), self._all.add(name, data)) for name, host, _, data in written_pieces]
             self._append(ALL, b"".join(front + line + b"\n" for front, each in lines for line in each))
         if self._limit:
-            self._cut([INDEX, ALL, *together])
+            self._drop_parts()
 
     def _say_gap(self, whole: Iterable[str]) -> list[Written]:
         """Write that lines are missing before those of the names that are written again."""
@@ -416,15 +418,19 @@ class LogFiles:
 
     # ---- the limit
 
-    def _cut(self, names: Iterable[str]) -> None:
-        """Begin new files where some are large, and remove the oldest parts beyond the limit."""
+    def _begin_parts(self, names: Iterable[str]) -> None:
+        """Begin new files where lines follow and some are large."""
         of_index = self._limit // INDEX_PART
-        share = (self._limit - of_index) // (4 * len(self._files))
+        share = (self._limit - of_index) // (4 * max(1, len(self._files)))
         for name in names:
             log = self._files.get(name)
             least = of_index // CUT if name == INDEX else max(share, log.kept // CUT if log else 0)
             if log is not None and log.size >= max(LEAST_CUT, least):
                 self._begin_part(name, log)
+
+    def _drop_parts(self) -> None:
+        """Remove the oldest parts beyond the limit."""
+        of_index = self._limit // INDEX_PART
         self._drop([self._files[INDEX]], of_index)
         self._drop([log for name, log in self._files.items() if name != INDEX], self._limit - of_index)
 

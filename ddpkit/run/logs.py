@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ddpkit.errors import UsageError
-from ddpkit.files import open_to_read, read_bounded, read_head, read_tail
+from ddpkit.files import open_to_read, read_bounded, read_head
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.run.log_files import ALL, OWN_FRONT, file_name, last_state
@@ -281,14 +281,15 @@ def read_rank_output(run: Run, rank: int, going_on: Callable[[], bool] | None = 
     yield from _read(lambda: tail.read() or None, going_on, 0.0)
 
 
-def read_end(all_log: Path, size: int) -> bytes:
-    """Return the last lines of all ranks, about so many bytes: of the file, or where there is none, by the index."""
-    if is_ordered(all_log.parent):
-        return OrderedLog(all_log.parent).read_end(size)[-size:]
-    try:
-        return read_tail(all_log, size)
-    except OSError:
-        return b""
+def read_end(log: Path, size: int) -> bytes:
+    """Return the last bytes of a log, with its earlier parts; of `all.log`, if it is not kept, by the index."""
+    if log.name == ALL and is_ordered(log.parent):
+        return OrderedLog(log.parent).read_end(size)[-size:]
+    file, end = CutFile(log.parent, log.name), b""
+    begin = max(file.first, file.size - size)
+    while more := file.read(begin + len(end), size - len(end)):
+        end += more
+    return end
 
 
 def read_begin(folder: Path, size: int) -> bytes:

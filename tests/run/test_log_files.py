@@ -14,7 +14,7 @@ from run_logs import all_lines
 
 from ddpkit.run import log_files, run_files
 from ddpkit.run.log_files import LIMIT, LogFiles
-from ddpkit.run.logs import OrderedLog
+from ddpkit.run.logs import OrderedLog, read_end
 
 BIG = 1 << 20
 
@@ -241,6 +241,7 @@ def test_the_oldest_lines_give_way_and_a_quiet_rank_keeps_its_own(
     assert "of the logs gave way to newer lines: log_limit is 1 MiB" in logs.problem
     assert run_files.others(tmp_path) == []
     assert (tmp_path / "rank_1.log").read_text() == "quiet\n"
+    assert read_end(tmp_path / "rank_0.log", 40_000) == numbered(0, 150_000)[-40_000:]
     shown = all_lines(tmp_path).splitlines()
     numbers = [int(line.split()[-1]) for line in shown if line.startswith("[0 a] line ")]
     assert numbers == list(range(numbers[0], 150_000))
