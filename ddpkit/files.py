@@ -33,6 +33,7 @@ from ddpkit.node.owned import (
     remove_files,
     remove_if_same,
     remove_socket,
+    rename_if_same,
     replace_file,
     strangers,
     user_name,
@@ -68,6 +69,7 @@ __all__ = [
     "remove_files",
     "remove_if_same",
     "remove_socket",
+    "rename_if_same",
     "replace_file",
     "strangers",
     "who_can_replace",
@@ -75,7 +77,7 @@ __all__ = [
 ]
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes | bytearray, mode: int = 0o644, *, shared: bool = False) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
     mode: of the new file, less the umask. shared: see `owned.replace_file`.

@@ -25,6 +25,7 @@ from ddpkit.diagnosis import long_log
 from ddpkit.diagnosis.long_log import LogText
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import open_to_read
+from ddpkit.run.log_files import ALL, INDEX
 from ddpkit.run.state import RunState
 from ddpkit.text import format_ranges
 
@@ -189,7 +190,9 @@ def _paths(name: str) -> list[Path]:
     path = Path(name)
     try:
         if path.is_dir():
-            merged = path / "all.log"
+            merged = path / ALL
+            if (path / INDEX).is_file():
+                return [path]
             logs = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
             if not logs:
                 raise UsageError(f"{name} holds no log", f"name a file: ls {shlex.quote(name)}")
@@ -238,6 +241,8 @@ def _record(name: str) -> Run | None:
 def _read(path: Path, *, follow: bool) -> LogText:
     """Read a log. One that the user named can also be a link, or a pipe, `<(ssh node1 cat LOG)`, up to its end."""
     try:
+        if path.is_dir():
+            return _read_run(path)
         with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(HEAD)
@@ -254,6 +259,21 @@ def _read(path: Path, *, follow: bool) -> LogText:
     except OSError as error:
         why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
         raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
+
+
+def _read_run(folder: Path) -> LogText:
+    """Read the lines of all ranks of a run in their order."""
+    from ddpkit.run.logs import CUT_WORDS, is_cut, read_ordered
+
+    text = read_ordered(folder)
+    if not text.text.strip():
+        raise _empty(str(folder))
+    if is_cut(folder):
+        print(f"ddpkit: {folder}: {CUT_WORDS}", file=sys.stderr)
+    if text.left_out:
+        first, last = long_log.FIRST >> 20, long_log.LAST >> 20
+        print(f"ddpkit: {folder}: only its first {first} and last {last} MiB are read", file=sys.stderr)
+    return text
 
 
 def _of_stdin() -> LogText:

@@ -35,7 +35,7 @@ from ddpkit.errors import DdpkitError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
-    from ddpkit.console.relay import Relay
+    from ddpkit.console.relay import Logs, Relay
     from ddpkit.console.status_bar import Bottom
     from ddpkit.console.writer import Screen
     from ddpkit.execution.lifecycle import RecordedRun
@@ -231,13 +231,14 @@ def _detach(as_json: bool) -> int:
     """Start this command again in a tmux session. Its messages are printed here until its run has a record."""
     from ddpkit.launchers import shell
     from ddpkit.run import tmux as detach
+    from ddpkit.text import format_hosts
 
     try:
         record = detach.start_session(os.environ, _note)
     except detach.EarlyError as early:
         print(early.text, file=sys.stderr)
         return early.code
-    where = f"{shell.count(record.world_size, 'rank')} on {', '.join(record.hosts)}"
+    where = f"{shell.count(record.world_size, 'rank')} on {format_hosts(record.hosts)}"
     print(f"ddpkit: run {record.run_id}: {where}; logs in {record.folder}/", file=sys.stderr)
     print(
         f"ddpkit: detached; to follow it: ddpkit attach {record.run_id}; to stop it: ddpkit stop {record.run_id}",
@@ -280,7 +281,7 @@ def _carry(
         run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end
 
     screen, relay = open_screen(
-        ready.job, ready.plan, settings, run.folder, end_on_broken_pipe, as_json=as_json, quiet=quiet
+        ready.job, ready.plan, settings, run.open_logs(settings), end_on_broken_pipe, as_json=as_json, quiet=quiet
     )
     run.announce(relay, hang_timeout=settings.hang_timeout)
     if not run.followed:
@@ -331,7 +332,7 @@ def open_screen(
     job: Job,
     plan: Plan,
     settings: LaunchSettings,
-    folder: Path,
+    logs: Logs,
     broken: Callable[[], None],
     *,
     as_json: bool,
@@ -353,7 +354,7 @@ def open_screen(
     rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
     draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
     relay = Relay(
-        folder,
+        logs,
         screen.out,
         screen.err,
         rich=rich,

@@ -25,17 +25,15 @@ from ddpkit.cli.look import table
 from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.shell import count
 from ddpkit.run.state import RunState
-from ddpkit.text import coloured, format_ranges, format_size, one_line
+from ddpkit.text import coloured, format_hosts, format_ranges, format_size, one_line
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.run.logs import LineFilter
-    from ddpkit.run.rank_status import RankSample, RankStatus
+    from ddpkit.run.control import Removable
+    from ddpkit.run.logs import Line, LineFilter
     from ddpkit.run.record import Attempt, Run
-    from ddpkit.run.removal import Removable
-    from ddpkit.run.status import RunStatus
+    from ddpkit.run.status import RankSample, RankStatus, RunStatus
 
 
 MOST_ROWS = 64  # of more ranks `ddpkit status` shows the odd ones
@@ -87,11 +85,11 @@ def show_status(
 
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     from ddpkit.launchers import registry
-    from ddpkit.run import rank_status, status
+    from ddpkit.run import status
     from ddpkit.run.documents import run_document
 
-    seen = rank_status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
-    odd = rank_status.describe_oddities(now, seen) if seen else []
+    seen = status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
+    odd = status.describe_oddities(now, seen) if seen else []
     if as_json:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
         print_json("status", {**run_document(now.run, now), "sample": sample, "findings": odd}, line=line)
@@ -129,9 +127,10 @@ def _show_started(seen: RankSample) -> None:
 
     rows = [
         (str(rank.rank), rank.host or "-", str(rank.pid or "-"), rank.words, seen.lines.get(rank.rank, "")[:LINE])
-        for rank in seen.ranks
+        for rank in _exceptions(seen.ranks)
     ]
     table(("rank", "host", "pid", "state", "last line"), rows)
+    _show_rest(len(rows), len(seen.ranks))
     print(f"as of {status.age(seen.age)} ago, from {seen.source}; for CPU and memory: ddpkit top")
 
 
@@ -152,9 +151,13 @@ def _show_sample(seen: RankSample) -> None:
     ]
     if rows_shown:
         table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
-    if len(rows_shown) < len(seen.ranks):
-        print(f"{len(seen.ranks) - len(rows_shown)} of {count(len(seen.ranks), 'rank')} not shown; all: --json")
+    _show_rest(len(rows_shown), len(seen.ranks))
     print(f"as seen {status.age(seen.age)} ago")
+
+
+def _show_rest(shown: int, total: int) -> None:
+    if shown < total:
+        print(f"{total - shown} of {count(total, 'rank')} not shown; all: --json")
 
 
 def _exceptions(ranks: Sequence[RankStatus]) -> Sequence[RankStatus]:
@@ -203,6 +206,8 @@ def logs(
     wanted = logs.parse_filter(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "--tail ", hint="ddpkit logs --tail 20")
     begin = None if since is None else time.time() - _age(since)
+    if number is None and begin is None and chosen.job is None and logs.is_cut(Path(chosen.folder)):
+        print(f"ddpkit: {logs.CUT_WORDS}", file=sys.stderr)
     exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
     if exact and not as_json and number is None and begin is None and chosen.job is None:
         going_on, wrote = _going_on(chosen) if follow else None, False
@@ -226,7 +231,7 @@ _BEGUN = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\
 
 def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
     """Return data without the character that is not whole yet, and that."""
-    begun = _BEGUN.search(data)
+    begun = _BEGUN.search(data, max(0, len(data) - 3))
     at = begun.start() if begun else len(data)
     return data[:at], data[at:]
 
@@ -262,7 +267,7 @@ def _show(
     terminal = sys.stdout.isatty()
     last: deque[bytes] = deque(maxlen=SHOWN)
 
-    def put(line: logs.Line) -> None:
+    def put(line: Line) -> None:
         text = line.text if bare else line.labelled
         if as_json:
             rank = int(line.source) if line.source.isdecimal() else None
@@ -559,7 +564,7 @@ def rm(
     as_json: JsonFlag = False,
 ) -> None:
     """Remove the directories of ended runs, with their logs."""
-    from ddpkit.run import removal, run_index, status
+    from ddpkit.run import control, run_index, status
 
     if bool(run) == ended:
         what = "--ended and RUN exclude each other" if run else "no run given"
@@ -572,12 +577,12 @@ def rm(
         gone = [entry.run_id for entry in known if entry.removed and entry.run is None and entry.run_id in (run or ())]
         words = [word for word in run or () if word not in gone]
         chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
-    checked = [removal.check_removable(now.run) for now in _ended(chosen, named=not ended)]
+    checked = [control.check_removable(now.run) for now in _ended(chosen, named=not ended)]
     removed = [removable.run for removable in checked]
     _ask_for_others(checked, yes=yes, dry_run=dry_run)
     if not dry_run:
         for removable in checked:
-            removal.remove_run(removable)
+            control.remove_run(removable)
         for run_id in gone:
             run_index.forget(run_id)
     if as_json:

@@ -242,6 +242,7 @@ def _run(ready: Ready, results: BenchResults, log_dir: str, *, as_json: bool) ->
     from ddpkit.cli.options import forward_signals
     from ddpkit.diagnosis import verdict
     from ddpkit.preflight import rank_program
+    from ddpkit.run.logs import read_end
 
     def add(event: rank_program.Event) -> None:
         for line in results.add_event(event):
@@ -251,7 +252,7 @@ def _run(ready: Ready, results: BenchResults, log_dir: str, *, as_json: bool) ->
     done = rank_program.run(ready.plan, ready.transport, log_dir, add, note, signals=forward_signals)
     code, failure, died = done.outcome.exit_code, done.outcome.failure, []
     if failure is not None:
-        failure = verdict.diagnose(failure, Path(done.folder) / "all.log")
+        failure = verdict.diagnose(failure, Path(done.folder) / "all.log", read_end=read_end)
         died = verdict.describe_failure(failure, failure.diagnosis)
         code = BAD if code == 1 else code  # a rank could not start, or a collective failed
     elif code == 0:

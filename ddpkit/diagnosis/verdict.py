@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
@@ -40,8 +40,15 @@ _SAME_STEPS = (
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None = None) -> Failure:
+def diagnose(
+    failure: Failure,
+    all_log: Path,
+    ended: Callable[[], bool] | None = None,
+    read_end: Callable[[Path, int], bytes] = read_tail,
+) -> Failure:
     """Add the cause of a failure, and the action after it: from its own output, then from that of all (`all_log`).
+
+    `read_end` reads the end of that: it need not be a file.
 
     `diagnosis` is None where the cause is not known. An exception of the script's own is a cause; a guess is none.
     `ended`: whether to stop looking for it, for example after a signal.
@@ -60,7 +67,8 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
         action = decide_failure(failure)
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
-    match, diagnosis = _find_cause(failure, all_log, Limit(SECONDS, ended) if ended else Limit(SECONDS))
+    everything = _OtherLog(all_log, read_end)
+    match, diagnosis = _find_cause(failure, everything, Limit(SECONDS, ended) if ended else Limit(SECONDS))
     if match is not None and match.role:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
@@ -71,7 +79,7 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
     of_kernel = "Xid" in failure.kernel and match is not None and match.evidence == "kernel"
     proven = action.proven or refused or of_srun or of_kernel
     action = replace(action, proven=proven and action.action == "exclude")
-    return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
+    return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, everything), action=action)
 
 
 def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
@@ -101,16 +109,16 @@ def load_catalogue() -> None:
     known_failures()
 
 
-def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
+def _quote_other_rank(failure: Failure, everything: _OtherLog) -> Diagnosis | None:
     """Quote the last line of another rank for one that printed nothing: many scripts print on rank 0 alone."""
     if not _is_silent(failure):
         return None
-    lines = [match for line in _end(all_log).splitlines() if (match := _RANK_LINE.match(line))]
+    lines = [match for line in everything.end().splitlines() if (match := _RANK_LINE.match(line))]
     if not lines:
         return None
     rank, text = lines[-1].groups()
     cause = f"the rank printed nothing. The last line of rank {rank}: {one_line(text, QUOTED)}"
-    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
+    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(everything.path.with_name(f'rank_{rank}.log')))}")
 
 
 def _is_silent(failure: Failure) -> bool:
@@ -119,18 +127,22 @@ def _is_silent(failure: Failure) -> bool:
     return failure.rank is not None and bool(failure.code) and not spoke
 
 
-def _find_cause(failure: Failure, all_log: Path, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
+def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
     """Return the deciding match, and what it explains; a match alone only shows that the cause is not known."""
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
-    text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
+    text = (
+        (_end(Path(failure.log), everything.read_end) if failure.log else "")
+        or "\n".join(failure.last_lines)
+        or failure.reason
+    )
     first = analyze_log([(own, _without_claims(failure, text))], limit).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
-    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))], limit).first
+    other = analyze_log([(everything.path.name, _without_claims(failure, everything.end()))], limit).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -178,11 +190,21 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
     )
 
 
-def _end(path: Path) -> str:
+def _end(path: Path, read_end: Callable[[Path, int], bytes] = read_tail) -> str:
     try:
-        return read_tail(path, LOG_END_BYTES).decode("utf-8", "replace")
+        return read_end(path, LOG_END_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+class _OtherLog(NamedTuple):
+    """The lines of all ranks, and how their end is read."""
+
+    path: Path
+    read_end: Callable[[Path, int], bytes]
+
+    def end(self) -> str:
+        return _end(self.path, self.read_end)
 
 
 def describe_exit(failure: Failure) -> str:

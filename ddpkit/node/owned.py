@@ -256,7 +256,7 @@ def _mount(folder: int) -> str:
     return str(os.fstat(folder).st_dev)
 
 
-def name_in(folder: int, name: str) -> bool:
+def name_in(folder: int | None, name: str) -> bool:
     """Tell whether an open directory has an entry of this name, also if that is a link that leads nowhere."""
     try:
         os.lstat(name, dir_fd=folder)
@@ -346,7 +346,7 @@ def create_whole(path: str, content: bytes, mode: int = 0o600) -> None:
         os.link(draft if folder is None else os.path.basename(draft), name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool = False) -> None:
+def replace_file(path: str, content: bytes | bytearray, mode: int = 0o600, *, shared: bool = False) -> None:
     """Replace a file of this user, or make it: readers see the old content or the new.
 
     The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
@@ -410,6 +410,15 @@ def remove_if_same(path: str, made: os.stat_result) -> bool:
     return True
 
 
+def rename_if_same(path: str, target: str, made: os.stat_result) -> bool:
+    """Rename a file that this process made, to a name that nothing has. Tell whether the name still was that file's."""
+    with _place(path) as (folder, name), _place(target) as (inner, new):
+        if not os.path.samestat(os.lstat(name, dir_fd=folder), made) or name_in(inner, new):
+            return False
+        os.rename(name, new, src_dir_fd=folder, dst_dir_fd=inner)
+    return True
+
+
 def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | None:
     """Raise NotOwnedError where something has this name that is no regular file of this user. None: nothing has it."""
     with _place(path) as (folder, name):
@@ -457,7 +466,7 @@ _CAREFUL = os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _CAREFUL
 
 
-def _create(path: str, mode: int, folder: int | None, content: bytes) -> int:
+def _create(path: str, mode: int, folder: int | None, content: bytes | bytearray) -> int:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL, mode, dir_fd=folder)
     try:
         rest = memoryview(content)

@@ -159,7 +159,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
     what = "did not start" if mute else "started, and did not join the rendezvous"
     for host, ranks in groupby(stuck, key=lambda rank: where.get(rank, "")):
         first = next(ranks)
-        read = f"less {shlex.quote(run.folder)}/all.log"
+        read = f"less {shlex.quote(run.folder)}/*.log"
         yield Check(
             id="ranks",
             status="fail",

@@ -17,12 +17,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.plain import TextDisplay, TextStream
-from ddpkit.console.relay import Relay
+from ddpkit.console.relay import Logs, Relay
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError
@@ -287,8 +286,8 @@ class ProgramRun:
 class _EventReader(Relay):
     """Relay that takes the events out of the lines. Shows nothing; keeps the logs."""
 
-    def __init__(self, folder: Path, note: Callable[[str], None], on_event: Callable[[Event], None]) -> None:
-        super().__init__(folder, TextStream(None), TextStream(None))
+    def __init__(self, logs: Logs, note: Callable[[str], None], on_event: Callable[[Event], None]) -> None:
+        super().__init__(logs, TextStream(None), TextStream(None))
         self._on_note, self._on_event = note, on_event
         self.agent_lines: deque[str] = deque(maxlen=AGENTS)
 
@@ -413,7 +412,7 @@ def _follow(
 
     if live.plan.batch is None:
         watch.reset()
-    relay = _EventReader(live.folder, take_note, take)
+    relay = _EventReader(live.open_logs(), take_note, take)
     try:
         outcome = live.follow(relay, TextDisplay(), connect=connect)
     finally:

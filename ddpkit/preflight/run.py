@@ -33,6 +33,7 @@ from ddpkit.preflight.check import Check, CheckReport, ordered
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.rank_program import Depth, Event, PreflightOptions, SignalScope, check_settings, take_no_signals
+from ddpkit.text import format_hosts
 from ddpkit.transports import compatibility, local_facts, slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
@@ -152,7 +153,7 @@ def _nodes(
             result.checks.append(_no_ranks(result))
             return
         if survey.left_out:
-            options.progress(f"continues without {', '.join(survey.left_out)}")
+            options.progress(f"continues without {format_hosts(survey.left_out)}")
         _ranks(nodes.plan(survey.world), nodes.transport, settings, options, result)
     if not survey.left_out:
         _causes(settings, environ, options, result)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
 from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.cpu_binding import Topology
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request, World
 from ddpkit.node import probe
@@ -148,7 +149,7 @@ def _only(held: Allocation, named: Sequence[str]) -> Allocation:
     missing = [host for host in named if host not in held.hosts]
     if missing:
         raise UsageError(
-            f"{missing[0]} is not a node of allocation {held.job_id}: {','.join(held.hosts)}",
+            f"{missing[0]} is not a node of allocation {held.job_id}: {format_hosts(held.hosts)}",
             nearest(missing[0], held.hosts),
         )
     each = held.nproc_per_node

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -224,6 +225,9 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
         monitor._sample.until = 0.0  # b has had its time
         monitor.turn()
         assert not (tmp_path / "top.1.ask").exists()
+        for thread in threading.enumerate():
+            if thread.name == "ddpkit sample":
+                thread.join(PATIENCE)
         found: dict[str, Any] = json.loads((tmp_path / "top.json").read_text())
         return found
 

@@ -8,8 +8,8 @@ import pytest
 
 from ddpkit.run import postmortem
 from ddpkit.run.postmortem import first_failure
-from ddpkit.run.rank_status import read_ranks
 from ddpkit.run.record import RecordedJob, Run
+from ddpkit.run.status import read_ranks
 
 START = "".join(f"{rank}: ddpkit: rank {rank} on node{rank + 1} pid {40 + rank} step 7.0\n" for rank in range(2))
 TRACEBACK = """\
