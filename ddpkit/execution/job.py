@@ -183,7 +183,7 @@ def check_request(settings: LaunchSettings) -> None:
     for name in settings.env:
         if name in SET_BY_DDPKIT:
             source = settings.sources.get(f"env.{name}", "")
-            where = {"flag": f"--env {name}", "keyword": f"env: {name}"}.get(source, f"{source}: env.{name}")
+            where = {"flag": f"--env {name}", "keyword": f"env {name}"}.get(source, f"{source}: env.{name}")
             what = f"{where}: ddpkit sets this variable itself, from {SET_BY_DDPKIT[name]}"
             raise UsageError(what, f"remove --env {name}" if source == "flag" else f"remove {name} from env")
     if settings.hang_action == "end" and not settings.hang_timeout and settings.is_given("hang_action"):
