@@ -654,9 +654,12 @@ class Carrier:
         node.ended = True
         if not node.sent_end:
             self.on_lost(node, "it was killed, and its ranks with it")
-        elif not node.step.elastic and not node.finished:
-            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.succeeded)
-            self.fail(node, what=node.agent, reason=f"it ended, but these ranks did not succeed: {missing}")
+        elif not node.step.elastic:
+            self.settle()
+            known = node.succeeded | {end.rank for end, _ in self.held}  # whose failure may still get another cause
+            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in known)
+            if missing:
+                self.fail(node, what=node.agent, reason=f"it ended, but these ranks did not succeed: {missing}")
 
     def note(self, text: str) -> None:
         self.relay.note(f"ddpkit: {text}")
