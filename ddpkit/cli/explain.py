@@ -304,7 +304,7 @@ def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _empty(name: str) -> UsageError:
-    return UsageError(f"{name} is empty", "a rank's errors are on standard error: COMMAND > LOG 2>&1")
+    return UsageError(f"{name} is empty", "a rank's errors are on standard error: COMMAND 2>&1 | ddpkit explain -")
 
 
 def _refuse_other(head: bytes, name: str) -> None:
