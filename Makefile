@@ -118,14 +118,14 @@ check: $(VENV)/.dev $(VENV)/.torch
 	PATH="$(CURDIR)/$(BIN):$$PATH" tools/shellcheck.sh
 	$(BIN)/python tools/readability.py
 
-# Write the golden plans and the schema of ddpkit.toml again, then look at what changed: git diff
-golden: $(VENV)/.dev
-	$(BIN)/python tools/toml_schema.py
+# Write the golden plans and the schemas of TOML files again, then look at what changed: git diff
+golden: $(VENV)/.dev schema
 	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/test_docs.py
 
-# Write docs/schema/ddpkit.toml.json again, from the settings.
+# Write the schemas of ddpkit.toml and of the catalogue again, from the settings and the fields of an entry.
 schema: $(VENV)/.dev
 	$(BIN)/python tools/toml_schema.py
+	$(BIN)/python tools/catalogue_schema.py
 
 # Draw the pictures in docs/img again, from real runs.
 pictures: $(VENV)/.dev

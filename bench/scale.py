@@ -29,6 +29,7 @@ from ddpkit.console.writer import Screen
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.execution import executor
 from ddpkit.launchers.plan import Plan, Proc, Step
+from ddpkit.run.log_files import LogFiles
 from ddpkit.transports.channel import Channel, Heartbeat
 from ddpkit.transports.protocol import ASK
 
@@ -138,7 +139,7 @@ def measure(nodes: int, ranks: int, seconds: float, mute: int, *, dump: bool) ->
     with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
         folder = Path(name)
         screen = Screen(null, null, lambda: None)
-        relay = Relay(folder, screen.out, screen.err)
+        relay = Relay(LogFiles(folder), screen.out, screen.err)
         for timer in timers:
             timer.daemon = True
             timer.start()

@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from ddpkit.console.dedup import Fold
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
+from ddpkit.run.log_files import LogFiles
 
 ROOT = Path(__file__).parents[1]
 WAYS: dict[str, dict[str, str]] = {
@@ -135,7 +136,7 @@ def lines_alone(ranks: int, each: int = 100) -> list[dict[str, Any]]:
             with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
                 screen = Screen(null, null, lambda: None)
                 fold = Fold(ranks, 0.2) if folded else None
-                relay = Relay(Path(name), screen.out, screen.err, rich={1, 2}, fold=fold)
+                relay = Relay(LogFiles(Path(name)), screen.out, screen.err, rich={1, 2}, fold=fold)
                 begin = time.process_time()
                 for number in range(each):
                     for rank in range(ranks):

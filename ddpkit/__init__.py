@@ -10,7 +10,7 @@
 See `ddpkit.api`, which is imported at the first use of a name.
 """
 
-from ddpkit.cli.version import __version__
+from ddpkit.cli import __version__
 
 TYPE_CHECKING = False  # type checkers take it for typing's, whose import costs more than this one
 

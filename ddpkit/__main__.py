@@ -24,7 +24,7 @@ def main() -> None:
             setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, "w" if fd else "r", closefd=False))
     if sys.argv[1:] in (["--version"], ["-V"]):
         # The one question that scripts ask often needs nothing but this.
-        from ddpkit.cli.version import __version__
+        from ddpkit.cli import __version__
 
         print(f"ddpkit {__version__}")
         return
@@ -32,7 +32,7 @@ def main() -> None:
         _complete(sys.argv[1:])
         return
     gc.set_threshold(COLLECT_AFTER)
-    from ddpkit.cli.main import run
+    from ddpkit.cli.app import run
 
     code = run(sys.argv[1:])
     gc.freeze()  # Python's last collections take a tenth of a short command, and find nothing that is still needed
@@ -46,9 +46,9 @@ def _complete(words: list[str]) -> None:
     from ddpkit.cli import candidates
 
     def commands() -> dict[str, Any]:
-        from ddpkit.cli import main as program
+        from ddpkit.cli import setup
 
-        return program.completion.commands()
+        return setup.commands()
 
     text = "".join(f"{each}\n" for each in candidates.list_candidates(words or [""], commands))
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))

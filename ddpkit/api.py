@@ -42,7 +42,7 @@ from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight.check import Check, CheckReport
-from ddpkit.run import control, rank_status, record, run_index, site, status
+from ddpkit.run import control, record, run_index, site, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Attempt, Diagnosis, Failure
 from ddpkit.run.state import RunState
@@ -126,7 +126,7 @@ class Status:
     state: RunState
     words: str  # the state for people
     hint: str  # the next command to type; empty: none
-    ranks: tuple[rank_status.RankStatus, ...]  # empty where they are not known
+    ranks: tuple[status.RankStatus, ...]  # empty where they are not known
     findings: tuple[str, ...]  # one sentence for each rank or host that stands out
 
     @property
@@ -267,13 +267,13 @@ class Run:
     def status(self) -> Status:
         """Check the run and its ranks once. For a job, this queries the scheduler."""
         now = status.get_status(self._record)
-        sample = rank_status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
+        sample = status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
         return Status(
             state=now.state,
             words=now.words,
             hint=now.hint,
             ranks=sample.ranks if sample else (),
-            findings=tuple(rank_status.describe_oddities(now, sample)) if sample else (),
+            findings=tuple(status.describe_oddities(now, sample)) if sample else (),
         )
 
     def logs(
@@ -367,7 +367,10 @@ def _takes_keywords(function: Callable[_P, _T]) -> Callable[_P, _T]:
             error.rephrase(message_in_keywords(error.message), error.hint and hint_in_keywords(error.hint))
             raise
 
-    vars(call)["__signature__"] = signature.replace(parameters=[*own, *settings])
+    parameters = [*own, *settings]
+    vars(call)["__signature__"] = signature.replace(parameters=parameters)
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__annotations__["return"] = signature.return_annotation
     return call
 
 

@@ -69,7 +69,6 @@ VARIABLES = {
         (
             "DDPKIT_COMPLETE",
             "DDPKIT_DETACHED",
-            "DDPKIT_EVENTS",
             "DDPKIT_HOOK",
             "DDPKIT_INSIDE",
             "DDPKIT_JOB_HOOK",
@@ -103,6 +102,9 @@ class Label:
         return f"{self.flag} " if self.flag else f"{self.key} = "
 
 
+LEAST_LOG_LIMIT = 1 << 20  # bytes
+
+
 class _WrongTypeError(Exception):
     """The value has another type than the setting accepts."""
 
@@ -125,6 +127,15 @@ def _parse_bool(value: object, _label: Label) -> bool:
 
 def _parse_seconds(value: object, label: Label) -> float:
     return seconds(value, label.prefix)
+
+
+def _parse_log_limit(value: object, _label: Label) -> int:
+    """Parse a size: 0, 500M, 20G, or bytes as a number."""
+    match = re.fullmatch(r"(\d+)([KMGT]?)(i?B)?", str(value).strip(), re.IGNORECASE)
+    size = int(match[1]) << (10 * " KMGT".index(match[2].upper() or " ")) if match else -1
+    if isinstance(value, bool) or 0 < size < LEAST_LOG_LIMIT or size < 0:
+        raise _WrongTypeError
+    return size
 
 
 def _parse_nproc(value: object, label: Label) -> int | tuple[int, ...] | Literal["auto"]:
@@ -425,6 +436,16 @@ class LaunchSettings:
         "Directory of the logs. [default: logs]",
         is_path=True,
     )
+    log_limit: int = _setting(
+        0,
+        _parse_log_limit,
+        'a size of at least 1M, as text: log_limit = "20G"; 0: no limit',
+        "",
+        "Size of all logs of a run at which the oldest lines give way.",
+    )
+    all_log: bool = _setting(
+        False, _parse_bool, "true or false", "", "Write the lines of all ranks also into one file, all.log."
+    )
     preflight: bool = _setting(
         True, _parse_bool, "true or false", "--no-preflight", "Continue although the nodes differ."
     )
@@ -592,6 +613,8 @@ class LaunchKeywords(TypedDict, total=False):
     python: str | os.PathLike[str] | None
     grace: float | str | None
     log_dir: str | os.PathLike[str] | None
+    log_limit: int | str | None
+    all_log: bool | None
     preflight: bool | None
     hang_timeout: float | str | None
     hang_action: str | None

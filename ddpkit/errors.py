@@ -5,7 +5,7 @@
 | 0       |                | success                                                                    |
 | 121     | UsageError     | the request is wrong; nothing was started                                  |
 | 122     | PreflightError | a check failed, and nothing was started; also `ddpkit test` and `bench`    |
-| 123     | LaunchError    | a node or the scheduler refused to start the run                           |
+| 123     | LaunchError    | a node cannot be reached, or it or the scheduler refused to start the run  |
 | 124     |                | no progress: `hang_action = "end"` ended the run                           |
 | 125     | DdpkitError    | any other error of ddpkit; also EnvError, and a node that was lost         |
 | 128 + n |                | signal n ended the first failing rank, the run or ddpkit                   |
@@ -74,7 +74,7 @@ class PreflightError(DdpkitError):
 
 
 class LaunchError(DdpkitError):
-    """A node or the scheduler refused to start the run."""
+    """A node cannot be reached, or a node or the scheduler refused to start the run."""
 
     exit_code = 123
 

@@ -14,11 +14,14 @@ from typing import NamedTuple
 
 from ddpkit.node.owned import (
     MARKER,
+    administrators,
     adopt_directory,
     check_replaceable,
     create_file,
     create_whole,
+    group_name,
     is_owned,
+    is_private_group,
     make_directory,
     make_plain_directory,
     open_for_append,
@@ -30,9 +33,12 @@ from ddpkit.node.owned import (
     remove_files,
     remove_if_same,
     remove_socket,
+    rename_if_same,
     replace_file,
+    strangers,
+    user_name,
+    who_can_replace,
 )
-from ddpkit.node.owners import administrators, group_name, is_private_group, strangers, user_name, who_can_replace
 
 __all__ = [
     "LIMIT",
@@ -63,6 +69,7 @@ __all__ = [
     "remove_files",
     "remove_if_same",
     "remove_socket",
+    "rename_if_same",
     "replace_file",
     "strangers",
     "who_can_replace",
@@ -70,7 +77,7 @@ __all__ = [
 ]
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644, *, shared: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes | bytearray, mode: int = 0o644, *, shared: bool = False) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
     mode: of the new file, less the umask. shared: see `owned.replace_file`.

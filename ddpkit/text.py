@@ -8,7 +8,7 @@ from outside goes through `printable`, `one_line` or `coloured` before a termina
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # What a terminal obeys. C1 controls are these, too: as characters, and as bytes on terminals of one byte a character.
 _COLOUR = r"(?:\x1b\[|\x9b)[\d;:]*m"
@@ -99,6 +99,41 @@ def format_ranks(ranks: Iterable[int]) -> str:
     """`rank 3`, `ranks 0-2, 5`."""
     words = format_ranges(ranks)
     return f"rank {words}" if words.isdigit() else f"ranks {words}"
+
+
+def format_duration(seconds: float) -> str:
+    """A length of time in one or two words: `1.6 s`, `12 s`, `3 min`, `2.5 h`, `4 d`."""
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
+
+
+MOST_HOSTS = 8  # by name
+
+
+def format_hosts(hosts: Sequence[str], most: int = MOST_HOSTS) -> str:
+    """`node1, node2`; of more than `most` hosts `node[1-1000]`, as SLURM writes them."""
+    if len(hosts) <= most:
+        return ", ".join(hosts)
+    parts = [match.groups() for match in map(_NUMBERED.fullmatch, dict.fromkeys(hosts)) if match]
+    padded = {(before, after) for before, digits, after in parts if digits.startswith("0")}
+    folded: dict[tuple[str, int, str], list[int]] = {}  # numbers by what is around them, and their width
+    for before, digits, after in parts:
+        width = len(digits) if (before, after) in padded else 0 if digits else -1
+        folded.setdefault((before, width, after), []).append(int(digits or 0))
+    return ", ".join(_folded(*key, numbers) for key, numbers in folded.items())
+
+
+_NUMBERED = re.compile(r"(.*?)([0-9]{0,15})([^0-9]*)", re.DOTALL)
+
+
+def _folded(before: str, width: int, after: str, numbers: list[int]) -> str:
+    if width < 0:  # it has no number
+        return f"{before}{after}"
+    words = re.sub("[0-9]+", lambda number: number[0].zfill(width), format_ranges(numbers).replace(", ", ","))
+    return f"{before}[{words}]{after}" if len(numbers) > 1 else f"{before}{words}{after}"
 
 
 def format_size(size: float) -> str:

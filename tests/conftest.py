@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import shutil
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import hints
 import keeper
 import pytest
 from cluster import Lab, missing
@@ -82,13 +84,15 @@ def _keeper() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The runs of tests are not the user's."""
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    """The runs of tests are not the user's, and no known failures of theirs are in the catalogue."""
+    names = ("XDG_STATE_HOME", "XDG_CONFIG_HOME")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ |= {name: str(tmp_path_factory.mktemp("state")) for name in names}
     yield
-    del os.environ["XDG_STATE_HOME"]
-    if before is not None:
-        os.environ["XDG_STATE_HOME"] = before
+    for name, value in before.items():
+        del os.environ[name]
+        if value is not None:
+            os.environ[name] = value
 
 
 @pytest.hookimpl(wrapper=True)
@@ -129,16 +133,22 @@ def start(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Callable[..
 @pytest.fixture
 def ddpkit(
     tmp_path: Path, clean_environ: dict[str, str], request: pytest.FixtureRequest
-) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run `ddpkit ARGS` to its end, standard output and standard error apart.
+) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Run `ddpkit ARGS` to its end, standard output and standard error apart. A hint of an error is run as well.
 
     The process is forked from one that has imported ddpkit. A test with the mark `new_python` starts Python.
     """
 
+    wrong: list[str] = []
+
     def run(*args: str, cwd: Path = tmp_path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         environ = {**clean_environ, **(env or {})}
         if request.node.get_closest_marker("new_python") is None:
-            return run_ddpkit(args, env=environ, cwd=cwd, timeout=PATIENCE)
+            done = run_ddpkit(args, env=environ, cwd=cwd, timeout=PATIENCE)
+            if done.returncode and args:
+                again = functools.partial(run_ddpkit, env=environ, cwd=cwd, timeout=PATIENCE)
+                wrong.extend(hints.problems(args, done.stderr, cwd, environ, again))
+            return done
         return subprocess.run(
             [sys.executable, "-m", "ddpkit", *args],
             cwd=cwd,
@@ -151,7 +161,8 @@ def ddpkit(
             check=False,
         )
 
-    return run
+    yield run
+    assert not wrong, "hints that do not help"
 
 
 @pytest.fixture

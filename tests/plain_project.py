@@ -7,13 +7,13 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from ddpkit.cli import scaffold
+from ddpkit.cli import setup
 
 
 def write_project(folder: Path) -> None:
-    files = scaffold.files(folder, toml=False, train=True)
-    scaffold.check(files)
-    scaffold.write(folder, files)
+    files = setup.files_of_project(folder, toml=False, train=True)
+    setup.check_files(files)
+    setup.write_files(folder, files)
 
 
 def make_python(folder: Path) -> str:

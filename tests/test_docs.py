@@ -200,7 +200,7 @@ def test_files_named_for_contributors_exist() -> None:
     names = {*re.findall(r"`((?:[a-z_]+/)*(?:[a-z_]+\.py|[a-z_]+/))`", text)}
     assert len(names) > 60
     for name in names:
-        places = [ROOT / name, ROOT / "ddpkit" / name, *(ROOT / "ddpkit").glob(f"*/{name}")]
+        places = [ROOT / name, ROOT / "ddpkit" / name, *(ROOT / "ddpkit").rglob(name)]
         assert any(place.exists() for place in places), name
 
 

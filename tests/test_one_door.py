@@ -40,7 +40,6 @@ DECLARED = {
     "distributed.torch: os.open": "a new draft: O_EXCL",
     "distributed.torch: .replace": "its own draft over the checkpoint that the script names",
     "node.stage_lock: os.open": "a lock: nothing is written to it",
-    "node.rsync_server: os.kill": "rsync of this user that receives into a directory of ddpkit's, without its launcher",
     "node.collect: os.open": "appends in the run's own directory: O_NOFOLLOW",
     "node.stack_dump: open": "the answer of a rank, a file in memory",
     "node.stack_dump: .truncate": "the answer of a rank, a file in memory",
@@ -51,7 +50,7 @@ DECLARED = {
     "transports.protocol: os.killpg": "continues the supervisor that it started, and has not waited for",
     "run.bad_nodes: os.open": "a lock: nothing is written to it",
     "run.tmux: open": "a pipe of its own, by its descriptor",
-    "transports.known_hosts: open": "appends a host's key to the user's known_hosts, as ssh does",
+    "transports.ssh.keys: open": "appends a host's key to the user's known_hosts, as ssh does",
     "__main__: open": "standard output that was closed: /dev/null",
     "cli.app: .write_text": "a paragraph of a help text",
 }

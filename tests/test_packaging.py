@@ -234,9 +234,9 @@ def test_the_changelog_knows_this_version() -> None:
     assert versions == sorted(versions, reverse=True)
     this = tuple(int(part) for part in ddpkit.__version__.split("."))
     if headings[0] == "Unreleased":
-        assert not versions or this > versions[0], "ddpkit/cli/version.py: what comes after the last release"
+        assert not versions or this > versions[0], "ddpkit/cli/__init__.py: what comes after the last release"
     else:
-        assert this == versions[0], "ddpkit/cli/version.py and CHANGELOG.md name two versions"
+        assert this == versions[0], "ddpkit/cli/__init__.py and CHANGELOG.md name two versions"
 
 
 @pytest.mark.skipif(not os.environ.get("DDPKIT_RELEASE"), reason="asked by make release-check")

@@ -44,5 +44,5 @@ def test_every_file_of_a_run_is_there(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert ddpkit("report").returncode == 0
     (folder,) = (tmp_path / "logs").iterdir()
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert {"run.json", "all.log", "rank_1.log", "report.html"} <= files
+    assert {"run.json", "all.index", "rank_1.log", "report.html"} <= files
     assert [file for file in files if not any(fnmatch.fnmatch(file, known) for known in reference.FILES)] == []

@@ -32,7 +32,11 @@ FILES = [
     ("template", re.sub(r"(?m)^#(?=[^ :])", "", TEMPLATE)),
     ("docstring", str(config.__doc__).split("\n\n", 2)[2].rpartition("\n\n")[0].replace("\n    ", "\n")),
     *((str(path.relative_to(ROOT)), path.read_text()) for path in sorted((ROOT / "examples").rglob("*ddpkit*.toml"))),
-    *((name, text) for name, text in BLOCKS if "[project" not in text and "[build-system]" not in text),
+    *(
+        (name, text)
+        for name, text in BLOCKS
+        if not re.search(r"\[project|\[build-system\]|catalogue\.toml\.json", text)
+    ),
 ]
 
 

@@ -18,7 +18,6 @@ import ddpkit
 from ddpkit import api, config, errors
 from ddpkit.cli import app as program
 from ddpkit.cli import main as _all_commands  # noqa: F401 - declares every command
-from ddpkit.console import relay
 from ddpkit.execution import on_end
 from ddpkit.launchers import registry
 from ddpkit.monitor import dump
@@ -322,9 +321,10 @@ def _kind(schema: Any, whole: Any) -> str:
 FILES = {
     record.FILE: "the record: command, hosts, versions, start, end, verdict (`ddpkit.run/1`)",
     MARKER: "the mark of a directory that ddpkit made, and may remove",
-    "all.log": "output of all ranks, each line with host and rank",
-    relay.TIMES: "times of the lines of `all.log`; `ddpkit logs --since` reads them",
-    "rank_*.log": "output of one rank",
+    "rank_*.log": "output of one rank, byte for byte",
+    "ddpkit.log": "ddpkit's own lines",
+    "all*.index": "order and times of the lines of all ranks; `ddpkit logs` reads it",
+    "all*.log": "with `all_log = true`: the lines of all ranks, each with host and rank",
     "torchrun_*.log": "output of torchrun on one node",
     "srun_*.log": "output of srun",
     "status.json": "the newest step of each rank; `ddpkit status` reads it",

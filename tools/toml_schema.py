@@ -17,7 +17,8 @@ from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS
 from ddpkit.launchers import registry
 
 WIDTH = 118  # of a line, with a comma behind it
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "schema" / "ddpkit.toml.json"
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = ROOT / "docs/schema/ddpkit.toml.json"
 URL = "https://raw.githubusercontent.com/ddpkit/ddpkit/main/docs/schema/ddpkit.toml.json"
 BACKENDS = ("local", "ssh", "pdsh", "legacy", "slurm", "slurm-torchrun")
 MOST = {
@@ -131,7 +132,7 @@ def _by_name(inner: dict[str, Any], description: str) -> dict[str, Any]:
     return {"type": "object", "description": description, "additionalProperties": inner}
 
 
-def _formatted(value: Any, indent: int = 0, before: int = 0) -> str:
+def formatted(value: Any, indent: int = 0, before: int = 0) -> str:
     """JSON as people write it: what fits into a line, behind `before` other characters of it, stands on one."""
     line = json.dumps(value)
     if not isinstance(value, dict | list) or not value or indent + before + len(line) < WIDTH:
@@ -139,11 +140,11 @@ def _formatted(value: Any, indent: int = 0, before: int = 0) -> str:
     inner, outer = "\n" + " " * (indent + 2), "\n" + " " * indent
     if isinstance(value, dict):
         keys = [(f"{json.dumps(key)}: ", each) for key, each in value.items()]
-        rows = [key + _formatted(each, indent + 2, len(key)) for key, each in keys]
+        rows = [key + formatted(each, indent + 2, len(key)) for key, each in keys]
         return "{" + inner + f",{inner}".join(rows) + outer + "}"
-    return "[" + inner + f",{inner}".join(_formatted(each, indent + 2) for each in value) + outer + "]"
+    return "[" + inner + f",{inner}".join(formatted(each, indent + 2) for each in value) + outer + "]"
 
 
 if __name__ == "__main__":
-    TARGET.write_text(_formatted(schema()) + "\n")
+    TARGET.write_text(formatted(schema()) + "\n")
     print(TARGET)

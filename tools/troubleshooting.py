@@ -8,7 +8,8 @@ from pathlib import Path
 
 from catalogue_examples import EXAMPLES
 
-from ddpkit.diagnosis.catalogue import ENTRIES, PARTS, category
+from ddpkit.diagnosis import catalogue
+from ddpkit.diagnosis.catalogue import category
 from ddpkit.diagnosis.catalogue.entry import Entry, filled
 
 KINDS = {
@@ -19,6 +20,12 @@ KINDS = {
     "noise": "This text is harmless.",
 }
 ROOT = Path(__file__).resolve().parents[1]
+# Without those of the site where the pages are made.
+PARTS = {
+    title: found
+    for title, entries in catalogue.PARTS.items()
+    if (found := tuple(entry for entry in entries if not entry.origin))
+}
 
 
 def pages() -> dict[str, str]:
@@ -37,7 +44,13 @@ def _index() -> str:
     guide = (
         (ROOT / "TROUBLESHOOTING.md").read_text().replace("](docs/troubleshooting/", "](").replace("](docs/", "](../")
     )
-    lines = [guide, f"## All {len(ENTRIES)} known failures", "", "`ddpkit explain LOG` searches them.", ""]
+    lines = [
+        guide,
+        f"## All {sum(map(len, PARTS.values()))} known failures",
+        "",
+        "`ddpkit explain LOG` searches them.",
+        "",
+    ]
     for title, entries in PARTS.items():
         lines += ["", f"### {title}", "", "| I see | entry |", "|---|---|"]
         lines += [f"| {_cell(entry.title)} | [`{entry.id}`]({_target(entry)}) |" for entry in entries]
@@ -71,7 +84,7 @@ def _cause(entry: Entry) -> str:
 def _steps(entry: Entry) -> Iterator[str]:
     """The lines of the check and the fix: a code block for commands, a paragraph for a text."""
     for label, text in (("Check", filled(entry.probe, None)), ("Fix", filled(entry.fix, None))):
-        if not text or text.startswith("nothing to check"):
+        if not text:
             continue
         block = code_lines(text)
         if block:

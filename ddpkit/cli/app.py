@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import re
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
+from ddpkit.cli import __version__
 from ddpkit.cli.line import Line
-from ddpkit.cli.version import __version__
 from ddpkit.console.guarded import guarded_output
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thread, similar
 from ddpkit.run import site
@@ -115,6 +116,15 @@ COMMANDS = {
         "completion": "Print the shell script that completes ddpkit's commands.",
     },
 }
+# The module of each command: one command imports one of them.
+_MODULES = {
+    "launch": "launch",
+    **dict.fromkeys(("test", "test-distributed", "bench", "nodes"), "test"),
+    **dict.fromkeys(("ps", "status", "logs", "attach", "stop", "rm"), "runs"),
+    **dict.fromkeys(("top", "dump"), "live"),
+    **dict.fromkeys(("explain", "report"), "explain"),
+    **dict.fromkeys(("init", "backends", "env", "completion"), "setup"),
+}
 # Names of other programs for these commands.
 _MEANT = {
     **dict.fromkeys(("run", "start", "train", "torchrun"), "launch"),
@@ -144,7 +154,7 @@ class LeanGroup(typer.core.TyperGroup):
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)
-        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, [*self.commands, "--version"]) or "")
+        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, [*_MODULES, "--version"]) or "")
         if word.endswith(".py"):
             meant = f"launch {similar(word, [path.name for path in Path().glob('*.py')]) or word}"
         # The options of scancel and kill are not those of stop.
@@ -243,12 +253,12 @@ def _run(argv: list[str]) -> int:
     try:
         if line.words[:1] == ["help"]:
             line = Line([*line.words[1:2], "--help"], None)
-        program = _program(line.words[0] if line.words else "")
+        group = program(*line.words[:1])
         if line.command in _LAUNCHES:
-            line.options = _Options(program)[line.command]
-            line, read = _translate(line, program), True
-        with program.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
-            program.invoke(context)
+            line.options = _Options(group)[line.command]
+            line, read = _translate(line, group), True
+        with group.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
+            group.invoke(context)
     except DdpkitError as error:
         # An error of the reader has a whole command already.
         changes = read or (error.hint or "").startswith(("add ", "remove "))
@@ -262,13 +272,13 @@ def _run(argv: list[str]) -> int:
             return _explain(no_thread())
         if not hasattr(error, "format_message"):
             raise
-        return _explain(_parse_error(error, program, line.words))
+        return _explain(_parse_error(error, group, line.words))
     return 0
 
 
-def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
+def _parse_error(error: Any, group: Any, words: list[str]) -> UsageError:
     """Turn an error of Click, whose module depends on the version of typer, into one of ddpkit's own."""
-    hint = f"ddpkit {words[0]} --help" if words[0] in program.commands else "ddpkit --help"
+    hint = f"ddpkit {words[0]} --help" if words[0] in group.commands else "ddpkit --help"
     option = getattr(error, "option_name", None)
     if option is None:
         extra = re.search(r"unexpected extra argument(?:s|\(s\))? \((.*)\)", error.message)
@@ -292,13 +302,20 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
 _LAUNCHES = ("launch", "test", "test-distributed", "bench")
 
 
-def _program(command: str = "") -> Any:
-    """Build `ddpkit` with this command alone, or with all: to build all takes as long as to run one."""
+def program(*commands: str) -> Any:
+    """Build `ddpkit` with these commands: to import and build all takes longer than to run one."""
+    for module in {_MODULES[command] for command in commands if command in _MODULES}:
+        importlib.import_module(f"ddpkit.cli.{module}")
     part = copy(app)
     part.registered_commands = [
-        each for each in app.registered_commands if command == (each.name or getattr(each.callback, "__name__", ""))
-    ] or app.registered_commands
+        each for each in app.registered_commands if (each.name or getattr(each.callback, "__name__", "")) in commands
+    ]
     return typer.main.get_command(part)
+
+
+def whole_program() -> Any:
+    """Build `ddpkit` with all commands."""
+    return program(*_MODULES)
 
 
 def _takes_word(option: Any) -> bool:
@@ -309,15 +326,15 @@ def _takes_word(option: Any) -> bool:
 class _Options(Mapping[str, "Flags"]):
     """The options of each command by its name; those of other commands than this one are read for an error only."""
 
-    def __init__(self, program: Any) -> None:
-        self.program = program
+    def __init__(self, group: Any) -> None:
+        self.group = group
 
     @cached_property
     def _all(self) -> Any:
-        return _program().commands
+        return whole_program().commands
 
     def __getitem__(self, name: str) -> Flags:
-        command = self.program.commands.get(name) or self._all[name]
+        command = self.group.commands.get(name) or self._all[name]
         flags = {flag: _takes_word(each) for each in command.params for flag in each.opts if flag[0] == "-"}
         return {**flags, "-h": False, "--help": False}
 
@@ -328,11 +345,11 @@ class _Options(Mapping[str, "Flags"]):
         return len(self._all)
 
 
-def _translate(line: Line, program: Any) -> Line:
+def _translate(line: Line, group: Any) -> Line:
     """Translate options of backends and of torchrun. Prints notes."""
     from ddpkit.cli import reader
 
-    typed = reader.translate(line, _Options(program))
+    typed = reader.translate(line, _Options(group))
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
     return Line(typed.words, typed.script, line.options)

@@ -1,4 +1,4 @@
-"""`ddpkit explain`: why a run failed, from its log, whatever launched it."""
+"""`ddpkit explain` and `report`: the first failure in a log with its cause and fix, and one HTML page about a run."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ import typer
 
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
+from ddpkit.cli.look import Force, check_output, write_output
+from ddpkit.cli.runs import RunName
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis import long_log
 from ddpkit.diagnosis.long_log import LogText
-from ddpkit.errors import UsageError
+from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import open_to_read
+from ddpkit.run.log_files import ALL, INDEX
 from ddpkit.run.state import RunState
 from ddpkit.text import format_ranges
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.diagnosis.analyze import LogAnalysis
     from ddpkit.diagnosis.catalogue.entry import Entry
     from ddpkit.diagnosis.log_match import LogMatch
@@ -34,11 +37,13 @@ if TYPE_CHECKING:
     from ddpkit.monitor.dump import HangDump
     from ddpkit.run.record import Run
 
+
 MOST = 2 << 30  # bytes of a stream that are read
 HEAD = 4096  # bytes that show what a file is
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _TEXT_BYTES = bytes((7, 8, 9, 10, 12, 13, 27, *range(32, 127), *range(128, 256)))
 LISTED = 8  # consequences, one line each
+ALTERNATIVES = 3  # other causes and warnings
 
 
 @app.command(
@@ -111,15 +116,21 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
 
     texts = {name: filled(getattr(entry, name), None) for name in ("cause", "probe", "fix")}
     head = {"id": entry.id, "category": category(entry), "kind": entry.kind}
-    return {**head, "title": entry.title, **texts, "link": entry.link}
+    return {**head, "title": entry.title, **texts, "link": entry.link, "origin": entry.origin}
 
 
 def _describe(entry: Entry) -> Iterator[str]:
     shown = _entry_as_dict(entry)
     yield f"{entry.id}: {entry.title}"
-    for label, name in (("category", "category"), ("cause", "cause"), ("check", "probe"), ("hint", "fix")):
-        yield f"{label}: {shown[name]}"
-    yield f"more: {entry.link}"
+    labels = {
+        "category": "category",
+        "cause": "cause",
+        "probe": "check",
+        "fix": "hint",
+        "link": "more",
+        "origin": "from",
+    }
+    yield from (f"{label}: {shown[name]}" for name, label in labels.items() if shown[name])
 
 
 def _print_list(as_json: bool) -> None:
@@ -179,7 +190,9 @@ def _paths(name: str) -> list[Path]:
     path = Path(name)
     try:
         if path.is_dir():
-            merged = path / "all.log"
+            merged = path / ALL
+            if (path / INDEX).is_file():
+                return [path]
             logs = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
             if not logs:
                 raise UsageError(f"{name} holds no log", f"name a file: ls {shlex.quote(name)}")
@@ -197,9 +210,11 @@ def _paths(name: str) -> list[Path]:
 def _unknown_name(name: str) -> UsageError:
     from ddpkit.diagnosis.catalogue import BY_ID
 
-    similar = difflib.get_close_matches(name, BY_ID, n=4)
-    if not similar and (words := [word for word in name.split("-") if len(word) > 2]):
-        similar = [each for each in BY_ID if set(words) & set(each.split("-"))][:4]
+    words = {word for word in name.split("-") if len(word) > 2}
+    shared = {each: len(words & set(each.split("-"))) for each in BY_ID}
+    similar = [each for each in BY_ID if name and each.startswith(name)] + difflib.get_close_matches(name, BY_ID, n=4)
+    similar += sorted((each for each in BY_ID if shared[each]), key=lambda each: -shared[each])
+    similar = list(dict.fromkeys(similar))[:4]
     what = f"{name} not found: no file, run or catalogue id has this name"
     if not similar:
         return UsageError(what, "ddpkit ps -a lists the runs, ddpkit explain --list the catalogue")
@@ -211,19 +226,23 @@ _LOGS = (".log", ".out", ".err", ".txt")
 
 def _record(name: str) -> Run | None:
     """Find the record of a run by its directory or id; None for any other log."""
+    if name == "-" or Path(name).is_file():
+        return None
     from ddpkit.run import record, run_index
 
-    if name == "-" or Path(name).exists():
+    if Path(name).exists():
         return record.load(Path(name))
     try:
-        return run_index.find_run(name, run_index.list_runs())
-    except UsageError:
+        return run_index.find_run(name, run_index.list_runs(), "ddpkit explain {}")
+    except run_index.NoSuchRunError:
         return None
 
 
 def _read(path: Path, *, follow: bool) -> LogText:
     """Read a log. One that the user named can also be a link, or a pipe, `<(ssh node1 cat LOG)`, up to its end."""
     try:
+        if path.is_dir():
+            return _read_run(path)
         with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(HEAD)
@@ -240,6 +259,21 @@ def _read(path: Path, *, follow: bool) -> LogText:
     except OSError as error:
         why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
         raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
+
+
+def _read_run(folder: Path) -> LogText:
+    """Read the lines of all ranks of a run in their order."""
+    from ddpkit.run.logs import CUT_WORDS, is_cut, read_ordered
+
+    text = read_ordered(folder)
+    if not text.text.strip():
+        raise _empty(str(folder))
+    if is_cut(folder):
+        print(f"ddpkit: {folder}: {CUT_WORDS}", file=sys.stderr)
+    if text.left_out:
+        first, last = long_log.FIRST >> 20, long_log.LAST >> 20
+        print(f"ddpkit: {folder}: only its first {first} and last {last} MiB are read", file=sys.stderr)
+    return text
 
 
 def _of_stdin() -> LogText:
@@ -270,7 +304,7 @@ def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _empty(name: str) -> UsageError:
-    return UsageError(f"{name} is empty", "a rank's errors are on standard error: COMMAND > LOG 2>&1")
+    return UsageError(f"{name} is empty", "a rank's errors are on standard error: COMMAND 2>&1 | ddpkit explain -")
 
 
 def _refuse_other(head: bytes, name: str) -> None:
@@ -289,9 +323,11 @@ def _refuse_other(head: bytes, name: str) -> None:
 
 def _hang(run: Run | None) -> HangDump | None:
     """Return the hang in the newest dump of a run that was stopped, or runs."""
+    if run is None or run.state in (RunState.DONE, RunState.FAILED):
+        return None
     from ddpkit.monitor.dump import newest_hang
 
-    return None if run is None or run.state in (RunState.DONE, RunState.FAILED) else newest_hang(Path(run.folder))
+    return newest_hang(Path(run.folder))
 
 
 def _place(match: LogMatch, many: bool) -> str:
@@ -387,8 +423,7 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
     elif first.kind == "hint" and alarm is not None:
         yield "note", f"the failure is not known (line {alarm[1]}: {alarm[2][:80]}); this may have led to it"
     elif first.kind == "hint":
-        may = "may lead to one if it lasts" if first.is_normal_at_first else "may lead to one"
-        yield "note", f"no failure is in this log; this {may if first.may_end_a_run else 'is a warning'}"
+        yield "note", f"no failure is in this log; this {'may lead to one' if first.may_end_a_run else 'is a warning'}"
     yield "cause", first.cause
     if first.fix:
         yield "hint", first.fix
@@ -396,6 +431,8 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
         yield "check", first.probe
     if first.link:
         yield "more", f"{first.link} ({first.id})"
+    if first.entry and first.entry.origin:
+        yield "from", f"{first.entry.origin} ({first.id})"
 
 
 def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
@@ -415,22 +452,23 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
             yield f"check rank {silent}: it prints in this log, and does not report that it waited"
         else:
             yield f"check ranks {silent}: they print in this log, and do not report that they waited"
-    for each in result.others[:LISTED]:
+    if result.restarts and first is not None:
+        often = count(result.restarts, "time")
+        yield f"torchrun started the ranks again {often}: the failure before its first restart is the one to read"
+    for each in result.others[:ALTERNATIVES]:
         label = "later" if first and each.file == first.file and each.number > first.number else "also"
         yield f"{label}, {_place(each, many)}: {each.text[:160]}"
         yield f"  {each.cause}; hint: {each.fix}" if each.entry else f"  {each.summary}"
     for each in result.survived[: LISTED // 2]:
         yield f"survived, {_place(each, many)}: {each.text[:160]}"
-    for each in result.hints[:LISTED]:
+    for each in result.hints[: ALTERNATIVES - len(result.others[:ALTERNATIVES])]:
         yield f"possible cause, {_place(each, many)}: {each.cause}; hint: {each.fix}"
     yield from _consequences(result, many)
 
 
 def _other_hosts(result: LogAnalysis) -> str:
     """Return the hosts that a launcher reports beside the first one, where the lines of the failure name none."""
-    from ddpkit.diagnosis.analyze import OF_WHOLE_JOB
-
-    if result.first is not None and result.first.id in OF_WHOLE_JOB:
+    if result.first is not None and result.first.scope == "job":
         return ""
     named = {each.speaker.host for each in (result.first, *result.alike) if each}
     reported = dict.fromkeys(each.speaker.host or each.values.get("host", "") for each in result.consequences)
@@ -476,6 +514,7 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
             "probe": match.probe,
             "fix": match.fix,
             "link": match.link,
+            "origin": match.entry.origin if match.entry else "",
         }
 
     return {
@@ -490,8 +529,76 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
         "survived": [one(each) for each in result.survived],
         "healthy": result.healthy,
         "silent": result.silent_ranks,
+        "restarts": result.restarts,
         "lines": result.lines,
         "suspicious": None
         if result.first_alarm is None
         else dict(zip(("file", "line", "text"), result.first_alarm, strict=True)),
     }
+
+
+@app.command(
+    cls=LeanCommand,
+    epilog="The page needs nothing else: no network, no other file. It also shows which data were not recorded.",
+)
+def report(
+    run: RunName = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to FILE. [default: report.html in the run's directory]",
+        ),
+    ] = None,
+    force: Force = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]"),
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
+    from ddpkit.run import status
+    from ddpkit.run.documents import attempt_document, failure_document
+    from ddpkit.run.report import load, page, summary
+
+    if output is not None:
+        check_output("--output", Path(output), force=force)
+    given = Path(metrics) if metrics is not None else None
+    if given is not None and not given.is_file():
+        raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
+    now = status.get_status(status.choose(run, "ddpkit report {}", newest=True))
+    if run is None:
+        print(f"ddpkit: run {now.run.run_id}, the newest of this project", file=sys.stderr)
+    contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
+    if as_json:
+        failure = failure_document(contents.failure) if contents.failure else None
+        attempts = [attempt_document(each) for each in contents.attempts]
+        print_json("report", {**asdict(contents), "failure": failure, "attempts": attempts})
+        if output is None and not show:
+            return
+    path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
+    again = output is None and page.is_page(path)  # the page of the same run, as it was before
+    write_output("--output", path, page.page(contents), force=force or again)
+    print(path, file=sys.stderr if as_json else sys.stdout)
+    if show:
+        _open(path)
+
+
+def _open(path: Path) -> None:
+    import webbrowser
+
+    if not (os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and (
+        sys.platform == "linux"
+    ):
+        raise DdpkitError(
+            "no browser found: this session has no display", f"scp {os.uname().nodename}:{shlex.quote(str(path))} ."
+        )
+    if not webbrowser.open(path.absolute().as_uri()):
+        raise DdpkitError(
+            f"no browser could open {path}",
+            f"BROWSER=PROGRAM ddpkit report --open {shlex.quote(str(path.parent))}",
+        )

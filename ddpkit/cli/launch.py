@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,9 +35,13 @@ from ddpkit.errors import DdpkitError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
+    from ddpkit.console.relay import Logs, Relay
+    from ddpkit.console.status_bar import Bottom
+    from ddpkit.console.writer import Screen
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.execution.prepare import Ready
     from ddpkit.execution.requested_nodes import Queries
+    from ddpkit.launchers.plan import Job, Plan
     from ddpkit.run.record import Run
 
 
@@ -225,13 +231,14 @@ def _detach(as_json: bool) -> int:
     """Start this command again in a tmux session. Its messages are printed here until its run has a record."""
     from ddpkit.launchers import shell
     from ddpkit.run import tmux as detach
+    from ddpkit.text import format_hosts
 
     try:
         record = detach.start_session(os.environ, _note)
     except detach.EarlyError as early:
         print(early.text, file=sys.stderr)
         return early.code
-    where = f"{shell.count(record.world_size, 'rank')} on {', '.join(record.hosts)}"
+    where = f"{shell.count(record.world_size, 'rank')} on {format_hosts(record.hosts)}"
     print(f"ddpkit: run {record.run_id}: {where}; logs in {record.folder}/", file=sys.stderr)
     print(
         f"ddpkit: detached; to follow it: ddpkit attach {record.run_id}; to stop it: ddpkit stop {record.run_id}",
@@ -252,8 +259,7 @@ def _carry(
     waits: str | None = None,
 ) -> int:
     """Carry out a plan, and show its lines. `waits`: see `ddpkit.run.tmux`."""
-    from ddpkit.cli.screen import open_screen
-    from ddpkit.cli.signals import forward_signals
+    from ddpkit.cli.options import forward_signals
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.run import tmux
 
@@ -275,7 +281,7 @@ def _carry(
         run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end
 
     screen, relay = open_screen(
-        ready.job, ready.plan, settings, run.folder, end_on_broken_pipe, as_json=as_json, quiet=quiet
+        ready.job, ready.plan, settings, run.open_logs(settings), end_on_broken_pipe, as_json=as_json, quiet=quiet
     )
     run.announce(relay, hang_timeout=settings.hang_timeout)
     if not run.followed:
@@ -320,3 +326,58 @@ def _print_record(run: RecordedRun, code: int) -> int:
         redirect_to_devnull(1)
         return code or DdpkitError.exit_code
     return code
+
+
+def open_screen(
+    job: Job,
+    plan: Plan,
+    settings: LaunchSettings,
+    logs: Logs,
+    broken: Callable[[], None],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> tuple[Screen, Relay]:
+    """The screen and the relay of a run. With --json standard output holds one document, and lines go to the other."""
+    from ddpkit.console.relay import Relay
+    from ddpkit.console.style import is_rich
+    from ddpkit.console.writer import Screen
+
+    out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
+    terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
+    screen = Screen(out, err, broken, None if as_json or not terminals else _bottom(job, plan, settings, out, err))
+    fold = None
+    if terminals and settings.fold and plan.world_size > 1:
+        from ddpkit.console.dedup import Fold
+
+        fold = Fold(plan.world_size, settings.fold)
+    rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
+    draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
+    relay = Relay(
+        logs,
+        screen.out,
+        screen.err,
+        rich=rich,
+        terminals=terminals,
+        fold=fold,
+        folded=terminals,  # a pipe's reader gets every line
+        draw=draw,
+        quiet=quiet,
+    )
+    return screen, relay
+
+
+def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:
+    if not settings.header:
+        return None
+    from ddpkit.console import status_bar
+    from ddpkit.console.progress import Header
+    from ddpkit.launchers import registry
+    from ddpkit.run import metrics
+
+    began, words = time.time(), f"{registry.short_name(plan.backend)} {plan.run_id}"
+
+    def find() -> Path | None:
+        return metrics.of_run(settings.metrics, job.workdir, job.command, began)
+
+    return status_bar.of(out, err, Header(words, find), os.environ)

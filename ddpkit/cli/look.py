@@ -1,22 +1,29 @@
-"""Tables and panels: Rich where a person looks, plain lines elsewhere. Rich is imported when something is drawn."""
+"""Tables, panels and files of the commands: Rich where a person looks, plain lines elsewhere; Rich is imported late."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
 
 from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel, is_rich
+from ddpkit.errors import UsageError
+from ddpkit.files import check_replaceable, create, write_atomically
 from ddpkit.text import one_line, printable
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a command imports what it needs when it runs
     from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
+
 
 # States, with a sign that needs no colour, and a colour.
 SIGNS = {
@@ -234,3 +241,31 @@ def terminal_console() -> Console:
     from rich.console import Console
 
     return Console(file=unguarded(sys.stdout), force_terminal=True, highlight=False)
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the file of --output. Never a link, or a device.")]
+
+
+def check_output(option: str, path: Path, *, force: bool) -> None:
+    """Raise UsageError where the file may not be written."""
+    try:
+        there = check_replaceable(str(path))
+    except OSError as error:
+        raise _refusal(option, path, error) from None
+    if there is not None and not force:
+        other = path.with_name(f"{path.stem}-2{path.suffix}")
+        raise UsageError(f"{option} {path}: the file exists", f"{option} {shlex.quote(str(other))}, or add --force")
+
+
+def write_output(option: str, path: Path, content: str | bytes, *, force: bool) -> None:
+    """Write the file. Raises UsageError."""
+    check_output(option, path, force=force)
+    try:
+        (write_atomically if force else create)(path, content)
+    except OSError as error:
+        raise _refusal(option, path, error) from None
+
+
+def _refusal(option: str, path: Path, error: OSError) -> UsageError:
+    why = "a link: the file it leads to would be replaced" if path.is_symlink() else error.strerror or str(error)
+    return UsageError(f"cannot write {path}: {why}", f"{option} FILE, with a writable FILE")

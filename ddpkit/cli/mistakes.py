@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from ddpkit.cli.foreign import LETTERS, NAMES_SCRIPT, SBATCH, TORCHRUN, Use, of_sbatch
-from ddpkit.cli.line import BACKEND, RANKS, Flags, Line
+from ddpkit.cli.line import BACKEND, LETTERS, NAMES_SCRIPT, RANKS, SBATCH, TORCHRUN, Flags, Line, Use, of_sbatch
 from ddpkit.errors import UsageError, similar
-from ddpkit.launchers.tokens import Kind, Token, is_option, split_option, tokenize
+from ddpkit.launchers.tokens import Token, is_option, split_option, tokenize
 
 if TYPE_CHECKING:
     from ddpkit.launchers.nested import Nested
@@ -32,7 +31,7 @@ def check_script(line: Line, script: Token) -> None:
     own, kept, first = list[str](), list[str](), ""
     for token in _after(line, typed):
         words = typed[token.at : token.at + len(token.words)]
-        if token.kind is Kind.OPTION and token.name in _known(line).values():
+        if token.is_option and token.name in _known(line).values():
             own, first = [*own, *token.words], first or words[0]
         else:
             kept += words
@@ -298,7 +297,14 @@ def _in_own_words(line: Line, own: Mapping[str, str]) -> str:
             flag, value = own[token.name], token.value
             joined = token.attached and flag[:2] == "--"
             changes[token] = [f"{flag}={value}"] if joined else [flag, *([] if value is None else [value])]
-    return line.write(changes)
+    nodes = next((each.value or "" for each in changes if own[each.name] == "-N"), "")
+    alone = nodes in ("", "1") or line.typed_backend or not line.transport.local
+    hosts = () if alone else ("HOST",) * min(max(int(nodes), 2), 8) if nodes.isdecimal() else ("HOST", "HOST")
+    if not hosts:
+        return line.write(changes)
+    begin = line.script_token
+    script = line.script if begin is None else line.words[begin.at :]
+    return line.write(changes, until=begin, add=("-b", "ssh", *hosts), script=script)
 
 
 def _environment(line: Line, token: Token) -> str:

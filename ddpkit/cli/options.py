@@ -1,13 +1,17 @@
-"""Options that `launch`, `test` and `bench` share, and the settings of their command lines."""
+"""Options that `launch`, `test` and `bench` share, the settings of their command lines, and signals for their ranks."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from inspect import Parameter, Signature
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -18,7 +22,9 @@ from ddpkit.errors import UsageError
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.cli.line import Line
     from ddpkit.config import Keywords, LaunchSettings
+    from ddpkit.execution.executor import Inbox
     from ddpkit.execution.requested_nodes import Queries
+
 
 _META = "ddpkit.shared"
 # Groups of options in the help.
@@ -183,3 +189,28 @@ def parse_variables(words: list[str] | None) -> dict[str, str | None]:
         name, equals, value = word.partition("=")
         variables[name] = value if equals else None
     return variables
+
+
+# These end the run; a second one ends it at once.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@contextmanager
+def forward_signals(inbox: Inbox, *, suspend: bool = False) -> Iterator[None]:
+    """Put signals into the inbox of a run (`SimpleQueue.put` is safe in a handler). `suspend`: Ctrl-Z as well."""
+    from ddpkit.execution.executor import PASSED_ON
+    from ddpkit.transports.protocol import ASK, LOOK
+
+    def handle(number: int, _: FrameType | None) -> None:
+        inbox.put((-1, number))
+
+    before = {}
+    for number in (*ENDING, *PASSED_ON, ASK, LOOK, *([signal.SIGTSTP] if suspend else [])):
+        # Under nohup HUP is ignored, and stays so.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

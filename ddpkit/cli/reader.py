@@ -13,11 +13,23 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ddpkit.cli.foreign import BOTH, LETTERS, SBATCH, TORCHRUN, Use, replacement, torchrun_name
-from ddpkit.cli.line import NODES, RANKS, Flags, Line, is_script
+from ddpkit.cli.line import (
+    BOTH,
+    LETTERS,
+    NODES,
+    RANKS,
+    SBATCH,
+    TORCHRUN,
+    Flags,
+    Line,
+    Use,
+    is_script,
+    replacement,
+    torchrun_name,
+)
 from ddpkit.cli.mistakes import check_host, check_script, unknown_option, with_script
 from ddpkit.errors import UsageError
-from ddpkit.launchers.tokens import Kind, Token, split_option
+from ddpkit.launchers.tokens import Token, split_option
 
 
 @dataclass
@@ -45,9 +57,9 @@ class _Reader:
 
     def read(self) -> Translated:
         for token in self.line.tokens[1:]:
-            if token.kind is Kind.OPTION:
+            if token.is_option:
                 self._option(token)
-            elif token.kind is Kind.SCRIPT:
+            elif token.is_script:
                 self._begin_script(token)
                 break
             else:

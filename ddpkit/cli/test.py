@@ -1,27 +1,34 @@
-"""`ddpkit test`: checks that find what would hang or fail in a run, before the run."""
+"""`ddpkit test`, `bench` and `nodes`: checks and measurements before a launch, and the nodes that launches avoid."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, app, hint_for, print_json, show_plan
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, hint_for, print_json, show_plan
 from ddpkit.cli.line import Line
 from ddpkit.cli.look import table
 from ddpkit.cli.options import DryRun, RanksAndHosts, Survey, launch_command, launch_settings, queries
 from ddpkit.console.style import Panel
-from ddpkit.errors import PreflightError
+from ddpkit.errors import DdpkitError, PreflightError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
+    from ddpkit.execution.prepare import Ready
+    from ddpkit.preflight.bench import BenchResults
     from ddpkit.preflight.check import Check, CheckReport
     from ddpkit.preflight.rank_program import PreflightOptions
+    from ddpkit.run.bad_nodes import BadNode
+
 
 _HELP = "Check before a launch: nodes, network, GPUs, ranks and all_reduce."
 _MORE = (
@@ -50,7 +57,7 @@ def preflight(
 ) -> None:
     allowed = queries(dry_run=dry_run, survey=survey)
     settings = launch_settings(context, words)
-    from ddpkit.cli.signals import forward_signals
+    from ddpkit.cli.options import forward_signals
     from ddpkit.preflight import run
     from ddpkit.preflight.rank_program import name_programs
 
@@ -161,3 +168,242 @@ def _show_finding(check: Check, line: Line | None) -> None:
     headline = f"{check.title}{f' ({where})' if where else ''}: {check.evidence}"
     facts = [(label, text) for label, text in (("cause", check.cause), ("hint", hint_for(check.fix, line))) if text]
     look.show(Panel(check.status.upper(), headline, facts))
+
+
+BAD = PreflightError.exit_code
+
+
+def _option(words: str, metavar: str, text: str) -> Any:
+    return typer.Option(*words.split(), metavar=metavar, help=text)
+
+
+_MinBytes = Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size. [default: 8]")]
+_MaxBytes = Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size. [default: 128M]")]
+_Factor = Annotated[str | None, _option("-f --factor", "N", "Factor between two sizes. [default: 4]")]
+_Ops = Annotated[str | None, _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter. [default: all]")]
+_Comm = Annotated[str | None, _option("--comm", "auto|nccl|gloo", "auto: nccl with GPUs, else gloo.")]
+_Timeout = Annotated[str | None, _option("--timeout", "S", "End a collective after this long. [default: 60]")]
+_MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 122 if the best busbw is below GB/s.")]
+
+
+@app.command(
+    cls=launch_command("log_dir", "preflight"),
+    epilog="Sizes are those of nccl-tests, which has more collectives and types.\n"
+    "ddpkit bench 8\n"
+    "ddpkit bench -b ssh node1 node2 -n 8 --min-bytes 1M -e 1G --min-busbw 40",
+)
+def bench(
+    context: typer.Context,
+    words: RanksAndHosts = None,
+    min_bytes: _MinBytes = None,
+    max_bytes: _MaxBytes = None,
+    factor: _Factor = None,
+    ops: _Ops = None,
+    comm: _Comm = None,
+    timeout: _Timeout = None,
+    min_busbw: _MinBusbw = None,
+    dry_run: DryRun = False,
+    survey: Survey = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure collectives between the ranks, over a range of sizes, and check their results."""
+    from ddpkit.execution import prepare
+    from ddpkit.preflight import rank_program
+    from ddpkit.preflight.bench import BenchOptions, BenchResults
+
+    options = BenchOptions(
+        min_bytes=min_bytes, max_bytes=max_bytes, factor=factor, ops=ops, comm=comm, timeout=timeout,
+        min_busbw=min_busbw,
+    )  # fmt: skip
+    arguments, results = options.arguments(), BenchResults(least_busbw=options.least_busbw())
+    allowed = queries(dry_run=dry_run, survey=survey)
+    settings = launch_settings(context, words)
+    if isinstance(settings.nnodes, tuple):
+        raise UsageError("bench requires one number of nodes", "-N MAX")
+    command = rank_program.command("collectives", "bench", args=arguments)
+    settings = rank_program.settings_for(settings, command)
+    with prepare.prepare(settings, os.environ, note, queries=allowed) as ready:
+        if ready.plan.world_size < 2:
+            raise UsageError("bench requires at least 2 ranks", "-n 2: two ranks on each node")
+        if dry_run:
+            show_plan(ready.plan, as_json, rank_program.name_programs)
+            return
+        if ready.left:
+            note(ready.left)
+        raise typer.Exit(_run(ready, results, settings.log_dir, as_json=as_json))
+
+
+def note(text: str) -> None:
+    """Print a line for a person, on standard error."""
+    print(text if text.startswith(("ddpkit: ", "hint: ", "    ")) else f"ddpkit: {text}", file=sys.stderr)
+
+
+def _run(ready: Ready, results: BenchResults, log_dir: str, *, as_json: bool) -> int:
+    from ddpkit.cli.options import forward_signals
+    from ddpkit.diagnosis import verdict
+    from ddpkit.preflight import rank_program
+    from ddpkit.run.logs import read_end
+
+    def add(event: rank_program.Event) -> None:
+        for line in results.add_event(event):
+            if not as_json:
+                print(line, flush=True)
+
+    done = rank_program.run(ready.plan, ready.transport, log_dir, add, note, signals=forward_signals)
+    code, failure, died = done.outcome.exit_code, done.outcome.failure, []
+    if failure is not None:
+        failure = verdict.diagnose(failure, Path(done.folder) / "all.log", read_end=read_end)
+        died = verdict.describe_failure(failure, failure.diagnosis)
+        code = BAD if code == 1 else code  # a rank could not start, or a collective failed
+    elif code == 0:
+        results.finish()
+        code = BAD if results.failures else 0
+    if as_json:
+        run = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "folder": done.folder, "exit_code": code}
+        print_json("bench", {"ok": code == 0, **results.as_dict(), **run, "died": died})
+        return code
+    for line in results.summary_lines() if results.rows else ():
+        print(line)
+    sys.stdout.flush()
+    for line in died:
+        print(line, file=sys.stderr)
+    for problem in results.failures:
+        who = "" if problem["rank"] is None else f"rank {problem['rank']} on {problem['host']}: "
+        note(f"{who}{problem['problem']}")
+        note(f"hint: {problem['fix']}")
+    if code:
+        note(f"output of the ranks: {done.folder}/")
+    return code
+
+
+_HEAD = ("NODE", "SINCE", "FORGOTTEN IN", "RUN", "REASON", "EVIDENCE")
+
+
+@app.command(
+    cls=LeanCommand,
+    epilog="""A launch remembers a node whose own fault ended a run. A later launch warns, and a SLURM job excludes it.
+ddpkit nodes
+ddpkit nodes check          # test each bad node, and forgive those that pass
+ddpkit nodes forgive node2""",
+)
+def nodes(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[check|forgive] [NODE]...", help="The action, and its nodes. [default: list them]"),
+    ] = None,
+    everything: Annotated[bool, typer.Option("-a", "--all", help="Forgive all nodes.")] = False,
+    backend: Annotated[
+        str | None, typer.Option("-b", "--backend", metavar="NAME", help="Check through this backend. [default: ssh]")
+    ] = None,
+    bad_nodes: Annotated[
+        str | None, typer.Option("--bad-nodes", metavar="FILE", help="Use FILE. [default: one for each user]")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Use a profile of ddpkit.toml.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List bad nodes, check them again, or forgive them."""
+    from ddpkit import config
+    from ddpkit.run import bad_nodes as memory
+
+    action, *hosts = words or ["list"]
+    if action not in ("list", "check", "forgive"):
+        raise UsageError(f"action {action!r} not found", "ddpkit nodes check, or ddpkit nodes forgive NODE")
+    if action == "forgive" and bool(hosts) == everything:
+        what = "--all and NODE exclude each other" if hosts else "no node given"
+        raise UsageError(what, "ddpkit nodes forgive NODE, or ddpkit nodes forgive --all --dry-run")
+    if everything and action != "forgive":
+        raise UsageError(f"{action} does not accept --all", "ddpkit nodes forgive --all")
+    given: config.Keywords = {"backend": backend, "bad_nodes": bad_nodes}
+    settings = config.collect_settings(config.current_folder(), os.environ, profile, given)
+    listed = memory.known(settings.bad_nodes, time.time())
+    if listed.problem and action != "list":
+        raise DdpkitError(listed.problem, "ddpkit nodes --bad-nodes FILE")
+    if listed.problem:
+        print(f"ddpkit: warning: {listed.problem}", file=sys.stderr)
+    chosen = [node for node in listed.nodes if not hosts or memory.matching(hosts, [node])]
+    unknown = [host for host in hosts if not memory.matching([host], listed.nodes)]
+    if unknown:
+        raise UsageError(f"{', '.join(unknown)}: not in the list of bad nodes", "ddpkit nodes")
+    failed = (
+        []
+        if action != "check" or dry_run
+        else _check(chosen, config.choose_python(settings, os.environ), quiet=as_json)
+    )
+    removed = [] if action == "list" else [node for node in chosen if node.host not in failed]
+    if removed and not dry_run:
+        removed = memory.forgive(settings.bad_nodes, [node.host for node in removed], time.time())
+    left = [node for node in listed.nodes if dry_run or node not in removed]
+    if as_json:
+        document = {"file": str(memory.file_of(settings.bad_nodes)), "dry_run": dry_run}
+        print_json("nodes", {**document, "nodes": list(map(asdict, left)), "removed": list(map(asdict, removed))})
+    else:
+        _show(action, left, removed, dry_run=dry_run)
+    raise typer.Exit(PreflightError.exit_code if failed else 0)
+
+
+def _show(action: str, left: Sequence[BadNode], removed: Iterable[BadNode], *, dry_run: bool) -> None:
+    from ddpkit.run.status import age
+
+    now = time.time()
+    if action == "list" and left:
+        rows = [
+            (
+                node.host,
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(node.since)),
+                age(node.until - now),
+                node.run_id,
+                node.reason,
+                node.evidence,
+            )
+            for node in left
+        ]
+        look.table(_HEAD, rows)
+    elif not left and not removed:
+        print("no bad nodes", file=sys.stderr)
+    verb = "check" if action == "check" else "forgive"
+    for node in removed:
+        print(f"would {verb} {node.host}" if dry_run else f"forgave {node.host}")
+
+
+def _check(bad: Iterable[BadNode], settings: LaunchSettings, *, quiet: bool) -> list[str]:
+    """Run the preflight on each node alone, so that one cannot fail for another. Returns the hosts that failed."""
+    from ddpkit.cli.options import forward_signals
+    from ddpkit.preflight import run
+
+    end_by_signals()
+    failed = []
+    for node in bad:
+        line = look.StatusLine()
+        options = run.parse_options(
+            quick=False,
+            full=False,
+            ranks=True,
+            timeout=None,
+            progress=line.say,
+            note=line.note,
+            signals=forward_signals,
+        )
+        line.note(f"checking {node.host}")
+        report = run.run_preflight(_settings_of(settings, node.host), os.environ, options)
+        line.clear()
+        if not quiet:
+            show_report(report)
+        if not (report.ok and report.hosts):
+            failed.append(node.host)
+    return failed
+
+
+def _settings_of(settings: LaunchSettings, host: str) -> LaunchSettings:
+    """Return the settings of a test of one host."""
+    from ddpkit.execution.prepare import transport_of
+
+    transport = transport_of(settings)
+    if transport.slurm:
+        options = {**settings.options, "nodelist": host, "exclude": ""}
+        return replace(settings, hosts=(), hostfile="", nnodes=1, options=options)
+    if not transport.names_nodes:
+        settings = replace(settings, backend="ssh", options={})
+    return replace(settings, hosts=(host,), hostfile="", nnodes=None)

@@ -107,18 +107,6 @@ def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
     return {"passed": str(passed), "next": str(passed + 1), BRANCHES: "known"} if passed >= MANY_PASSED else {}
 
 
-def waiting_in_first(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Return the ranks that wait in the first collective of their group, as values of an entry, where none finished."""
-    works = [(each.speaker.rank, work) for each in waited if (work := _WORK.search(each.text))]
-    ranks = sorted({rank for rank, work in works if rank is not None and int(work["number"]) <= 1 and work["call"]})
-    reports = [int(each["done"]) for each in _statuses(logs)]
-    if not ranks or len(ranks) < len({rank for rank, _ in works}) or not reports or max(reports) > 0:
-        return {}
-    verb = "wait" if len(ranks) > 1 else "waits"
-    words = "in the first collective, and none finished before, as if data did not pass"
-    return {"together": f"{name_ranks(ranks)} {verb} {words}"}
-
-
 def idle_ranks(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[int]:
     """Return the ranks that completed all that they called, and never called the collective that others wait for."""
     logs = [[line for line in lines if _ENQUEUED in line] for lines in logs]

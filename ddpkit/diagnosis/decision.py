@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.catalogue.entry import Entry
 from ddpkit.diagnosis.outcome import Action, Decision, Failure
+from ddpkit.text import format_hosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ def describe(decision: Decision, number: int) -> str:
     """Return a line about the decision after attempt `number`."""
     if decision.action == "stop":
         return f"no other attempt follows: {decision.reason}"
-    hosts = ", ".join(decision.hosts)
+    hosts = format_hosts(decision.hosts)
     does = {
         "replace": f"{hosts}: put aside",
         "check": f"{hosts}: to be checked",
@@ -87,7 +88,9 @@ def _wanted(end: End, limits: Limits) -> Decision:
     if action.action == "exclude" and at_fault and action.proven:
         bad = {at_fault: action.reason, **bad}
     if bad:  # a node that is lost also makes ranks of the others fail, with any error
-        return Decision(action="replace", hosts=tuple(bad), reason="; ".join(f"{x}: {why}" for x, why in bad.items()))
+        alike = {why: [host for host in bad if bad[host] == why] for why in bad.values()}
+        reasons = "; ".join(f"{format_hosts(hosts)}: {why}" for why, hosts in alike.items())
+        return Decision(action="replace", hosts=tuple(bad), reason=reasons)
     if action.action == "stop":
         return _stop(action.reason)
     if action.action == "exclude" and at_fault:  # a rank printed it, and any script can print it

@@ -9,6 +9,7 @@ from ddpkit.diagnosis.catalogue.entry import Entry, filled, filled_command
 from ddpkit.diagnosis.line_prefixes import Speaker
 
 MAX_TEXT = 400  # characters of a line
+NO_PROBE = "nothing to check"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,6 @@ class LogMatch:
     summary: str = ""  # of an exception of the script's own: its words, file and line
     location: str = ""  # and where to look at it
     doubtful: bool = False  # its text stands outside of a traceback, and is also printed where nothing is wrong
-    handled: bool = False  # the line is the program's own sentence about it, with the error in parentheses
     warned: bool = False  # the line is a warning, whatever its entry is
     top: bool = False  # a traceback from the program's first frame on: it ended the program
     reporter: Speaker | None = None  # the rank that printed the line, where `speaker` is the one that it waited for
@@ -45,9 +45,8 @@ class LogMatch:
         return self.kind != "hint" or self.was_cause or (self.entry is not None and bool(self.entry.explains))
 
     @property
-    def is_normal_at_first(self) -> bool:
-        """Whether it is a warning that torch repeats while other nodes start: its text names them as `peers`."""
-        return "peers" in self.values
+    def evidence(self) -> str:
+        return self.entry.evidence if self.entry else "text"
 
     @property
     def role(self) -> str:
@@ -76,7 +75,9 @@ class LogMatch:
 
     @property
     def probe(self) -> str:
-        return filled_command(self.entry.probe, self.values) if self.entry else ""
+        """A command that shows it; empty where there is none."""
+        probe = filled_command(self.entry.probe, self.values) if self.entry else ""
+        return "" if probe == NO_PROBE else probe
 
     @property
     def link(self) -> str:

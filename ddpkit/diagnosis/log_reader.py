@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from math import inf
 from typing import TypeVar
 
-from ddpkit.diagnosis import torchrun_table, tracebacks
+from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
-from ddpkit.diagnosis.catalogue.endings import SIGNALS, meaning_of
+from ddpkit.diagnosis.catalogue.endings import SEEN, SIGNALS, meaning_of
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
@@ -29,10 +29,9 @@ from ddpkit.diagnosis.line_prefixes import (
     visible_line,
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
-from ddpkit.diagnosis.progress import is_mild, is_quoted, says_it_continues
+from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.readers import READERS, STORIES
-from ddpkit.diagnosis.torchrun_table import TorchrunFailure
-from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
+from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
 from ddpkit.text import one_line
 
 MAX_MATCHES = 2000  # of one kind in one log
@@ -56,6 +55,7 @@ STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
+_POD = re.compile(r"\bpod/[\w.-]+")
 _SPEAKING = ("cause", "hint", "noise")
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
@@ -64,7 +64,7 @@ _RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
 # A launcher reports the end of a process.
-_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun|slurmstepd)(?:\.real)?: ")
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # A sentence of a message that says what to do.
@@ -161,8 +161,7 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            known_here = patterns.matches(visible_line(line))
-            match = next((each for each in known_here if self._is_fulfilled(each)), None)
+            match = next(iter(patterns.matches(visible_line(line), self._is_fulfilled)), None)
             if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
@@ -208,10 +207,10 @@ class LogReader:
             if trace:
                 self._headers |= trace.headers
                 self._claimed.update(raised.number for raised in trace.raised)
-        if torchrun_table.ROOT in line:
-            _append(self._failures, torchrun_table.read_torchrun_table(self.lines, index))
-        elif "exitcode" in words and not self._failures and not self._holds(torchrun_table.ROOT):
-            _append(self._failures, torchrun_table.read_torchrun_row(self.lines, index))
+        if tracebacks.ROOT in line:
+            _append(self._failures, tracebacks.read_torchrun_table(self.lines, index))
+        elif "exitcode" in words and not self._failures and not self._holds(tracebacks.ROOT):
+            _append(self._failures, tracebacks.read_torchrun_row(self.lines, index))
         if not _SYNTAX_ERRORS.isdisjoint(words) and not any(old.end >= index for old in self._tracebacks[-4:]):
             _append(self._tracebacks, tracebacks.read_syntax_error(self.lines, index))
         if tracebacks.BOX in line:
@@ -231,6 +230,14 @@ class LogReader:
             searched = len(self._fulfilled) < MAX_NEEDS
             self._fulfilled[text] = searched and any(re.search(text, line) for line in self.lines)
         return self._fulfilled[text]
+
+    def _is_overcome(self, index: int, match: Match, values: Mapping[str, str]) -> bool:
+        """Whether the log shows that it did no harm: a warning anywhere, a failure below it."""
+        text = with_values(match.entry.overcome_by, values)
+        if not text or not self._holds(text):
+            return False
+        below = range(index + 1, len(self.lines))
+        return match.entry.kind == "hint" or any(re.search(text, self.lines[each]) for each in below)
 
     @cached_property
     def _hosts(self) -> set[str]:
@@ -382,6 +389,34 @@ class LogReader:
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
+        speaker, values = self._known_of(index, match, trace, speaker)
+        line = visible_line(self.lines[index])
+        mild = trace is None and is_mild(line)
+        warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
+        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
+        self.matches.append(
+            LogMatch(
+                entry=match.entry,
+                kind="hint" if warned else match.entry.kind,
+                file=self.name,
+                number=index + 1,
+                end=(trace.end if trace else index) + 1,
+                text=_quoted(line, match.start),
+                speaker=speaker,
+                when=when if when is not None else trace.when if trace else None,
+                values=values,
+                doubtful=trace is None and doubtful,
+                warned=warned,
+                top=trace is not None and trace.raised[0].top,
+                overcome=self._is_overcome(index, match, values),
+                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
+            )
+        )
+
+    def _known_of(
+        self, index: int, match: Match, trace: Traceback | None, speaker: Speaker
+    ) -> tuple[Speaker, dict[str, str]]:
+        """Return the rank and host of an entry, and its values, from the line and those around it."""
         context = self._context(index, match)
         if speaker.rank is not None:
             context.pop("rank", None)  # another rank can have printed the context
@@ -406,39 +441,13 @@ class LogReader:
             speaker = replace(speaker, rank=first, host=values.get("host", speaker.host), ranks=several)
         if values.get("local", "").isdecimal() and speaker.rank is None:
             speaker = replace(speaker, local=int(values["local"]))
-        if speaker.host:
-            values.setdefault("host", speaker.host)
         shown = [name for name, text in match.entry.branches if self._holds(text)]
         if shown:
             values[BRANCHES] = " ".join(shown)
-        job = _JOB.search(self.lines[index])
-        if job:
-            values.setdefault("job", job[1])
-        if speaker.rank is not None:
-            values.setdefault("rank", str(speaker.rank))
-        line = visible_line(self.lines[index])
-        mild = trace is None and is_mild(line)
-        warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
-        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
-        self.matches.append(
-            LogMatch(
-                entry=match.entry,
-                kind="hint" if warned else match.entry.kind,
-                file=self.name,
-                number=index + 1,
-                end=(trace.end if trace else index) + 1,
-                text=_quoted(line, match.start),
-                speaker=speaker,
-                when=when if when is not None else trace.when if trace else None,
-                values=values,
-                doubtful=trace is None and doubtful,
-                handled=trace is None and is_quoted(line),
-                warned=warned,
-                top=trace is not None and trace.raised[0].top,
-                overcome=bool(match.entry.overcome_by) and self._holds(match.entry.overcome_by),
-                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
-            )
-        )
+        job, pod = _JOB.search(self.lines[index]), _POD.search(self.lines[index])
+        rank = "" if speaker.rank is None else str(speaker.rank)
+        known = {"host": speaker.host, "job": job[1] if job else "", "pod": pod[0] if pod else "", "rank": rank}
+        return speaker, {**{name: value for name, value in known.items() if value}, **values}
 
     def _add_exception(self, trace: Traceback, origin: RaisedException, kind: str = "cause") -> None:
         speaker, when = self._speaker(origin.number, trace.speaker)
@@ -519,7 +528,7 @@ class LogReader:
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""
-        entry = BY_ID.get(SIGNALS.get(-failure.code, "")) or BY_ID["child-failed"]
+        entry = BY_ID[SIGNALS.get(-failure.code, SEEN["torchrun-row"])]
         values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
         if failure.speaker.rank is not None:
             values["rank"] = str(failure.speaker.rank)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LogMatch
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
+BUFFER = 1 << 16  # characters
+AS_BEFORE = 2  # lines of a shape that goes on
 PROGRESS_LINES = 20  # so many lines of progress after a failure show that the run went on
 RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
 # Lines that a training script prints while all is well.
@@ -84,12 +87,12 @@ TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
 
 # The program continues in another way; but the last of N tries has failed.
 _CONTINUES = re.compile(
-    r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with))\b"
+    r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with)"
+    r"|ignoring this|starting (?:from scratch|fresh))\b"
 )
 # huggingface_hub prints this for each try, and raises an exception after the last.
 _TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
 _LAST_TRY = re.compile(r"\bretrying \((\d+)/\1\)")
-_QUOTED = re.compile(r"[a-z] \((?:\w*Error: ?)?(?:CUDA|HIP|NCCL) [a-z]|[a-z] \([\w.]+Error: ")
 _RESULT = re.compile(r"(?:^|[^\d.\s])\s*\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
 
 
@@ -140,11 +143,6 @@ def says_it_continues(line: str) -> bool:
     return _CONTINUES.search(line) is not None and _LAST_TRY.search(line) is None
 
 
-def is_quoted(line: str) -> bool:
-    """Whether a line is a sentence of the program that has an error in parentheses: a handler printed it."""
-    return _QUOTED.search(line) is not None
-
-
 def _without_levels(head: str) -> str:
     """Return the line from its level on, after rank, host and time."""
     return re.sub(
@@ -160,6 +158,41 @@ def reports_error(line: str) -> bool:
     return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None and not is_mild(line)
 
 
+# What a shape leaves out: digits, and what fills a bar or pads a column.
+_FILLED = str.maketrans("", "", "0123456789 \t.,:|#=>+-_*\u2588\u2589\u258a\u258b\u258c\u258d\u258e\u258f")
+_TIME_OF_DAY = re.compile(r"\d+[-/]\d+[-/]\d+|\d+:\d\d:\d\d(?:[.,]\d+)?")
+# Lines that also recur with other numbers while nothing moves, or at an end.
+_NO_SHAPE = re.compile(
+    r"(?i)\b(?:wait|time[d ]?out|retr(?:y|ies)|kill|exit|signal|terminat|abort|heartbeat|idle|sleep|alive|clos(?:e|ing)|pid|"
+    r"thread|attempt|still|stuck|hang|warn|nccl info\b)|\[W|\bframe #|File \"|^\s*rank\s*:|^Sending process"
+)
+
+
+def shape_of(line: str) -> str | None:
+    """Return a line without its numbers; None where it has none."""
+    shape = line.translate(_FILLED)
+    return shape if shape != line and any(map(str.isdecimal, line)) else None
+
+
+def shapes_of(lines: Iterable[str]) -> set[str]:
+    """Return the shapes of progress: each recurs with other numbers, in any language, and reports no error."""
+    seen: dict[str, set[str]] = {}
+    firsts: dict[str, str] = {}
+    for line in lines:
+        for state in line.split("\r")[-2 * PROGRESS_LINES :]:
+            shape = shape_of(state)
+            numbers = seen.setdefault(shape, set()) if shape is not None else None
+            if shape is not None and numbers is not None and len(numbers) < PROGRESS_LINES:
+                numbers.add(_TIME_OF_DAY.sub("", state))
+                firsts.setdefault(shape, state)
+    often = (shape for shape, numbers in seen.items() if len(numbers) >= PROGRESS_LINES)
+    return {each for each in often if _may_be_progress(firsts[each])}
+
+
+def _may_be_progress(line: str) -> bool:
+    return not (_NO_SHAPE.search(line) or _ERROR.search(line))
+
+
 class Course:
     """Signs of progress in one log. Each line is searched once, however many failures are asked about."""
 
@@ -168,18 +201,17 @@ class Course:
         self.lines = lines
         self._first = max(0, min(first, len(lines) - MOST_STEPS))
         self._ranks: dict[int, int | None] = {}
-        self._places: dict[re.Pattern[str], list[int]] = {}
-
-    def places(self, pattern: re.Pattern[str], start: int) -> Sequence[int]:
-        """Return the indices of the lines from `start` on that hold a text. Many matches can ask for the same one."""
-        if pattern not in self._places:
-            self._places[pattern] = [index for index, line in enumerate(self.lines) if pattern.search(line)]
-        places = self._places[pattern]
-        return places[bisect_left(places, start) :]
 
     @cached_property
     def _steps(self) -> list[int]:
-        return [index for index in range(self._first, len(self.lines)) if is_step(self.lines[index])]
+        return [index for index in range(self._first, len(self.lines)) if self._is_progress(self.lines[index])]
+
+    @cached_property
+    def _shapes(self) -> set[str]:
+        return shapes_of(self.lines[self._first :])
+
+    def _is_progress(self, line: str) -> bool:
+        return is_step(line) or shape_of(line.rpartition("\r")[2]) in self._shapes
 
     @cached_property
     def _trained(self) -> int:
@@ -212,9 +244,39 @@ class Course:
         start = bisect_left(self._steps, match.end)
         return self._count(self._steps[start : start + MOST_STEPS], match.speaker.rank)
 
+    def exceeds_buffer(self, match: LogMatch) -> bool:
+        """Whether more stands below a match than a process writes at its end: Python's buffer has 8 KiB."""
+        steps = self._steps[bisect_left(self._steps, match.end) :]
+        return sum(len(self.lines[index]) for index in steps[: BUFFER // 4]) > BUFFER
+
     def steps_before(self, match: LogMatch) -> int:
         above = range(max(0, match.number - 1 - MOST_STEPS), match.number - 1)
-        return self._count([index for index in above if is_step(self.lines[index])], match.speaker.rank)
+        return self._count([index for index in above if self._is_progress(self.lines[index])], match.speaker.rank)
+
+    def goes_on(self, match: LogMatch) -> bool:
+        """Whether lines below a match go on: steps, or lines of a shape that recurs with other numbers.
+
+        Of an exception that left the program's first frame, the shape has to stand above it, too.
+        """
+        above = self.lines[max(0, match.number - 1 - MOST_STEPS) : match.number - 1]
+        below = range(match.end, min(len(self.lines), match.end + MOST_STEPS))
+        own = [
+            index for index in below if match.speaker.rank is None or self._rank(index) in (None, match.speaker.rank)
+        ]
+        known = Counter(shape_of(line) for line in {*above, *(() if match.top else (self.lines[each] for each in own))})
+        least = 1 if match.top else 2
+        seen, count = set(above), 0
+        for line in (self.lines[index] for index in own):
+            shape = shape_of(line)
+            recurs = (
+                shape is not None
+                and not line[:1].isspace()
+                and known[shape] >= least
+                and line not in seen
+                and _may_be_progress(line)
+            )
+            count += recurs or (not match.top and is_step(line))
+        return count >= AS_BEFORE
 
     def is_completed(self, match: LogMatch) -> bool:
         """Whether the log reports below a match that training ended. For a warning, any good end counts."""
@@ -228,7 +290,7 @@ class Course:
         return self._ended >= number or len(self._steps) - bisect_left(self._steps, number) >= 3
 
     def has_step(self) -> bool:
-        return bool(self._steps) or any(map(is_step, self.lines[: self._first]))
+        return bool(self._steps) or any(map(self._is_progress, self.lines[: self._first]))
 
     def is_healthy(self) -> bool:
         return self._ended >= max(0, len(self.lines) - 30) or len(self._steps) >= 3

@@ -4,14 +4,138 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.catalogue.endings import meaning_of
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
-from ddpkit.diagnosis.driver_version import cuda_of_driver
-from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
-from ddpkit.diagnosis.pyxis_log import message_of_enroot
-from ddpkit.diagnosis.tensor_shapes import is_part_of_flat, part_of_tensor
+
+# Of each major version, a driver runs all minor ones. CUDA 10 and older have no such index.
+_WHEELS = {11: "cu118", 12: "cu126", 13: "cu130"}
+
+
+def cuda_of_driver(version: str) -> Mapping[str, str]:
+    """Return the CUDA version of a driver and the index of wheels for it, as values of an entry: 12040 is CUDA 12.4."""
+    major, rest = divmod(int(version or 0), 1000)
+    if not major:
+        return {}
+    wheel = _WHEELS.get(major)
+    return {"cuda": f"{major}.{rest // 10}", **({"wheel": wheel} if wheel else {})}
+
+
+_UNITS = {"bytes": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0, "TiB": 1024.0}  # in GiB
+_SIZE = r"(?P<number>(?<!\d)\d+(?:\.\d+)?) (?P<unit>bytes|[KMGT]iB)"
+_TOTAL = (re.compile(rf"total capac\w+ of {_SIZE}"), re.compile(rf"{_SIZE} total capacity"))
+_FREE = (re.compile(rf"of which {_SIZE} is free"), re.compile(rf"{_SIZE} free"))
+_TORCH = (
+    re.compile(rf"{_SIZE} reserved in total by PyTorch"),  # up to torch 2.0
+    re.compile(rf"{_SIZE} cached"),  # up to torch 1.3
+)
+_ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch")  # from torch 2.1, with what is reserved and not allocated
+_RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_WANTED = re.compile(rf"Tried to allocate {_SIZE}")
+_OWN = re.compile(rf"this process has {_SIZE} memory in use")
+_PROCESS = re.compile(rf"Process (?P<pid>\d+) has {_SIZE} memory in use")
+# Without a figure for this process, a part of the rest is its own: CUDA's context, NCCL's buffers, libraries.
+_SURE = 1 / 3
+_NOTABLE = 1 / 10
+_CONTEXT = 2.0  # GiB: what a rank holds on a GPU on which it computes nothing
+
+
+def memory_of_others(text: str) -> str:
+    """Return the words on the memory that other processes use; empty where they use little, or nothing shows it.
+
+    In a container, torch does not know its own process id there, and lists itself as one of the processes.
+    """
+    total = _find(_TOTAL, text)
+    if not total or _is_too_small(text):
+        return ""
+    processes = [
+        (_in_gib(each), f"process {each['pid']} has {each['number']} {each['unit']}")
+        for each in _PROCESS.finditer(text)
+    ]
+    allocated = _find((_ALLOCATED,), text)
+    torch = _find(_TORCH, text) if allocated is None else allocated + (_find((_RESERVED,), text) or 0.0)
+    if processes:
+        if not _OWN.search(text):  # one of them is this process
+            processes.remove(min(processes, key=lambda each: abs(each[0] - (torch or 0.0))))
+        held = sum(size for size, _ in processes)
+        largest = max(processes, default=(0.0, ""))[1]
+        return largest if held >= total * _NOTABLE else ""
+    free = _find(_FREE, text)
+    if free is None or torch is None or _OWN.search(text):
+        return ""
+    held = total - free - torch
+    return f"about {held:.1f} GiB of {total:.1f}" if held >= total * _SURE else ""
+
+
+def contexts_of_ranks(text: str) -> str:
+    """Return the words on small processes of one size beside this one: the job's other ranks; empty without them."""
+    processes = list(_PROCESS.finditer(text))
+    sizes = {each["number"] for each in processes}
+    if (
+        _is_too_small(text)
+        or len(processes) < 2
+        or len(sizes) != 1
+        or _in_gib(processes[0]) > _CONTEXT
+        or not _OWN.search(text)
+    ):
+        return ""
+    return f"{len(processes)} with {processes[0]['number']} {processes[0]['unit']} each"
+
+
+def _is_too_small(text: str) -> bool:
+    """Whether the request is larger than the GPU: other processes are not the reason."""
+    return (_find((_WANTED,), text) or 0.0) > (_find(_TOTAL, text) or float("inf"))
+
+
+def _in_gib(match: re.Match[str]) -> float:
+    return float(match["number"]) * _UNITS[match["unit"]]
+
+
+def _find(patterns: tuple[re.Pattern[str], ...], text: str) -> float | None:
+    return next((_in_gib(match) for each in patterns if (match := each.search(text))), None)
+
+
+# pyxis prints enroot's log with a margin; lines of its own have none.
+_LINE = re.compile(r"pyxis: {3,}(?!\[(?:INFO|WARN)\])(?:\[ERROR\] )?(?P<reason>\S.*\w.*)")
+LINES = 40  # above and below a match
+
+
+def message_of_enroot(lines: Sequence[str], index: int) -> dict[str, str]:
+    """Return the last message of enroot near a line of pyxis, as a value of an entry."""
+    around = lines[max(0, index - LINES) : index + LINES]
+    messages = [match["reason"] for line in around if (match := _LINE.search(line))]
+    return {"reason": messages[-1]} if messages else {}
+
+
+def part_of_tensor(saved: str, now: str) -> str:
+    """Return the words on a flat shard in place of a whole tensor, from `torch.Size([8, 4])` and `torch.Size([16])`."""
+    whole, part = _sizes(saved), _sizes(now)
+    if len(part) != 1 or len(whole) < 2 or not part[0]:
+        return ""
+    number, rest = divmod(prod(whole), part[0])
+    if rest or number < 1:
+        return ""
+    return f"a flat shard of FSDP, 1 of {number}" if number > 1 else "the same numbers, flat"
+
+
+_TWO_SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
+_LONG = 100_000  # numbers: more than a dimension of a layer or a batch has, unless a tensor is flat
+
+
+def is_part_of_flat(text: str) -> bool:
+    """Whether torch compares two flat tensors of which one is a half, a third, ... of the other, but for padding."""
+    match = _TWO_SIZES.search(text)
+    if match is None:
+        return False
+    small, large = sorted(map(int, match.groups()))
+    return small > _LONG and round(large / small) > 1 and abs(large / small - round(large / small)) < 1e-4
+
+
+def _sizes(text: str) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", text)]
+
 
 Values = Mapping[str, str]
 _PORT_TAKEN = re.compile(r"Error: The server socket has failed to ")
@@ -35,7 +159,7 @@ def tasks_of_hosts(lines: Sequence[str]) -> Values:
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "barrier": lambda values, lines, index: missing_ranks(values),
     "contexts-of-ranks": lambda values, lines, index: _words("reason", contexts_of_ranks(lines[index])),
-    "desync": lambda values, lines, index: joined_by_all(lines, index),
+    "joined": lambda values, lines, index: joined_by_all(lines, index),
     "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "exit-code": lambda values, lines, index: meaning_of(int(values.get("code", "0"))),
@@ -54,8 +178,8 @@ STORIES = frozenset(
         "different-calls",
         "missing-ranks",
         "other-work",
-        "ranks-alone",
-        "ranks-twice",
+        "alone",
+        "twice",
         "shared-gpu",
         "slow-names",
         "versions",

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
@@ -32,8 +32,6 @@ _KILL_CLAIM = re.compile(
 )
 _NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
-# Of a wait in vain: entries that do not show where the awaited rank is, or whether it had ended.
-_NAMES_NO_PLACE = ("slow-rank", "monitored-barrier", "ranks-missing", "peer-died", "nccl-remote")
 _SAME_STEPS = (
     "give every rank the same number of batches: DistributedSampler, or drop_last=True. Of DistributedDataParallel: "
     "`with model.join():`"
@@ -42,14 +40,20 @@ _SAME_STEPS = (
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None = None) -> Failure:
+def diagnose(
+    failure: Failure,
+    all_log: Path,
+    ended: Callable[[], bool] | None = None,
+    read_end: Callable[[Path, int], bytes] = read_tail,
+) -> Failure:
     """Add the cause of a failure, and the action after it: from its own output, then from that of all (`all_log`).
+
+    `read_end` reads the end of that: it need not be a file.
 
     `diagnosis` is None where the cause is not known. An exception of the script's own is a cause; a guess is none.
     `ended`: whether to stop looking for it, for example after a signal.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
-    from ddpkit.diagnosis.analyze import WAITED
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
     refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code
@@ -63,18 +67,19 @@ def diagnose(failure: Failure, all_log: Path, ended: Callable[[], bool] | None =
         action = decide_failure(failure)
         known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
         return replace(failure, diagnosis=known, action=action)
-    match, diagnosis = _find_cause(failure, all_log, Limit(SECONDS, ended) if ended else Limit(SECONDS))
-    if match is not None and match.id in (*WAITED, *_NAMES_NO_PLACE):
+    everything = _OtherLog(all_log, read_end)
+    match, diagnosis = _find_cause(failure, everything, Limit(SECONDS, ended) if ended else Limit(SECONDS))
+    if match is not None and match.role:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, host) if match is not None else decide_failure(failure)
     # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
     # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
-    of_kernel = "Xid" in failure.kernel and action.id.startswith("gpu-")
+    of_kernel = "Xid" in failure.kernel and match is not None and match.evidence == "kernel"
     proven = action.proven or refused or of_srun or of_kernel
     action = replace(action, proven=proven and action.action == "exclude")
-    return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
+    return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, everything), action=action)
 
 
 def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
@@ -104,16 +109,16 @@ def load_catalogue() -> None:
     known_failures()
 
 
-def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
+def _quote_other_rank(failure: Failure, everything: _OtherLog) -> Diagnosis | None:
     """Quote the last line of another rank for one that printed nothing: many scripts print on rank 0 alone."""
     if not _is_silent(failure):
         return None
-    lines = [match for line in _end(all_log).splitlines() if (match := _RANK_LINE.match(line))]
+    lines = [match for line in everything.end().splitlines() if (match := _RANK_LINE.match(line))]
     if not lines:
         return None
     rank, text = lines[-1].groups()
     cause = f"the rank printed nothing. The last line of rank {rank}: {one_line(text, QUOTED)}"
-    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
+    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(everything.path.with_name(f'rank_{rank}.log')))}")
 
 
 def _is_silent(failure: Failure) -> bool:
@@ -122,18 +127,22 @@ def _is_silent(failure: Failure) -> bool:
     return failure.rank is not None and bool(failure.code) and not spoke
 
 
-def _find_cause(failure: Failure, all_log: Path, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
+def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
     """Return the deciding match, and what it explains; a match alone only shows that the cause is not known."""
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
-    text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
+    text = (
+        (_end(Path(failure.log), everything.read_end) if failure.log else "")
+        or "\n".join(failure.last_lines)
+        or failure.reason
+    )
     first = analyze_log([(own, _without_claims(failure, text))], limit).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
-    other = analyze_log([(all_log.name, _without_claims(failure, _end(all_log)))], limit).first
+    other = analyze_log([(everything.path.name, _without_claims(failure, everything.end()))], limit).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -157,8 +166,10 @@ def _without_claims(failure: Failure, text: str) -> str:
 
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
+    from ddpkit.diagnosis.catalogue.endings import SEEN
+
     fix = match.fix
-    if match.entry is not None and match.entry.id == "bad-arguments":
+    if match.entry is not None and match.id == SEEN["own-option"]:
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
@@ -166,7 +177,9 @@ def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
     """Name the Python that has no torch. Others have what the user installed into them."""
-    if diagnosis is None or diagnosis.id != "module-missing" or "cannot import torch." not in diagnosis.cause:
+    from ddpkit.diagnosis.catalogue.endings import SEEN
+
+    if diagnosis is None or diagnosis.id != SEEN["no-torch"] or "cannot import torch." not in diagnosis.cause:
         return diagnosis
     return replace(
         diagnosis,
@@ -177,17 +190,27 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
     )
 
 
-def _end(path: Path) -> str:
+def _end(path: Path, read_end: Callable[[Path, int], bytes] = read_tail) -> str:
     try:
-        return read_tail(path, LOG_END_BYTES).decode("utf-8", "replace")
+        return read_end(path, LOG_END_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+class _OtherLog(NamedTuple):
+    """The lines of all ranks, and how their end is read."""
+
+    path: Path
+    read_end: Callable[[Path, int], bytes]
+
+    def end(self) -> str:
+        return _end(self.path, self.read_end)
 
 
 def describe_exit(failure: Failure) -> str:
     """Return `exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
     from ddpkit.diagnosis.catalogue import BY_ID
-    from ddpkit.diagnosis.catalogue.endings import CODES, SIGNALS, TEARDOWN
+    from ddpkit.diagnosis.catalogue.endings import CODES, SIGNALS, TEARDOWN, USER_SIGNALS
 
     if failure.reason:
         return failure.reason
@@ -197,7 +220,8 @@ def describe_exit(failure: Failure) -> str:
             where = "in torch's own teardown, after the script had ended (ddpkit explain teardown-abort)"
             return f"killed by signal 6 (SIGABRT) {where}"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
-        return f"killed by signal {number}{name}" + (f": {BY_ID[SIGNALS[number]].cause}" if number in SIGNALS else "")
+        entry = BY_ID.get({**SIGNALS, **USER_SIGNALS}.get(number, ""))
+        return f"killed by signal {number}{name}" + (f": {entry.cause}" if entry else "")
     if failure.raised and failure.code is None:
         return f"uncaught exception: {failure.raised}"  # and a signal to all ranks cut its end short
     meaning_of_code = CODES.get(failure.code or 0)

@@ -1,8 +1,7 @@
-"""Rank program of `ddpkit test`: ranks meet, compare their devices, add numbers, and name what is wrong.
+"""Rank program of `ddpkit test`: ranks meet, compare their devices, add numbers, and report what is wrong as events.
 
-It needs PyTorch. It is sent to nodes as text, and uses ddpkit where a node has it. All ranks first report their devices
-to rank 0, which names a missing rank and a device used twice before NCCL starts. Each step ends in time.
-Exit codes, the same on every rank: 0 success; 122 a check failed; 2 an option is wrong.
+It needs PyTorch. All ranks first report their devices to rank 0, which finds a missing rank and a device used twice
+before NCCL starts. Each step ends in time. Exit codes, the same on every rank: 0 success; 122 a check failed.
 """
 
 from __future__ import annotations
@@ -10,28 +9,30 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import errno
 import importlib
 import json
 import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
+
+from ddpkit.distributed.process_group import error_reason, takes_device
+from ddpkit.distributed.resolver import DistEnv, resolve
+from ddpkit.distributed.slurm_lookup import gather_facts
+from ddpkit.distributed.torch import openable_gpu
+from ddpkit.errors import EnvError
 
 BAD = 122  # as PreflightError
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 GPU_START_FIX = "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid"
 HIP_START_FIX = "rocm-smi; sudo dmesg | grep -i -e amdgpu -e kfd"
-ROOT = "/"
-# `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines with this prefix; nothing else is printed then.
+# The launcher reads lines with this prefix.
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.
 CONSEQUENCES = ("closed by peer", "reset by peer", "roken pipe", "ncclRemoteError", "Application timeout caused pair")
@@ -58,24 +59,6 @@ class RankProblem:
     level: str = "fail"  # or warn
     cause: str = ""
 
-    def __str__(self) -> str:
-        host = f" on {self.host}" if self.host else ""
-        word = "FAILED" if self.level == "fail" else "warning"
-        return f"check: {word}: rank {self.rank}{host}: {self.problem}; hint: {self.fix}"
-
-
-@dataclass(frozen=True)
-class RankEnv:
-    """Rank, sizes and master address of this process."""
-
-    rank: int
-    world_size: int
-    local_rank: int
-    local_world_size: int
-    master_addr: str
-    master_port: int
-    device_index: int | None = None  # of its GPU, as a launch would choose it; None: not known
-
 
 @dataclass(frozen=True)
 class RankReport:
@@ -95,14 +78,8 @@ class RankReport:
 
 def emit(kind: str, **event: object) -> None:
     """Write an event for the launcher: one line in one write, which no other rank's line can split."""
-    if emits_events():
-        sys.stdout.flush()
-        os.write(1, (EVENT + json.dumps({"e": kind, **event}) + "\n").encode())
-
-
-def emits_events() -> bool:
-    """Return whether a launcher reads events instead of text."""
-    return os.environ.get("DDPKIT_EVENTS") == "1"
+    sys.stdout.flush()
+    os.write(1, (EVENT + json.dumps({"e": kind, **event}) + "\n").encode())
 
 
 def emit_problems(problems: list[RankProblem]) -> None:
@@ -111,59 +88,7 @@ def emit_problems(problems: list[RankProblem]) -> None:
         emit("problem", **asdict(problem))
 
 
-def deciding_line(error: BaseException) -> str:
-    """Return the line of an error's message that names the cause: NCCL's after `Last error:`, else the first one."""
-    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
-    after = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
-    return f"{after[0]} ({lines[0]})" if after else lines[0]
-
-
 # ---------------------------------------------------------------- rank and device of this process
-
-
-def read_rank_env(environ: dict[str, str]) -> RankEnv:
-    """Read the rank of this process with ddpkit's resolver, or without ddpkit. Raises ValueError."""
-    try:
-        from ddpkit.distributed.torch import gather_facts, resolve
-        from ddpkit.errors import DdpkitError
-    except ImportError:
-        return read_launcher_variables(environ)
-    try:
-        env = resolve(environ, (), gather_facts(environ))
-    except DdpkitError as error:
-        raise ValueError(error.message + (f" ({error.hint})" if error.hint else "")) from None
-    numbers = (env.rank, env.world_size, env.local_rank, env.local_world_size)
-    return RankEnv(*numbers, env.master_addr, env.master_port, env.device_index)
-
-
-def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
-    """Read the rank from PyTorch's variables, else from those of a SLURM step, else assume one process."""
-    present = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if environ.get(name)]
-    if "RANK" in present or "WORLD_SIZE" in present:
-        if len(present) < 4:
-            raise ValueError(f"of PyTorch's variables only {', '.join(present)} are set")
-        rank, world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
-        local, width = int(environ.get("LOCAL_RANK", 0)), int(environ.get("LOCAL_WORLD_SIZE", 1))
-        return RankEnv(rank, world, local, width, environ["MASTER_ADDR"], int(environ["MASTER_PORT"]))
-    # A step: a job script has SLURM_PROCID as well. SLURM reserves the largest step ids, also printed as negative ones.
-    if environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and 0 <= int(environ.get("SLURM_STEP_ID", 0)) < 2**32 - 16:
-        address = environ.get("MASTER_ADDR")
-        if not address:
-            show = ["scontrol", "show", "hostnames", environ["SLURM_STEP_NODELIST"]]
-            address = subprocess.run(show, check=True, capture_output=True, text=True).stdout.split()[0]
-        job, step = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_STEP_ID"])
-        port = int(environ.get("MASTER_PORT") or 20000 + (job * 16 + step % 16) % 12000)
-        ids = environ["SLURM_GTIDS"].split(",")
-        rank, world = int(environ["SLURM_PROCID"]), int(environ["SLURM_STEP_NUM_TASKS"])
-        local, of = int(environ["SLURM_LOCALID"]), int(environ.get("SLURM_GPUS_ON_NODE", 0))
-        # With --gpus-per-task=2 each task sees its own two.
-        bound, visible = (len(list_entries(environ.get(name, ""))) for name in ("SLURM_STEP_GPUS", VISIBLE[0]))
-        index = local % bound if visible == bound and 0 < bound < of else None
-        return RankEnv(rank, world, local, len(ids), address, port, index)
-    for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"):
-        if environ.get(name, "1") != "1":
-            raise ValueError(f"{name}={environ[name]} is set: mpirun started this process, which requires ddpkit")
-    return RankEnv(0, 1, 0, 1, "127.0.0.1", 0)
 
 
 def identify_gpu(index: int) -> tuple[str, str]:
@@ -184,21 +109,7 @@ def identify_gpu(index: int) -> tuple[str, str]:
     return properties.name, str(identity)
 
 
-def binds_device(version: str) -> bool:
-    """Return whether init_process_group may get a device_id with this torch: from 2.3 on, but not 2.6.0 to 2.7.0.
-
-    There NCCL with a device_id is non-blocking, and hangs at random: https://github.com/pytorch/pytorch/pull/154055
-    """
-    number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-    return number >= (2, 3) and not (2, 6) <= number < (2, 7, 1)
-
-
-def list_entries(text: str) -> list[str]:
-    """Return the parts of a list that are not empty."""
-    return [entry for entry in map(str.strip, text.split(",")) if entry]
-
-
-def gpu_index(env: RankEnv, count: int) -> int:
+def gpu_index(env: DistEnv, count: int) -> int:
     """Return the index of this rank's GPU: 0 where only one is visible, else the resolver's, or the local rank."""
     if count == 1:
         return 0
@@ -223,12 +134,12 @@ def count_gpus() -> int:
     build = "cuda" if torch.version.cuda else "hip" if torch.version.hip else ""
     try:
         count = torch.cuda.device_count()
-        if count or openable_gpu(build):
+        if count or visible_gpu(build):
             torch.cuda.init()  # type: ignore[no-untyped-call]
             count = torch.cuda.device_count()
     except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
-        raise GpuStartError(deciding_line(error), gpu_start_fix()) from error
-    path = "" if count else openable_gpu("cuda") or openable_gpu("hip")
+        raise GpuStartError(error_reason(error), gpu_start_fix()) from error
+    path = "" if count else visible_gpu("cuda", "hip")
     if path:
         kind = {"cuda": "CUDA", "hip": "ROCm"}.get(build, "the CPU")
         vendor = "NVIDIA" if "nvidia" in path else "AMD"
@@ -244,34 +155,14 @@ def gpu_start_fix() -> str:
     return HIP_START_FIX if torch.version.hip else GPU_START_FIX
 
 
-def openable_gpu(build: str) -> str:
-    """Return a GPU's file that this process may open, for a build of torch; else ''. A cgroup may forbid it."""
+def visible_gpu(*builds: str) -> str:
+    """Return a GPU's file that this process may open, for one of these builds of torch; else ''."""
     if any(os.environ.get(name, "0").strip() in ("", "-1", "NoDevFiles") for name in VISIBLE):
         return ""
-    for path in gpu_files(build):
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-        except OSError as error:
-            if error.errno in (errno.EPERM, errno.EACCES, errno.ENOENT):
-                continue  # not for this process; a broken GPU gives EIO or ENODEV
-        return path
-    return ""
+    return next((path for build in builds if build and (path := openable_gpu(build))), "")
 
 
-def gpu_files(build: str) -> list[str]:
-    """Return the device files of GPUs: NVIDIA's (cuda), or AMD's by the kernel's topology (hip)."""
-    if build == "cuda":
-        return sorted(map(str, Path(ROOT, "dev").glob("nvidia[0-9]*")))
-    files = []
-    for properties in Path(ROOT, "sys/class/kfd/kfd/topology/nodes").glob("*/properties") if build == "hip" else ():
-        with contextlib.suppress(OSError):
-            minor = re.search(r"(?m)^drm_render_minor (\d+)", properties.read_text())
-            if minor and properties.with_name("gpu_id").read_text().strip() not in ("", "0"):
-                files.append(f"{ROOT}dev/dri/renderD{minor[1]}")
-    return sorted(files)
-
-
-def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
+def describe_rank(env: DistEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
     """Describe this rank; `count` GPUs are visible."""
     import torch
 
@@ -401,7 +292,7 @@ def call_within(seconds: float, function: Callable[[], Any]) -> Any:
     return ThreadCall(function).result(seconds)
 
 
-def wait_for_store(env: RankEnv, seconds: float) -> None:
+def wait_for_store(env: DistEnv, seconds: float) -> None:
     """Wait until rank 0 listens at the master address. Raises OSError with more detail than torch's store."""
     deadline = time.monotonic() + seconds
     while True:
@@ -418,12 +309,12 @@ def wait_for_store(env: RankEnv, seconds: float) -> None:
         time.sleep(0.1)
 
 
-def serves_store(env: RankEnv) -> bool:
+def serves_store(env: DistEnv) -> bool:
     """Return whether this rank serves the store: rank 0, unless its torchrun does."""
     return env.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
 
-def connect_store(env: RankEnv, serve: bool, seconds: float, prefix: str) -> Any:
+def connect_store(env: DistEnv, serve: bool, seconds: float, prefix: str) -> Any:
     """Open a connection to torch's store at the master address."""
     import torch.distributed as dist
 
@@ -438,7 +329,7 @@ def connect_store(env: RankEnv, serve: bool, seconds: float, prefix: str) -> Any
 class RankStore:
     """Keys and values that all ranks share. No request waits longer than its timeout."""
 
-    def __init__(self, env: RankEnv, seconds: float) -> None:
+    def __init__(self, env: DistEnv, seconds: float) -> None:
         import torch.distributed as dist
 
         self._terminated = False  # torchrun sends SIGTERM to all ranks after the first failure; they still report
@@ -505,7 +396,7 @@ class RankStore:
 # ---------------------------------------------------------------- steps: gloo, NCCL and pairs
 
 
-def time_all_reduce(env: RankEnv, device: Any, elements: int, seconds: float, group: Any = None) -> float:
+def time_all_reduce(env: DistEnv, device: Any, elements: int, seconds: float, group: Any = None) -> float:
     """Run an all_reduce three times, once if it is slow. Returns the seconds of the fastest.
 
     Raises ArithmeticError. Elements differ, so that a piece at a wrong offset gives a wrong sum.
@@ -542,7 +433,7 @@ def time_all_reduce(env: RankEnv, device: Any, elements: int, seconds: float, gr
 class BackendCheck:
     """Start of one backend, and sums over it. `doing` names the current part, and `part` counts them."""
 
-    def __init__(self, env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float) -> None:
+    def __init__(self, env: DistEnv, store: RankStore, backend: str, mib: int, seconds: float) -> None:
         self.env, self.store, self.backend, self.mib, self.seconds = env, store, backend, mib, seconds
         self.start_seconds = start_limit(backend, seconds)
         self.started = threading.Event()  # also set by a start that failed
@@ -564,7 +455,7 @@ class BackendCheck:
             self.begin(f"creating a CUDA context on {device}")
             torch.cuda.set_device(device)  # of this thread
             torch.cuda.synchronize(device)
-            if binds_device(torch.__version__):
+            if takes_device(torch.__version__):
                 options["device_id"] = device
         self.begin(f"starting {self.backend}")
         if dist.is_initialized():
@@ -607,7 +498,7 @@ def start_limit(backend: str, seconds: float) -> float:
 
 
 def check_backend(
-    env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float, advice: str
+    env: DistEnv, store: RankStore, backend: str, mib: int, seconds: float, advice: str
 ) -> dict[str, Any]:
     """Run a BackendCheck. Returns this rank's times, or its problem."""
     check = BackendCheck(env, store, backend, mib, seconds)
@@ -624,7 +515,7 @@ def check_backend(
         problem = f"no answer after {limit:.3g} s of {check.doing}"
         return {"problem": problem, "fix": fix, "late": True, "part": check.part}
     except Exception as error:
-        problem = f"{check.doing}: {deciding_line(error)}"
+        problem = f"{check.doing}: {error_reason(error)}"
         return {"problem": problem, "fix": error_fix(problem, advice)}
 
 
@@ -637,7 +528,7 @@ def error_fix(problem: str, advice: str) -> str:
     return advice
 
 
-def add_in_pair(env: RankEnv, store: RankStore, other: int, name: str, seconds: float) -> str:
+def add_in_pair(env: DistEnv, store: RankStore, other: int, name: str, seconds: float) -> str:
     """Run an all_reduce over gloo with one other rank. Returns the problem, or ''."""
     import torch
     import torch.distributed as dist
@@ -658,7 +549,7 @@ def add_in_pair(env: RankEnv, store: RankStore, other: int, name: str, seconds: 
     except StepTimeoutError:
         return doing[-1] if len(doing) > 1 else "they do not connect"
     except Exception as error:
-        return deciding_line(error)
+        return error_reason(error)
     return ""
 
 
@@ -724,7 +615,7 @@ def find_failures(
 # ---------------------------------------------------------------- step: the speed of each rank alone
 
 
-def time_local_work(env: RankEnv, gpu: bool) -> dict[str, float]:
+def time_local_work(env: DistEnv, gpu: bool) -> dict[str, float]:
     """Return the seconds of a matrix product and of a copy: the best of several, as the machine may be shared."""
     import torch
 
@@ -789,18 +680,18 @@ class NodeReport:
     `inventory` and `probe` are modules that the launcher sends along.
     """
 
-    def __init__(self, env: RankEnv, smi: bool) -> None:
+    def __init__(self, env: DistEnv, smi: bool) -> None:
         self._look: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._run, args=(env, smi), daemon=True)
         self._thread.start()
 
-    def _run(self, env: RankEnv, smi: bool) -> None:
+    def _run(self, env: DistEnv, smi: bool) -> None:
         try:
             self._look = self._emit_facts(env, smi)
         except Exception as error:  # unknown facts are no failure
             emit("unknown", host=socket.gethostname(), why=f"{type(error).__name__}: {error}")
 
-    def _emit_facts(self, env: RankEnv, smi: bool) -> dict[str, Any]:
+    def _emit_facts(self, env: DistEnv, smi: bool) -> dict[str, Any]:
         inventory, probe = importlib.import_module("inventory"), importlib.import_module("probe")
         look = probe.look(".", None, sys.executable, {}, None, True)
         probe.close()
@@ -817,7 +708,7 @@ class NodeReport:
 
 
 def compare_nodes(
-    store: RankStore, env: RankEnv, reports: list[dict[str, Any]], seconds: float, look: dict[str, Any]
+    store: RankStore, env: DistEnv, reports: list[dict[str, Any]], seconds: float, look: dict[str, Any]
 ) -> dict[str, Any]:
     """Try every other node's addresses and clock, from one rank of each node.
 
@@ -849,7 +740,7 @@ def compare_nodes(
     return {"host": own["host"], "errors": results, "behind": ahead}
 
 
-def compare_clocks(store: RankStore, env: RankEnv, leaders: list[int], seconds: float) -> list[float]:
+def compare_clocks(store: RankStore, env: DistEnv, leaders: list[int], seconds: float) -> list[float]:
     """Return by how many seconds this node's clock is ahead of the first node's, at least and at most."""
     if env.rank == leaders[0]:
         requests = {f"ask {rank}" for rank in leaders[1:]}
@@ -872,14 +763,12 @@ def compare_clocks(store: RankStore, env: RankEnv, leaders: list[int], seconds: 
 class RankCheck:
     """Part of one rank in all steps. After each, rank 0 reads the results of all and decides how to go on."""
 
-    def __init__(self, env: RankEnv, args: argparse.Namespace, store: RankStore) -> None:
+    def __init__(self, env: DistEnv, args: argparse.Namespace, store: RankStore) -> None:
         self.env, self.args, self.store = env, args, store
         self.ranks = list(range(env.world_size))
         self.reports: list[RankReport] = []
         self.problems: list[RankProblem] = []  # rank 0 only, as the next two
-        self.times: dict[int, dict[str, Any]] = {}
         self.alive: list[int] = []
-        self.backend = "gloo"
         self.plan: dict[str, Any] = {}
 
     def join(self, own: RankReport) -> dict[str, Any]:
@@ -901,7 +790,6 @@ class RankCheck:
         self.problems = missing or compare_reports(self.reports)
         gpus = all(one.identity for one in self.reports)
         mapped = not any(one.check in ("gpu-map", "nccl") for one in self.problems)
-        self.backend = "nccl" if gpus else "gloo"
         # Gloo is tried also where GPUs are mapped wrongly, so that its problems are known as well.
         steps = ["gloo", *(["nccl"] if gpus and mapped else []), *(["speed"] if self.args.speed else [])]
         steps = [] if missing else ["mesh", *steps] if self.args.nodes else steps
@@ -953,8 +841,6 @@ class RankCheck:
             problems = find_slow_ranks(results, self.reports, gpus)
         elif name != "mesh":
             problems = find_failures(results, self.reports, name)
-            if not problems and name == self.backend:
-                self.times = results
         success = not any(one.level == "fail" for one in problems)
         # New groups of gloo work beside one that hangs; NCCL's kernels would wait behind those that hang.
         # An all_reduce does not use every pair: with more than two nodes all are tried, as other collectives do.
@@ -996,14 +882,11 @@ class RankCheck:
         return results
 
     def finish(self) -> int:
-        """Print the result on rank 0. Returns the exit code, the same on all ranks."""
+        """Tell all ranks the result. Returns the exit code, the same on all."""
         if self.env.rank:
             failed = bool(self.store.read_one("over", float(self.plan["seconds"])))
             self.store.publish(f"read {self.env.rank}", True)
             return BAD if failed else 0
-        if not emits_events():
-            print_results(self)
-        sys.stdout.flush()
         failed = any(one.level == "fail" for one in self.problems)
         self.store.publish("over", failed)
         # The store may end with this process: the living ranks read it before.
@@ -1011,7 +894,7 @@ class RankCheck:
         return BAD if failed else 0
 
 
-def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int], tuple[str, str]]) -> int:
+def run_checks(env: DistEnv, args: argparse.Namespace, identify: Callable[[int], tuple[str, str]]) -> int:
     """Run all steps as this rank. Returns the exit code, the same on all ranks."""
     host, endpoint = socket.gethostname(), f"{env.master_addr}:{env.master_port}"
     check, doing = None, "ranks"
@@ -1040,7 +923,7 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
         doing = doing if doing in ("gloo", "nccl", "speed") else "ranks"
         return fail(RankProblem(0, hosts.get(0, ""), text, fix, doing))
     except (RuntimeError, OSError) as error:  # of the store
-        text = deciding_line(error)
+        text = error_reason(error)
         if env.rank == 0:
             taken = "EADDRINUSE" in text or "address already in use" in text.lower()
             fix = "export MASTER_PORT=<free port>" if taken else "check that this is an address of rank 0's host"
@@ -1051,46 +934,9 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
         return fail(RankProblem(env.rank, host, f"cannot reach rank 0 at {endpoint}: {text}", fix))
 
 
-# ---------------------------------------------------------------- output
-
-
-def table(reports: list[RankReport], times: dict[int, dict[str, Any]], mib: int) -> str:
-    """Return the table of ranks and their times."""
-    rows = [("rank", "host", "device", "small", f"{mib} MiB", "bandwidth")]
-    for one in reports:
-        own = times.get(one.rank, {})
-        cells = ("-", "-", "-")
-        if "small_ms" in own:
-            cells = (f"{own['small_ms']:.2f} ms", f"{own['large_ms']:.1f} ms", f"{own['gb_per_s']:.2f} GB/s")
-        rows.append((str(one.rank), one.host, one.device, *cells))
-    widths = [max(len(row[column]) for row in rows) for column in range(6)]
-    return "\n".join("  ".join(row[i].ljust(widths[i]) for i in range(6)).rstrip() for row in rows)
-
-
-def print_results(check: RankCheck) -> None:
-    """Print the table, or one JSON object, and the problems."""
-    reports, problems, mib = check.reports, check.problems, check.args.mib
-    failed = [one for one in problems if one.level == "fail"]
-    if check.args.json:
-        ranks = [{**asdict(one), **check.times.get(one.rank, {})} for one in reports]
-        listed = [asdict(problem) for problem in problems]
-        print(json.dumps({"ok": not failed, "backend": check.backend, "mib": mib, "ranks": ranks, "problems": listed}))
-        return
-    if reports:
-        print(table(reports, check.times, mib))
-    for problem in problems:
-        print(problem)
-    if not failed:
-        hosts = len({one.host for one in reports})
-        ranks_on = f"{len(reports)} rank{'s' * (len(reports) > 1)} on {hosts} host{'s' * (hosts > 1)}"
-        print(f"check: ok: {ranks_on}, {check.backend}, torch {reports[0].torch}")
-
-
 def fail(problem: RankProblem) -> int:
-    """Report why this rank does not go on. Returns its exit code."""
+    """Report why this rank does not continue. Returns its exit code."""
     emit_problems([problem])
-    if not emits_events():
-        print(problem, file=sys.stderr)
     return BAD
 
 
@@ -1110,20 +956,14 @@ def import_age() -> float:
 
 
 def parse_args(argv: list[str]) -> argparse.Namespace:
-    """Parse the command line. Ends the process with 2 where an option is wrong."""
-    style = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("check.py", description=__doc__, formatter_class=style)
-    parser.add_argument("--timeout", type=float, default=30, metavar="SECONDS", help="for each step (default: 30)")
-    parser.add_argument("--mib", type=int, default=64, help="the size of the large all_reduce (default: 64)")
-    parser.add_argument("--speed", action="store_true", help="also measure each rank alone, and report a slow one")
-    # For `ddpkit test` with a scheduler: report this node as well, or nothing else.
-    parser.add_argument("--nodes", choices=("quick", "usual"), help=argparse.SUPPRESS)
-    parser.add_argument("--no-ranks", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    args = parser.parse_args(argv)
-    if not args.timeout > 0 or args.mib < 1:
-        parser.error("--timeout and --mib must be greater than 0")
-    return args
+    """Parse the command line of the launcher."""
+    parser = argparse.ArgumentParser("check.py")
+    parser.add_argument("--timeout", type=float, default=30)  # seconds for each step
+    parser.add_argument("--mib", type=int, default=64)  # the size of the large all_reduce
+    parser.add_argument("--speed", action="store_true")  # also measure each rank alone, and report a slow one
+    parser.add_argument("--nodes", choices=("quick", "usual"))  # with a scheduler: report this node as well
+    parser.add_argument("--no-ranks", action="store_true")  # nothing else
+    return parser.parse_args(argv)
 
 
 def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_gpu, devices: int | None = None) -> int:
@@ -1132,10 +972,10 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
     args.devices, args.look = devices, lambda _: {}
     host = socket.gethostname()
     try:
-        env = read_rank_env(dict(os.environ))
-    except (ValueError, KeyError, OSError, subprocess.CalledProcessError) as error:
-        fix = "start it with ddpkit test, or unset these variables"
-        return fail(RankProblem(int(os.environ.get("RANK") or 0), host, str(error), fix))
+        env = resolve(os.environ, (), gather_facts(os.environ))
+    except EnvError as error:
+        rank = os.environ.get("RANK", "")
+        return fail(RankProblem(int(rank) if rank.isdecimal() else 0, host, error.message, error.hint or "unset them"))
     emit("rank", rank=env.rank, host=host, nodes=os.environ.get("SLURM_STEP_NODELIST", ""))
     if args.nodes and env.local_rank == 0:
         args.look = NodeReport(env, args.nodes != "quick").wait
@@ -1150,7 +990,7 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
         import torch.distributed as dist
     except Exception as error:
         text, fix = (
-            f"cannot import torch: {deciding_line(error)}",
+            f"cannot import torch: {error_reason(error)}",
             f"test that Python: {sys.executable} -c 'import torch'",
         )
         return fail(RankProblem(env.rank, host, text, fix))

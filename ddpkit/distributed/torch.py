@@ -369,7 +369,7 @@ def _require_no_gpu(env: DistEnv) -> None:
     build = next((build for build in _GPUS_OF_BUILD if getattr(torch.version, build, None)), "")
     if not build:
         return
-    path = _openable_gpu(build)
+    path = openable_gpu(build)
     count = torch.cuda.device_count()  # NVML's, without CUDA_VISIBLE_DEVICES' hidden ones
     if not path and not count:
         return
@@ -386,7 +386,7 @@ def _require_no_gpu(env: DistEnv) -> None:
     )
 
 
-def _openable_gpu(build: str) -> str:
+def openable_gpu(build: str) -> str:
     """Return the device file of a GPU for a build of torch, else an empty text. A cgroup that hides one forbids it."""
     import errno
 

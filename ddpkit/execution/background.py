@@ -38,7 +38,7 @@ class BackgroundRun:
         self._settings = settings
         self._connections = connections
         self._display = TextDisplay(sys.stdout, sys.stderr) if echo else TextDisplay()
-        self._relay = Relay(run.folder, self._display.out, self._display.err)
+        self._relay = Relay(run.open_logs(settings), self._display.out, self._display.err)
         self._ended = threading.Event()
         self._cancelled = False
         self._asked = False  # to end, by TERM

@@ -36,6 +36,7 @@ from ddpkit.launchers.events import (
     StuckEvent,
     failure,
 )
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.job_output import repeats_cancel
 from ddpkit.launchers.plan import File, Plan, RankStarter, Step
 from ddpkit.launchers.shell import count
@@ -45,9 +46,8 @@ from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
-from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import keep_step_failure
-from ddpkit.run.timeline import Timeline
+from ddpkit.run.timeline import Timeline, describe_late_start
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
 if TYPE_CHECKING:
@@ -218,8 +218,8 @@ class Carrier:
                 self.inbox.put((index, event))
 
     def make_room(self) -> None:
-        """Let the links post as much output again as was shown. A full limit lets no flood delay a signal."""
-        if self.taken and not self.screen.is_full:
+        """Let the links post as much output again as was shown and kept. A full limit lets no flood delay a signal."""
+        if self.taken and not (self.screen.is_full or self.relay.logs.is_full):
             with self.room:
                 self.waiting -= self.taken
                 self.taken = 0
@@ -449,7 +449,7 @@ class Carrier:
             index, event = failed_rank
             pairs = zip(self.nodes, self.restarts.attempts, strict=True)
             done = [node.step.host for node, attempt in pairs if attempt.finished]
-            self.note(f"rank {event['rank']} cannot be restarted: all ranks of {', '.join(done)} have succeeded")
+            self.note(f"rank {event['rank']} cannot be restarted: all ranks of {format_hosts(done)} have succeeded")
             node = self.nodes[index]
             self.on_failure(node, failure(event), event.get("host", node.step.host))
 
@@ -656,9 +656,12 @@ class Carrier:
         node.ended = True
         if not node.sent_end:
             self.on_lost(node, "it was killed, and its ranks with it")
-        elif not node.step.elastic and not node.finished:
-            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.succeeded)
-            self.fail(node, what=node.agent, reason=f"it ended, but these ranks did not succeed: {missing}")
+        elif not node.step.elastic:
+            self.settle()
+            known = node.succeeded | {end.rank for end, _ in self.held}  # whose failure may still get another cause
+            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in known)
+            if missing:
+                self.fail(node, what=node.agent, reason=f"it ended, but these ranks did not succeed: {missing}")
 
     def note(self, text: str) -> None:
         self.relay.note(f"ddpkit: {text}")
@@ -684,8 +687,10 @@ class Carrier:
             more = f" and {len(ranks) - NAMED} more ranks" if len(ranks) > NAMED else ""
             who = ", ".join(ranks[:NAMED]) + more or "processes"
             silent[node.step.host] = f"it did not confirm its end; {who} may still run"
-        for host, reason in silent.items():
+        for host, reason in list(silent.items())[:NAMED]:
             self.note(f"{host}: {reason}")
+        if len(silent) > NAMED:
+            self.note(f"{format_hosts(list(silent)[NAMED:])}: they did not confirm their end either")
         self.outcome.lost |= silent
         if self.outcome.failure is None and silent:
             host, reason = next(iter(silent.items()))

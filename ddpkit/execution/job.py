@@ -41,6 +41,7 @@ SET_BY_DDPKIT = {
 }
 _is_tuning = env_matcher("tuning")
 _is_private = env_matcher("private")
+_is_option_of_launcher = env_matcher("launcher")
 _is_reported = env_matcher("reported")
 MOST_NAMED = 6  # variables in a line
 
@@ -107,6 +108,17 @@ def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str
     return tuple(sorted(name for name in private if name not in settings.env))
 
 
+def removed_options(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+    """Describe the variables that no rank gets, because they would make it part of another launch. Empty: none."""
+    names = sorted(name for name in environ if _is_option_of_launcher(name) and name not in settings.env)
+    if not names:
+        return ""
+    more = f" and {count(len(names) - MOST_NAMED, 'other')}" if len(names) > MOST_NAMED else ""
+    flags = " ".join(f"--env {name}" for name in names[:MOST_NAMED])
+    what = f"not passed to the ranks, as options of another launcher: {', '.join(names[:MOST_NAMED])}{more}"
+    return f"{what}; to pass them: {flags}"
+
+
 def is_public(name: str) -> bool:
     """Tell whether a variable of this name tunes a library, so that its value may be on a page for others."""
     return (_is_tuning(name) or _is_reported(name)) and not _is_private(name)
@@ -171,7 +183,7 @@ def check_request(settings: LaunchSettings) -> None:
     for name in settings.env:
         if name in SET_BY_DDPKIT:
             source = settings.sources.get(f"env.{name}", "")
-            where = {"flag": f"--env {name}", "keyword": f"env: {name}"}.get(source, f"{source}: env.{name}")
+            where = {"flag": f"--env {name}", "keyword": f"env {name}"}.get(source, f"{source}: env.{name}")
             what = f"{where}: ddpkit sets this variable itself, from {SET_BY_DDPKIT[name]}"
             raise UsageError(what, f"remove --env {name}" if source == "flag" else f"remove {name} from env")
     if settings.hang_action == "end" and not settings.hang_timeout and settings.is_given("hang_action"):

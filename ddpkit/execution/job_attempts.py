@@ -30,10 +30,11 @@ from ddpkit.errors import DdpkitError
 from ddpkit.execution import on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts
 from ddpkit.execution.executor import Inbox
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
 from ddpkit.node.owned import open_for_append
-from ddpkit.run import bad_nodes, postmortem, timeline
+from ddpkit.run import bad_nodes, logs, postmortem, timeline
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_step_failure
 from ddpkit.run.state import RunState
 from ddpkit.transports.scheduler import SlurmTransport
@@ -71,7 +72,7 @@ class JobAttempts:
                 try:
                     attempts.check_suspects(self._faults, self._note)
                 except DdpkitError as error:
-                    self._note(f"{', '.join(decision.hosts)}: cannot be checked: {error}")
+                    self._note(f"{format_hosts(decision.hosts)}: cannot be checked: {error}")
         # SLURM can end the job during `on_attempt` and the tests. A requeued one begins the attempt later.
         ending = self._slurm.ending() if decision is not None and decision.action != "stop" and code is not None else ""
         if ending:
@@ -92,7 +93,7 @@ class JobAttempts:
         if attempts.records[-1].ended is None:
             reason = "SLURM removed it from the job, whose script ran there"
             failure = Failure(host=host, rank=None, what="slurmd", code=125, reason=reason, at=time.time())
-            failure = verdict.diagnose(failure, self._folder / "all.log")
+            failure = verdict.diagnose(failure, self._folder / "all.log", read_end=logs.read_end)
             outcome = Outcome(failure=failure, lost={host: reason}, lost_alone=host)
             attempts.end(outcome, verdict.verdict(failure, failure.diagnosis))
             decision = attempts.decide(outcome, requeue=slurm.can_requeue(), script_lost=True)
@@ -173,7 +174,7 @@ class JobAttempts:
         if len(used) == self._file.nodes:
             env = attempts.next_variables()
             attempts.begin(used)
-            self._note(f"attempt {last.number + 1} on {', '.join(used)}")
+            self._note(f"attempt {last.number + 1} on {format_hosts(used)}")
             lines = [
                 f"nodes={quote(','.join(used))}",
                 *(f"export {assign(name, value)}" for name, value in env.items()),

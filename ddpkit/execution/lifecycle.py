@@ -31,13 +31,16 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import OnEnd, Plan, RankStarter, Step, render_plan
 from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
-from ddpkit.run import code_state, job_status, launcher_process, metrics, record, run_files, run_index, timeline
+from ddpkit.run import job_status, launcher_process, logs, metrics, record, run_files, run_index, timeline
+from ddpkit.run.log_files import ALL, LogFiles
 from ddpkit.run.state import EndState, RunState
+from ddpkit.run.status import took
 from ddpkit.run.trust import Origin
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
 if TYPE_CHECKING:
+    from ddpkit.config import LaunchSettings
     from ddpkit.execution.prepare import Ready
     from ddpkit.transports.transport import Transport
 
@@ -57,7 +60,7 @@ def _words(failure: Failure | None) -> str | None:
 def _survivors(outcome: Outcome) -> str | None:
     """Return words for hosts that did not confirm the end of their ranks: the run was stopped, and they may not be."""
     reason = next(iter(outcome.lost.values()), "")
-    return f"processes may still run on {', '.join(outcome.lost)}: {reason}" if outcome.lost else None
+    return f"processes may still run on {format_hosts(list(outcome.lost))}: {reason}" if outcome.lost else None
 
 
 def _load_catalogue() -> None:
@@ -116,6 +119,12 @@ class LiveRun:
         with suppress(OSError):
             owned.remove_directory(str(self.folder), run_files.KIND)
         self.release()
+
+    def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
+        """Return the log files of the run."""
+        if settings is None:
+            return LogFiles(self.folder)
+        return LogFiles(self.folder, all_log=settings.all_log, limit=settings.log_limit)
 
     def release(self) -> None:
         """Hold the run's directory no longer: this process writes nothing more there."""
@@ -272,7 +281,7 @@ class RecordedRun(LiveRun):
 
     def _add_code(self) -> None:
         """Add the git commit to the record. git may be slow: nothing waits for it."""
-        code = code_state.read_code(self.record.workdir)
+        code = record.read_code(self.record.workdir)
         if code is not None:
             with suppress(OSError):
                 self._amend(code=code)
@@ -346,7 +355,7 @@ class RecordedRun(LiveRun):
         """Run the ranks to their end, in as many attempts as it takes and the settings allow."""
         outcome = attempt()
         while self._attempts is not None and outcome.exit_code:
-            outcome = self._diagnosed(outcome)
+            outcome = self._diagnosed(relay, outcome)
             self._attempts.end(outcome, _words(outcome.failure))
             decision = self._attempts.decide(outcome, ending=self._ready.transport.ending())
             if decision.action == "stop":
@@ -383,6 +392,7 @@ class RecordedRun(LiveRun):
         following = attempts.plan_next(self._ready.plan_again, self._check, note, self.inbox)
         if isinstance(following, Plan):
             try:
+                relay.logs.sync()
                 attempts.move_logs()
                 executor.write_files(following, self._transport.machine.write)
             except OSError as error:
@@ -404,12 +414,13 @@ class RecordedRun(LiveRun):
         relay.note(f"ddpkit: attempt {ended.number + 1} on {format_hosts(used)}; {logs}")
         return following
 
-    def _diagnosed(self, outcome: Outcome) -> Outcome:
+    def _diagnosed(self, relay: Relay, outcome: Outcome) -> Outcome:
         """Add the diagnosis to the failure of an outcome that has none yet."""
         failure = outcome.failure
         if failure is None or failure.action is not None:
             return outcome
-        failure = verdict.diagnose(failure, self.folder / "all.log", partial(on_end.waits, self.inbox))
+        relay.logs.sync()
+        failure = verdict.diagnose(failure, self.folder / ALL, partial(on_end.waits, self.inbox), logs.read_end)
         return replace(
             outcome, failure=replace(failure, diagnosis=verdict.name_python(failure.diagnosis, self._python))
         )
@@ -419,12 +430,13 @@ class RecordedRun(LiveRun):
 
         `cancelled`: this program cancelled the submitted job, which otherwise outlives a stop.
         """
-        outcome = self._diagnosed(outcome)
+        outcome = self._diagnosed(relay, outcome)
         failure = outcome.failure
         words = _words(failure)
         if self._attempts is not None and self._attempts.records[-1].ended is None:
             self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
+        ended = time.time()
         words = words or (_survivors(outcome) if state is RunState.STOPPED else None)
         if failure is not None:
             self._note_failure(relay, failure)
@@ -432,23 +444,24 @@ class RecordedRun(LiveRun):
             if last:
                 relay.note(f"ddpkit: no other attempt follows: {last.reason}")
         if state is RunState.DONE:
-            relay.routine_note(f"ddpkit: done in {outcome.seconds:.1f} s")
+            relay.routine_note(f"ddpkit: done in {took(self.record.started, ended)}")
         elif state is RunState.STOPPED:
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
             self._git.join(GIT_PATIENCE)
         of_job = self._attempts_of_job(relay)
         times = timeline.read(self.folder)
+        relay.logs.sync()
         try:
             self._amend(
-                ended=time.time(),
+                ended=ended,
                 state=state,
                 exit_code=outcome.exit_code,
                 verdict=words,
                 failure=failure,
                 attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
-                versions=code_state.node_versions(timeline.read_launch(self.folder), times),
-                log_problem=relay.problem,
+                versions=record.node_versions(timeline.read_launch(self.folder), times),
+                log_problem=relay.logs.problem,
                 hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
             )
         except OSError as error:
@@ -456,8 +469,8 @@ class RecordedRun(LiveRun):
             if state is not RunState.LEFT:
                 end = run_index.KnownEnd(state=state, exit_code=outcome.exit_code, verdict=words, failure=failure)
                 run_index.keep_end(self.record, end)
-        if relay.problem:
-            relay.note(f"ddpkit: {relay.problem}")
+        if relay.logs.problem:
+            relay.note(f"ddpkit: {relay.logs.problem}")
         self._remember_node(relay, outcome)
         self._run_hook(self.plan.on_end, relay, on_end.LOG)
         self._close_marker()
@@ -498,6 +511,7 @@ class RecordedRun(LiveRun):
     def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
         with self._lock:
             run = replace(self.record, attempts=self._attempts.records if self._attempts else self.record.attempts)
+        relay.logs.sync()
         on_end.run_hook(command, run, relay.err.write, relay.note, self.inbox, log_name)
         relay.flush()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.pool import NodePool
-    from ddpkit.transports.remote_nodes import RemoteNodesTransport
+    from ddpkit.transports.transport import RemoteNodesTransport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ def approach(
     `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
     """
     from ddpkit.transports.connect import NoConnector
-    from ddpkit.transports.remote_nodes import RemoteNodesTransport
+    from ddpkit.transports.transport import RemoteNodesTransport
 
     backend = registry.build(registry.load(settings.backend), settings.options)
     chosen = transport_class(type(backend))
@@ -202,6 +203,15 @@ def _copy_project(
     )
 
 
+def _other_name(path: str) -> str:
+    """Return another absolute path of a directory of this machine: the shell's, or the one without symbolic links."""
+    for other in (os.environ.get("PWD", ""), os.path.realpath(path)):
+        with suppress(OSError):
+            if other.startswith("/") and other != path and Path(other).samefile(path):
+                return other
+    return ""
+
+
 def _requirements(
     settings: LaunchSettings, options: NodeOptions, job: Job, nodes: int | None, *, check_files: bool
 ) -> Requirements:
@@ -219,6 +229,7 @@ def _requirements(
         master_addr=options.master_addr,
         master_port=options.master_port,
         local_workdir=Path(job.workdir).is_dir(),
+        other_workdir=_other_name(job.workdir),
         contained=bool(options.container),
         check_files=check_files,
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Literal
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError
-from ddpkit.execution import requested_nodes
-from ddpkit.execution.job import describe_left, held_back, left_here, local_job, with_variables, without_python
+from ddpkit.execution import requested_nodes, uv_project
+from ddpkit.execution.job import (
+    describe_left,
+    held_back,
+    left_here,
+    local_job,
+    removed_options,
+    with_variables,
+    without_python,
+)
 from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
@@ -70,6 +78,8 @@ def prepare(
     Raises UsageError, LaunchError, PreflightError.
     """
     requested_nodes.check_alone(settings, environ)
+    if removed := removed_options(settings, environ):
+        note(removed)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
     if getattr(backend, "via", ""):
         from ddpkit.execution import via
@@ -80,6 +90,7 @@ def prepare(
             whole, left = _with_end(plan, settings), left_here(settings, environ)
             yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
         return
+    settings = uv_project.resolve(settings, note, dry=progress is None)
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)

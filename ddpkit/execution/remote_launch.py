@@ -23,7 +23,7 @@ from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.remote_nodes import SshTransport
+from ddpkit.transports.transport import SshTransport
 
 NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for
 LIMIT = 120.0  # seconds until the remote launcher has started the run, or has failed

@@ -178,16 +178,16 @@ def check_attempts(settings: LaunchSettings, transport: type[Transport], *, allo
     asked = f"--spares {settings.spares}" if settings.spares else f"--retries {settings.retries}"
     if not settings.retries and not settings.spares:
         return
-    if not settings.retries:
-        raise UsageError(f"{asked} has no effect without --retries", "add --retries 1")
-    if isinstance(settings.nnodes, tuple):
-        least, most = settings.nnodes
-        raise UsageError(f"{asked} requires one number of nodes, not -N {least}:{most}", f"add -N {least}")
     if transport.local and settings.spares:
         raise UsageError(
             f"backend {settings.backend} runs on this machine only, and does not support {asked}",
             f"remove {asked}",
         )
+    if not settings.retries:
+        raise UsageError(f"{asked} has no effect without --retries", "add --retries 1")
+    if isinstance(settings.nnodes, tuple):
+        least, most = settings.nnodes
+        raise UsageError(f"{asked} requires one number of nodes, not -N {least}:{most}", f"add -N {least}")
     if transport.scheduled and not allocated and (not transport.slurm or settings.options.get("array")):
         jobs = "a job array" if transport.slurm else "its jobs"
         raise UsageError(f"backend {settings.backend} does not support {asked} for {jobs}", f"remove {asked}")

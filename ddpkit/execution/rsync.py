@@ -18,7 +18,7 @@ from ddpkit.transports.channel import NoAnswerError
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.problem import Problem
 from ddpkit.transports.protocol import LocalLink, program_request
-from ddpkit.transports.ssh_program import place
+from ddpkit.transports.ssh.program import place
 
 STILL = 2.0  # times the heartbeat timeout without data, after which a node counts as lost
 QUIET = 3.0  # seconds without output of rsync, after which its node is checked

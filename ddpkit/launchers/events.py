@@ -152,7 +152,7 @@ class LeftoverEvent(_Event):
 
 
 class DaemonsEvent(_Event):
-    """Processes that go on after the run: see `ddpkit.node.daemons`."""
+    """Processes that go on after the run: see `ddpkit.node.process_tree`."""
 
     e: Literal["daemons"]
     names: Names

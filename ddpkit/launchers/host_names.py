@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
 
 from ddpkit.errors import MOST_PORT
-from ddpkit.text import format_ranges
+from ddpkit.text import MOST_HOSTS as MOST_HOSTS
+from ddpkit.text import format_hosts as format_hosts
 
 # Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
 NAME = r"\w[\w.-]{0,254}"
@@ -41,29 +41,3 @@ def problem(name: str, user: str, port: int | None) -> str:
     if port is not None and not (type(port) is int and 0 < port <= MOST_PORT):
         return f"{port!r} is not a port"
     return ""
-
-
-MOST_HOSTS = 8  # by name
-
-
-def format_hosts(hosts: Sequence[str], most: int = MOST_HOSTS) -> str:
-    """`node1, node2`; of more than `most` hosts `node[1-1000]`, as SLURM writes them."""
-    if len(hosts) <= most:
-        return ", ".join(hosts)
-    parts = [match.groups() for match in map(_NUMBERED.fullmatch, dict.fromkeys(hosts)) if match]
-    padded = {(before, after) for before, digits, after in parts if digits.startswith("0")}
-    folded: dict[tuple[str, int, str], list[int]] = {}  # numbers by what is around them, and their width
-    for before, digits, after in parts:
-        width = len(digits) if (before, after) in padded else 0 if digits else -1
-        folded.setdefault((before, width, after), []).append(int(digits or 0))
-    return ", ".join(_folded(*key, numbers) for key, numbers in folded.items())
-
-
-_NUMBERED = re.compile(r"(.*?)([0-9]{0,15})([^0-9]*)", re.DOTALL)
-
-
-def _folded(before: str, width: int, after: str, numbers: list[int]) -> str:
-    if width < 0:  # it has no number
-        return f"{before}{after}"
-    words = re.sub("[0-9]+", lambda number: number[0].zfill(width), format_ranges(numbers).replace(", ", ","))
-    return f"{before}[{words}]{after}" if len(numbers) > 1 else f"{before}{words}{after}"

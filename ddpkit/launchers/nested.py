@@ -17,6 +17,7 @@ MIGRATION = "https://github.com/ddpkit/ddpkit/blob/main/docs/migrate/accelerate.
 # Launchers by the name of their program, each with the subcommands that start processes; empty: it has none.
 _READ: dict[str, tuple[str, ...]] = {  # their command lines are read
     **dict.fromkeys(("torchrun", "srun", "sbatch", "salloc"), ()),
+    "tune": ("run",),
     "ddpkit": ("launch", "test", "bench"),
 }
 _LAUNCHERS: dict[str, tuple[str, ...]] = {
@@ -34,8 +35,28 @@ _MODULES = {
     "ddpkit": "ddpkit",
 }
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
-# Programs that start another program, named after their own options.
-_PREFIXES = ("env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset")
+# Programs that start another program, named after their own options; and words of a shell before a command.
+_PREFIXES = (
+    "env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset", "sudo",
+    "chrt", "catchsegv", "command", "eval", "strace", "ltrace", "ncu", "nvprof", "rocprof", "rocprofv3", "xvfb-run",
+    "do", "then", "else", "if", "while", "until", "!", "{",
+)  # fmt: skip
+# The same for programs with subcommands. They choose the environment of the command, and stay in front of it.
+_RUNNERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("uv", "poetry", "pixi", "pdm", "rye", "hatch", "pipenv", "pipx"), ("run",)),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), ("run",)),
+    "nsys": ("profile", "launch"),
+    "py-spy": ("record",),
+    **dict.fromkeys(("apptainer", "singularity"), ("exec", "run")),
+}
+# Options of `uv run` with which its Python is that of the project, so that one call can say which it is.
+_UV_PROJECT = re.compile(
+    r"--(?:extra|group|only-group|no-group|package|project|directory|python|index|index-url|config-file)(=.*)?|-p"
+)
+_UV_SWITCH = re.compile(
+    r"--(?:all-extras|all-groups|all-packages|dev|no-dev|only-dev|frozen|locked|no-sync|exact|inexact|active|offline|"
+    r"no-default-groups|no-editable|quiet|verbose|no-progress|managed-python|no-cache|native-tls|refresh|upgrade)|-[qvUn]"
+)
 _PER_NODE = ("--nproc-per-node", "--ntasks-per-node")
 _COUNTS = (*_PER_NODE, "--ntasks", "-n")  # the number of ranks
 # Their flags without a value. The others are taken to have one.
@@ -62,8 +83,8 @@ class Nested:
 
 
 def find_launcher(command: Sequence[str]) -> Nested | None:
-    """Find a launcher in the command of a rank, also after `env`, `python -m` and in `bash -c`."""
-    words = _skip_prefixes(list(command))
+    """Find a launcher in the command of a rank, also after `env`, `uv run`, `python -m` and in `bash -c`."""
+    runner, words = _skip_prefixes(list(command))
     name = PurePath(words[0]).name if words else ""
     if name in SHELLS:
         return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part))), None)
@@ -77,9 +98,42 @@ def find_launcher(command: Sequence[str]) -> Nested | None:
     if subcommands is None or (subcommands and (len(words) < 2 or words[1] not in subcommands)):
         return None
     script, count, per_node = _parts(words[2 if subcommands else 1 :]) if name in _READ else ([], "", False)
+    if name == "tune":  # it starts torchrun where one of torchrun's options is given, and else the recipe itself
+        if not script or len(script) == len(words) - 2:
+            return None
+        script = ["tune", "run", *script]
+    elif runner and script:
+        python, plain = split_python(script)
+        is_python = bool(python) or script[0] == "-m" or script[0].endswith(".py")
+        script = [*runner, *(["python", *plain] if is_python else script)]
     hint = "" if name in _READ else MIGRATION
     name = f"{name} {words[1]}" if subcommands else name
     return Nested(name=name, script=plain_script(script), count=count, per_node=per_node, hint=hint)
+
+
+def uv_project(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split `uv run OPTIONS python SCRIPT ARGS` into `uv run OPTIONS` and the command behind it.
+
+    Both empty: another command, or one whose Python is not the project's, such as `uv run --with PACKAGE`.
+    """
+    words = list(command)
+    if len(words) < 3 or PurePath(words[0]).name != "uv" or words[1] != "run":
+        return (), ()
+    at = 2
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-m", "--module", "--"):
+        option = _UV_PROJECT.fullmatch(words[at])
+        if option is None and not _UV_SWITCH.fullmatch(words[at]):
+            return (), ()
+        at += 2 if option and not option[1] else 1
+    options, rest = words[:at], words[at:]
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    if rest[:1] == ["--module"]:
+        rest = ["-m", *rest[1:]]
+    python, script = split_python(rest)
+    if not python and not (rest and (rest[0].endswith(".py") or (rest[0] == "-m" and len(rest) > 1))):
+        return (), ()
+    return tuple(options), script
 
 
 def names_program(word: str) -> bool:
@@ -117,12 +171,34 @@ def _python_words(words: list[str]) -> list[str]:
     return words
 
 
-def _skip_prefixes(words: list[str]) -> list[str]:
-    while words and (PurePath(words[0]).name in _PREFIXES or re.match(r"\w+=", words[0])):
-        words = words[1:]
-        while words and re.fullmatch(r"-.*|\w+=.*|[\d,.:-]+[smhd]?", words[0], re.DOTALL):
-            words = words[1:]
-    return words
+def _skip_prefixes(words: list[str]) -> tuple[list[str], list[str]]:
+    """Split off what starts the command proper: the runners among it, such as `uv run --frozen`, and the command."""
+    runner: list[str] = []
+    while words:
+        name = PurePath(words[0]).name
+        runs = len(words) > 1 and words[1] in _RUNNERS.get(name, ())
+        if not runs and name not in _PREFIXES and not re.match(r"\w+=", words[0]):
+            break
+        start = at = 2 if runs else 1
+        while (
+            at < len(words) and words[at] != "--" and (words[at].startswith("-") or not _is_command(words, at, start))
+        ):
+            at += 1
+        runner += words[:at] if runs else []
+        words = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
+        if name == "env" and len(words) == 1 and " " in words[0]:  # env -S
+            words = words[0].split()
+    return runner, words
+
+
+def _is_command(words: list[str], at: int, start: int) -> bool:
+    """Return whether this word begins the command, and is no value of an option, assignment, duration or CPU list."""
+    if re.fullmatch(r"\w+=.*|[\d,.:-]+[smhd]?", words[at], re.DOTALL):
+        return False
+    before = words[at - 1] if at > start else ""
+    takes_value = before.startswith("-") and "=" not in before
+    image = at == start and PurePath(words[0]).name in ("apptainer", "singularity")
+    return not (takes_value or image) or names_program(PurePath(words[at]).name) or words[at].endswith(".py")
 
 
 def _shell_commands(words: list[str]) -> Iterator[list[str]]:

@@ -78,6 +78,8 @@ class NodeFacts(PortFacts, DeviceFacts):
     own_name: list[Address]
     machine: str  # the same for two names of one machine
     no_gpus: str
+    gpu_ranks: NotRequired[Count]  # ranks that the GPUs are for, where nobody says it
+    gpu_note: NotRequired[str]  # why they are fewer than the GPUs
     tmp: str
     no_tmp: str
 
@@ -187,6 +189,10 @@ class Gpu(TypedDict, total=False):
     fabric_health: str
     power_limit: str
     clock_limit: str  # application clock
+    addressing: str  # ATS: the CPU addresses its memory
+    is_node: bool  # its memory is a NUMA node, which also has the page cache
+    clique: str  # of GPUs that share memory by NVLink
+    cluster: str  # UUID of the NVLink domain; zeros: this node alone
     ecc_errors: int  # uncorrected, since the last reset
     slow_because: list[str]  # active reasons for low clocks
     links: int  # active NVLinks
@@ -198,11 +204,11 @@ class Gpu(TypedDict, total=False):
 class GpuHost(TypedDict):
     """Facts of a node that its GPUs share."""
 
-    hidden: int  # GPUs that this process may not open
-    listed: list[str]  # PCI addresses of the GPUs that NVIDIA's driver has, also of a lost one
+    listed: list[str]  # PCI addresses of the GPUs that NVIDIA's driver has for this process, also of a lost one
     cuda_driver: str | None  # CUDA version of the loaded libcuda
     direct: str  # way of network adapters to GPU memory; empty: none
-    redirects: int | None  # PCI bridges that redirect requests between devices (ACS)
+    redirects: int | None  # PCI bridges between GPUs and adapters that redirect requests (ACS)
+    imex: list[str]  # channels for memory that GPUs of several nodes share
     others: dict[str, int]  # accelerators without checks, by kind
     inside: bool  # a process namespace of its own: pids of the driver mean other processes
 

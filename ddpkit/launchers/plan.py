@@ -19,7 +19,7 @@ from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 from ddpkit.launchers.typed_json import Between, LoginName, ProgramName, Seconds, UserName
-from ddpkit.text import format_ranks
+from ddpkit.text import format_hosts, format_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,7 +342,7 @@ class LocalCopy:
     by_nodes: bool = False  # each node makes its own in the job; `missing` is not known, and empty
 
     def __str__(self) -> str:
-        hosts = f"to {', '.join(self.missing)}" if self.missing else "present on all nodes"
+        hosts = f"to {format_hosts(self.missing)}" if self.missing else "present on all nodes"
         hosts = "to each node without a copy" if self.by_nodes else hosts
         return f"{self.source} -> {self.target}: {count(self.files, 'file')}, {self.size / 1e6:.1f} MB, {hosts}"
 

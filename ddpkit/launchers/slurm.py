@@ -217,8 +217,6 @@ class Slurm(Contained):
             File(path=_begins(job)),  # with --observe there is a file of all ranks beside it
         ]
         if job.stage:
-            names = ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server")
-            files += [File(path=f"{job.folder}/stage/{name}.py", copy_of=name) for name in names]
             files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
             files += [File(path=path, archive=archive) for path, archive in job.stage.archives.items() if archive]
         batch = None
@@ -457,7 +455,7 @@ class Slurm(Contained):
     def _stage_task(self, job: Job) -> list[str]:
         """The program that finds, unpacks and holds local copies: see `ddpkit/node/stage.py`."""
         assert job.stage is not None
-        return [job.stage.python, "-B", "-I", "-S", f"{job.folder}/stage/stage_task.py"]
+        return [job.stage.python, "-I", "-S", f"{job.folder}/{BUNDLE}", "stage", f"{job.folder}/stage"]
 
     def _hold(self, job: Job) -> str:
         """The words in front of a task that hold its local copies as long as it lives."""

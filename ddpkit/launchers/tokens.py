@@ -32,6 +32,14 @@ class Token:
         return self.words[0]
 
     @property
+    def is_option(self) -> bool:
+        return self.kind is Kind.OPTION
+
+    @property
+    def is_script(self) -> bool:
+        return self.kind is Kind.SCRIPT
+
+    @property
     def attached(self) -> bool:
         """Tell whether the value is in the same word."""
         return self.value is not None and len(self.words) == 1

@@ -23,6 +23,7 @@ from typing import Any
 
 from ddpkit.files import create, make_plain_directory, open_for_append, read_bounded, write_atomically
 from ddpkit.monitor import hang, rank_state
+from ddpkit.monitor.hang import FindingKind
 from ddpkit.text import format_ranks
 
 LARGEST = 64 << 20  # bytes of a summary that is read
@@ -96,12 +97,12 @@ def compose(
     """Judge what was answered. Pure but for the time. `timed_out`: ranks whose wait for others took too long."""
     ranks = sorted(answers.ranks, key=lambda rank: rank.rank)
     findings = hang.judge(ranks, silent, workdir, timed_out)
-    if findings[0].kind in ("stuck", "none"):  # torch has no record, and stacks show nothing
+    if findings[0].kind in (FindingKind.STUCK, FindingKind.NONE):  # torch has no record, and stacks show nothing
         late = hang.ras_late((ras["text"] for ras in answers.ras.values()), ranks, workdir)
-        findings = [*late, *(finding for finding in findings if not late or finding.kind == "unrecorded")]
+        findings = [*late, *(finding for finding in findings if not late or finding.kind is FindingKind.UNRECORDED)]
     spoken = [finding for ras in answers.ras.values() for finding in hang.ras(ras["text"])]
     seen = {finding.words: finding for finding in spoken}
-    findings = [*(finding for finding in findings if not (seen and finding.kind == "none")), *seen.values()]
+    findings = [*(finding for finding in findings if not (seen and finding.kind is FindingKind.NONE)), *seen.values()]
     names = rank_state.labels(key for rank in ranks for key in rank.groups)
     rows = [
         {
@@ -188,12 +189,15 @@ def newest_hang(run_folder: Path) -> HangDump | None:
     for path in run_folder.glob(f"dump-*/{SUMMARY}"):
         try:
             summary = json.loads(read_bounded(path, LARGEST))
-            findings = tuple(hang.Finding(**{**each, "ranks": tuple(each["ranks"])}) for each in summary["findings"])
+            findings = tuple(
+                hang.Finding(kind=FindingKind(each["kind"]), ranks=tuple(each["ranks"]), words=each["words"])
+                for each in summary["findings"]
+            )
             dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=findings))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue  # another version wrote it, or it is being removed
     last = max(dumps, key=lambda each: each.time, default=None)
-    shown = tuple(each for each in last.findings if each.kind not in ("none", "unrecorded")) if last else ()
+    shown = tuple(each for each in last.findings if each.kind.is_hang) if last else ()
     return replace(last, findings=shown) if last and shown else None
 
 

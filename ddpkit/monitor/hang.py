@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from ddpkit.monitor.rank_state import InGroup, Pending, Rank, labels, where
 from ddpkit.text import format_ranks
@@ -20,11 +21,36 @@ SHOWN = 8  # ranks that a finding names one by one
 _CALLS = ("T", "t", "D")
 
 
+class FindingKind(str, Enum):
+    """What a finding is about, the surest first."""
+
+    STOPPED = "stopped"  # by a signal, or in a call of the kernel
+    MISMATCH = "mismatch"  # another collective than the others
+    LATE = "late"
+    SILENT = "silent"
+    STACKS = "stacks"  # outside of torch.distributed, while others are inside
+    RAS = "ras"  # NCCL's own report
+    STUCK = "stuck"  # all wait
+    NONE = "none"
+    UNRECORDED = "unrecorded"  # no record of collectives
+
+    __str__ = str.__str__
+
+    @property
+    def is_hang(self) -> bool:
+        return self not in (FindingKind.NONE, FindingKind.UNRECORDED)
+
+    @property
+    def shows_wait(self) -> bool:
+        """Whether ddpkit itself has seen that ranks wait."""
+        return self.is_hang and self is not FindingKind.RAS
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is odd. `kind`: stopped, late, mismatch, silent, stuck, stacks, ras, none, unrecorded."""
+    """One thing that is odd."""
 
-    kind: str
+    kind: FindingKind
     ranks: tuple[int, ...]  # the guilty ones
     words: str
 
@@ -48,7 +74,9 @@ def judge(
     known = {rank.rank: rank for rank in ranks}
     for host, theirs in silent.items():
         findings.append(
-            Finding(kind="silent", ranks=tuple(theirs), words=f"{host} did not answer ({format_ranks(theirs)})")
+            Finding(
+                kind=FindingKind.SILENT, ranks=tuple(theirs), words=f"{host} did not answer ({format_ranks(theirs)})"
+            )
         )
     named: set[int] = set()
     waits = [
@@ -59,17 +87,22 @@ def judge(
     findings += waits
     for rank in ranks:
         if rank.state in _CALLS and rank.rank not in named:
-            findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=f"{rank.who} {_held(rank, workdir)}"))
+            findings.append(
+                Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=f"{rank.who} {_held(rank, workdir)}")
+            )
             named.add(rank.rank)
     if not waits:
         findings += _judge_stacks(ranks, named, workdir, timed_out)
     findings.sort(key=lambda finding: _ORDER.index(finding.kind))
-    return [*(findings or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]), *_unrecorded(ranks)]
+    return [
+        *(findings or [Finding(kind=FindingKind.NONE, ranks=(), words=_nothing(ranks, workdir))]),
+        *_unrecorded(ranks),
+    ]
 
 
 def after_timeout(findings: Sequence[Finding], timed_out: Collection[int]) -> list[Finding]:
     """Findings that explain a timeout, the best one first: a rank that waited too long itself is rarely the cause."""
-    known = [finding for finding in findings if finding.kind not in ("none", "ras", "unrecorded")]
+    known = [finding for finding in findings if finding.kind.shows_wait]
     return sorted(known, key=lambda finding: bool(finding.ranks) and set(finding.ranks) <= set(timed_out))
 
 
@@ -95,7 +128,7 @@ def _with_timeouts(ranks: Sequence[Rank], timed_out: Collection[int]) -> Sequenc
     ]
 
 
-_ORDER = ("stopped", "mismatch", "late", "silent", "stacks", "ras", "stuck", "none")
+_ORDER = list(FindingKind)
 
 
 def _all_groups(ranks: Sequence[Rank]) -> list[tuple[str, str, tuple[int, ...]]]:
@@ -155,33 +188,35 @@ def _judge_group(
         named.add(rank.rank)
         if rank.state in _CALLS:
             words = f"{rank.who} {_held(rank, workdir)}; {what} waits for it ({wait})"
-            findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
+            findings.append(Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=words))
         elif rank.recorded or (rank.stack and not rank.communicates):
             words = f"{rank.who} has not joined {what} ({wait}): {_place(rank, workdir)}"
-            findings.append(Finding(kind="late", ranks=(rank.rank,), words=words))
+            findings.append(Finding(kind=FindingKind.LATE, ranks=(rank.rank,), words=words))
         else:
             words = f"{rank.who} does not report its position ({rank.why or 'no record'}), and {wait}: {what}"
-            findings.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
+            findings.append(Finding(kind=FindingKind.SILENT, ranks=(rank.rank,), words=words))
     if len(late) > SHOWN:
         rest = [rank.rank for rank in late[SHOWN:]]
         named |= set(rest)
         findings.append(
-            Finding(kind="late", ranks=tuple(rest), words=f"{format_ranks(rest)} have not joined {what} either")
+            Finding(
+                kind=FindingKind.LATE, ranks=tuple(rest), words=f"{format_ranks(rest)} have not joined {what} either"
+            )
         )
     if absent:
         words = f"{what} waits for {format_ranks(absent)}, which did not answer ({wait})"
-        findings.append(Finding(kind="silent", ranks=tuple(absent), words=words))
+        findings.append(Finding(kind=FindingKind.SILENT, ranks=tuple(absent), words=words))
     held = [known[number] for number in inside if known[number].state in _CALLS and number not in named]
     for rank in held:
         named.add(rank.rank)
         words = f"{rank.who} {_held(rank, workdir)}; it had started {what} ({wait})"
-        findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
+        findings.append(Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=words))
     if not findings:
         words = (
             f"all ranks have joined {what} ({format_ranks(at_it)} in it for {since:.0f} s), and it has not finished: "
             "it is still running, or the network between them is broken"
         )
-        findings.append(Finding(kind="stuck", ranks=(), words=words))
+        findings.append(Finding(kind=FindingKind.STUCK, ranks=(), words=words))
     return findings
 
 
@@ -226,7 +261,7 @@ def _mismatch(
             place = f"and continued to {place}"
         words.append(f"{who} call{'s' if len(theirs) == 1 else ''} {op} #{seq} {place}")
     return Finding(
-        kind="mismatch",
+        kind=FindingKind.MISMATCH,
         ranks=tuple(odd),
         words=f"ranks call different collectives in group {label}: {'; '.join(words)}",
     )
@@ -251,7 +286,7 @@ def _judge_stacks(
         words = f"{rank.who} is in no collective while {wait}: {_place(rank, workdir)}"
         if timed_out:
             words = f"{rank.who} did not come, and {format_ranks(timed_out)} waited in vain: {_place(rank, workdir)}"
-        findings.append(Finding(kind="stacks", ranks=(rank.rank,), words=words))
+        findings.append(Finding(kind=FindingKind.STACKS, ranks=(rank.rank,), words=words))
     spots = Counter((rank.user_frame, rank.call) for rank in inside)
     if not outside and len(spots) > 1:
         ways = []
@@ -262,15 +297,15 @@ def _judge_stacks(
         least = min(spots.values())
         odd = [rank.rank for rank in inside if spots[rank.user_frame, rank.call] == least]
         words = f"ranks wait in different places: {'; '.join(ways)}"
-        findings.append(Finding(kind="stacks", ranks=tuple(odd), words=words))
+        findings.append(Finding(kind=FindingKind.STACKS, ranks=tuple(odd), words=words))
     if not outside and len(spots) == 1 and len(inside) + len(named) < len(ranks):
         silent = [rank for rank in ranks if not rank.stack and rank.rank not in named]
         for rank in silent[:SHOWN]:
             words = f"{wait}, and {rank.who} does not report its position: {rank.why or 'no stack'}"
-            findings.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
+            findings.append(Finding(kind=FindingKind.SILENT, ranks=(rank.rank,), words=words))
     if not findings and not named and not outside and inside:
         words = f"{wait}, all in the same place: {where(inside[0], workdir)}"
-        findings.append(Finding(kind="stuck", ranks=(), words=words))
+        findings.append(Finding(kind=FindingKind.STUCK, ranks=(), words=words))
     return findings
 
 
@@ -282,7 +317,7 @@ def _unrecorded(ranks: Sequence[Rank]) -> list[Finding]:
         by_reason.setdefault(rank.unrecorded, []).append(rank.rank)
     return [
         Finding(
-            kind="unrecorded",
+            kind=FindingKind.UNRECORDED,
             ranks=tuple(theirs),
             words=f"only stacks of {format_ranks(theirs)} are compared, not their collectives: {reason}",
         )
@@ -344,7 +379,7 @@ def ras_late(texts: Iterable[str], ranks: Sequence[Rank], workdir: str = "") -> 
             if counts[pid] < most and len(findings) < SHOWN:
                 joined = f"has not joined {call} #{most} of NCCL, which {waiting} called"
                 words = f"{rank.who} {joined}: {_place(rank, workdir)}"
-                findings[rank.rank] = Finding(kind="late", ranks=(rank.rank,), words=words)
+                findings[rank.rank] = Finding(kind=FindingKind.LATE, ranks=(rank.rank,), words=words)
     return [*findings.values()]
 
 
@@ -356,4 +391,8 @@ def ras(text: str) -> list[Finding]:
     numbers = tuple(sorted({int(number) for number in re.findall(r"\b[Rr]ank:? (\d+)\b", problems)}))
     if not lines:
         return []
-    return [Finding(kind="ras", ranks=numbers, words=f"NCCL RAS: {' / '.join(line.strip() for line in lines[:12])}")]
+    return [
+        Finding(
+            kind=FindingKind.RAS, ranks=numbers, words=f"NCCL RAS: {' / '.join(line.strip() for line in lines[:12])}"
+        )
+    ]

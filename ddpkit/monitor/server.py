@@ -281,8 +281,14 @@ class MonitorServer:
     def _write_sample(self, hosts: list[dict[str, Any]], silent: Mapping[str, Sequence[int]], began: float) -> None:
         sample = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
         numbered = {"number": f"{os.getpid()}.{time.monotonic_ns()}", **sample}
-        with suppress(OSError):  # a full disk must not end a run; the client reports that nothing came
-            write_atomically(self._launcher.folder / SAMPLE_FILE, json.dumps(numbered))
+        path = self._launcher.folder / SAMPLE_FILE
+
+        def write() -> None:
+            with suppress(OSError):  # a full disk must not end a run; the client reports that nothing came
+                write_atomically(path, json.dumps(numbered))
+
+        with suppress(RuntimeError):  # no thread can be had
+            threading.Thread(target=write, name="ddpkit sample", daemon=True).start()
 
     # ---- stacks
 

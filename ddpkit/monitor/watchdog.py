@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from ddpkit.monitor.hang import Finding
+from ddpkit.monitor.hang import Finding, FindingKind
 from ddpkit.monitor.rank_state import Rank
 
 Action = Literal["warn", "end"]
 # Waits of a main thread between two looks, which are no progress: a look itself makes one or two.
 FEW = 16
-_WAITING = ("stopped", "late", "mismatch", "silent", "stacks", "stuck")
 
 
 class Watch:
@@ -40,7 +39,7 @@ class Watch:
         """Return the findings about a missing record of collectives, the first time that there are any."""
         if self._blind:
             return []
-        unrecorded = [finding for finding in findings if finding.kind == "unrecorded"]
+        unrecorded = [finding for finding in findings if finding.kind is FindingKind.UNRECORDED]
         self._blind = bool(unrecorded)
         return unrecorded
 
@@ -52,7 +51,7 @@ class Watch:
         else:
             stacks = [rank.stack for rank in ranks]
             known = {rank.rank: rank.switches for rank in ranks if rank.switches is not None}
-            stopped = any(finding.kind == "stopped" for finding in findings)
+            stopped = any(finding.kind is FindingKind.STOPPED for finding in findings)
             moved = not stopped and any(
                 number - self._switches.get(rank, number) > FEW for rank, number in known.items()
             )
@@ -61,7 +60,7 @@ class Watch:
         if at > self.progress + 0.5:  # an age is measured on the rank's clock, and trembles
             self.warned = False
         self.progress = max(self.progress, at)
-        waits = any(finding.kind in _WAITING for finding in findings)
+        waits = any(finding.kind.shows_wait for finding in findings)
         hangs = waits and now - self.progress >= self.seconds
         self.due = max(self.progress + self.seconds, now + max(1.0, self.seconds / 4))
         if hangs and not self.warned:

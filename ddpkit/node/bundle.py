@@ -30,7 +30,7 @@ for name in ("ddpkit", "ddpkit.node"):
     sys.modules[name] = type(sys)(name)
 sys.modules["ddpkit.node"].__path__ = [sys.path.pop(0) + "/node"]
 program = import_module("ddpkit.node." + sys.argv.pop(1))
-program.main(*sys.argv[1:])
+sys.exit(program.main(*sys.argv[1:]))
 """
 
 

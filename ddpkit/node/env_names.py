@@ -1,6 +1,7 @@
 """Names of environment variables that the launcher, nodes and ranks treat in a special manner: one list, with the uses.
 
 stale       would mislead a rank: from another launcher, or from the SLURM task that starts this one; removed
+launcher    an option of another launcher; a launch names those that it removes
 place       tells a process its rank, its peers, or its devices; the resolver reads it and `ddpkit env` shows it
 container   set on the node for a rank; passed into its container
 tuning      tunes a library of the ranks; other machines get it with --env alone, and a launch names it otherwise
@@ -27,6 +28,8 @@ ENV_NAMES = (
     ("place", "LOCAL_SIZE TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE"),
     ("place container", "TORCHELASTIC_RESTART_COUNT"),
     ("stale", "ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE TORCHELASTIC_*"),
+    # options of other launchers: torchrun itself, Accelerator() and deepspeed.initialize() would obey them
+    ("stale launcher", "PET_* ACCELERATE_* DEEPSPEED_*"),
     ("reported", "MASTER_*"),
     # ddpkit
     ("stale place", "DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE DDPKIT_NODE_RANK"),

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
+import itertools
 import os
 import re
 import struct
 import subprocess
 import time
 
-from ddpkit.node.amd_gpus import list_amd_gpus, memory_by_process
-from ddpkit.node.cpu_topology import list_names, read_text
-from ddpkit.node.search_path import is_absent
+from ddpkit.node.gpus import list_amd_gpus, memory_by_process
+from ddpkit.node.process_tree import is_absent, list_names, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
     from xml.etree.ElementTree import Element
 
 # Seconds for nvidia-smi. Without persistence mode it initializes every GPU: 30 s for 8 of them (Azure/aks-gpu#105).
@@ -54,6 +53,9 @@ FIELDS = {
     "fabric_health": ("fabric/health/summary",),
     "power_limit": ("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit"),
     "clock_limit": ("applications_clocks/graphics_clock",),
+    "addressing": ("addressing_mode",),
+    "clique": ("fabric/cliqueId",),
+    "cluster": ("fabric/clusterUuid",),
 }
 LINK = re.compile(r"^\s+Link \d+: [\d.]+ GB/s")
 
@@ -126,6 +128,8 @@ def read_gpus(text: str, links: str = "") -> list[dict[str, Any]] | str:
         gpu["slow_because"] = _slow_because(element)
         gpu["links"] = active.get(gpu.get("uuid", ""), 0)
         gpu.update(pci_place(gpu.get("bus", "")[-12:].lower()))
+        state = read_text("/proc/driver/nvidia/gpus/%s/numa_status" % gpu.get("bus", "")[-12:].lower())
+        gpu["is_node"] = bool(re.search(r"(?mi)^Status:\s*online", state))
         gpu["users"] = [_user(one) for one in element.iter("process_info") if "C" in (one.findtext("type") or "C")]
         gpus.append(gpu)
     return gpus
@@ -151,9 +155,17 @@ def _slow_because(gpu: Element) -> list[str]:
 def _user(process: Element) -> dict[str, Any]:
     pid = (process.findtext("pid") or "0").strip()
     memory = (process.findtext("used_memory") or "").replace("MiB", "").strip()
-    name = (process.findtext("process_name") or "").strip()
-    # The driver reports pids of the machine; in a container, another process has that number.
-    return {"pid": int(pid), "memory": memory, "name": name, "user": "" if inside() else owner(pid)}
+    return describe_user(pid, memory, (process.findtext("process_name") or "").strip())
+
+
+def describe_user(pid: str, memory: str, name: str = "") -> dict[str, Any]:
+    """Describe a process on a GPU. Drivers report pids of the machine; in a container, another process has that number.
+
+    `memory`: MiB; `name`: as the driver has it, else looked up.
+    """
+    here = not inside()
+    name = name or (read_text("/proc/%s/comm" % pid) if here else "")
+    return {"pid": int(pid), "memory": memory, "name": name, "user": owner(pid) if here else ""}
 
 
 def owner(pid: str) -> str:
@@ -201,15 +213,7 @@ def amd_gpus(root: str = "/") -> list[dict[str, Any]]:
             "ecc_errors": int(errors.group(1)) if errors else 0,
             "slow_because": [],
             "links": 0,
-            "users": [
-                {
-                    "pid": int(pid),
-                    "memory": str(size >> 20),
-                    "name": read_text("/proc/%s/comm" % pid),
-                    "user": owner(pid),
-                }
-                for pid, size in memory_by_process(each, root).items()
-            ],
+            "users": [describe_user(pid, str(size >> 20)) for pid, size in memory_by_process(each, root).items()],
         }
         if used.isdigit():
             gpu["memory_used"] = "%d MiB" % (int(used) >> 20)
@@ -223,29 +227,38 @@ def amd_gpus(root: str = "/") -> list[dict[str, Any]]:
 # ---- the node
 
 
-def gpu_host(root: str = "/") -> dict[str, Any]:
-    """Facts of the node that all of its GPUs share."""
+def gpu_host(gpus: Sequence[str] = (), adapters: Sequence[str] = (), root: str = "/") -> dict[str, Any]:
+    """Facts of the node that all of its GPUs share. `gpus`, `adapters`: their paths through PCI bridges."""
     version = read_text(root + "proc/driver/nvidia/version")
     return {
         "cuda_driver": cuda_driver() if root == "/" else None,
         "direct": gpu_direct(root, version, os.uname().release),
-        "listed": list_names(root + "proc/driver/nvidia/gpus"),
-        "redirects": redirects(root),
+        "listed": listed_gpus(root),
+        "redirects": redirects(bridges_between(gpus, adapters), root),
         "others": other_accelerators(root),
         "inside": inside(),
+        "imex": imex_channels(root),
     }
 
 
-def hidden(root: str = "/") -> int:
-    """How many device files of NVIDIA GPUs this process may not open: a cgroup of SLURM or of a container."""
-    number = 0
-    for name in list_names(root + "dev"):
-        if re.match(r"nvidia\d+$", name):
-            try:
-                os.close(os.open(root + "dev/" + name, os.O_RDWR | os.O_CLOEXEC))
-            except OSError as error:
-                number += error.errno in (errno.EPERM, errno.EACCES)
-    return number
+def listed_gpus(root: str = "/") -> list[str]:
+    """PCI addresses of the GPUs that NVIDIA's driver has for this process, also of a lost one.
+
+    A cgroup of SLURM hides others: access() asks it. To open a device would start its driver, which takes seconds.
+    """
+    folder = root + "proc/driver/nvidia/gpus/"
+    listed = []
+    for bus in list_names(folder):
+        minor = re.search(r"(?m)^Device Minor:\s*(\d+)", read_text(folder + bus + "/information"))
+        if minor is None or os.access(root + "dev/nvidia" + minor.group(1), os.R_OK | os.W_OK):
+            listed.append(bus)
+    return listed
+
+
+def imex_channels(root: str = "/") -> list[str]:
+    """Channels that this process may use, over which GPUs of several nodes share memory by NVLink."""
+    folder = root + "dev/nvidia-caps-imex-channels/"
+    return [name for name in list_names(folder) if os.access(folder + name, os.R_OK | os.W_OK)]
 
 
 def cuda_driver() -> str | None:
@@ -261,27 +274,45 @@ def cuda_driver() -> str | None:
 
 def gpu_direct(root: str, version: str, release: str) -> str:
     """Return how network adapters reach the memory of GPUs: a kernel module, or dma-buf; empty: neither."""
-    for name in ("nvidia_peermem", "nv_peer_mem"):
+    for name in ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"):
         if os.path.isdir(root + "sys/module/" + name):
             return name
+    folder = root + "sys/class/infiniband/"
+    for name in list_names(folder):  # EFA's own word
+        for file in ("gdr", "p2p"):
+            if read_text(folder + name + "/device/" + file).upper().startswith("NVIDIA"):
+                return "EFA"
     kernel = re.match(r"(\d+)\.(\d+)", release)
     new = kernel is not None and (int(kernel.group(1)), int(kernel.group(2))) >= (5, 12)
     return "dma-buf" if new and "Open Kernel Module" in version else ""
 
 
-def redirects(root: str = "/") -> int | None:
-    """How many PCI bridges send requests between devices to the CPU (ACS); None: only root may read it, or a VM.
+def bridges_between(gpus: Sequence[str], adapters: Sequence[str]) -> set[str]:
+    """Ports of PCI switches between two GPUs, or a GPU and an adapter, from paths of devices.
 
-    Source: PCI Express Base Specification, extended capability 0x0D; bit 2 of its control register.
+    Devices of different switches meet in the CPU in any case.
+    """
+    ports: set[str] = set()
+    pairs = itertools.chain(itertools.combinations(gpus, 2), itertools.product(gpus, adapters))
+    for one, other in ((one.split("/"), other.split("/")) for one, other in pairs if one and other):
+        common = sum(1 for _ in itertools.takewhile(lambda both: both[0] == both[1], zip(one, other)))
+        if common > 1:
+            ports.update([*one[common:-1], *other[common:-1]])
+    return ports
+
+
+def redirects(ports: set[str], root: str = "/") -> int | None:
+    """How many of these PCI bridges send requests between devices to the CPU (ACS).
+
+    None: only root may read it, or this is a virtual machine. Source: PCI Express Base Specification, extended
+    capability 0x0D; bit 2 of its control register.
     """
     if re.search(r"(?m)^flags\s*:.*\bhypervisor\b", read_text(root + "proc/cpuinfo")):
         return None  # a virtual machine needs ACS on its host
-    folder, number, known = root + "sys/bus/pci/devices/", 0, False
-    for name in list_names(folder):
-        if not read_text(folder + name + "/class").startswith("0x0604"):
-            continue
+    number, known = 0, not ports
+    for name in ports:
         try:
-            with open(folder + name + "/config", "rb") as file:
+            with open(root + "sys/bus/pci/devices/" + name + "/config", "rb") as file:
                 config = file.read(4096)
         except OSError:
             continue

@@ -15,7 +15,8 @@ import threading
 import time
 
 from ddpkit.node.env_names import env_matcher, nccl_conf
-from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, hidden, owner, pci_place
+from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, owner, pci_place
+from ddpkit.node.gpus import cgroups, cpu_quota
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ def gather(
     asking.join(NAMES_LIMIT)
     facts["names"] = dict(looked_up)
     facts["gpus"] = gpus.answer(SMI_LIMIT + 1)
-    # Only now, as nvidia-smi has initialized the GPUs; to open a defective one can hang.
-    facts["gpu_host"] = {**gpu_host(), "hidden": _Asked(hidden, 0).answer(NAMES_LIMIT) if smi else 0}
+    listed = facts["gpus"] if isinstance(facts["gpus"], list) else []
+    adapters = [port["pci"] for port in facts["infiniband"]]
+    facts["gpu_host"] = gpu_host([gpu.get("pci", "") for gpu in listed], adapters)
     return facts
 
 
@@ -121,7 +123,7 @@ def limits() -> dict[str, int | None]:
 def threads_left(root: str = "") -> int | None:
     """How many processes and threads may still be started in this cgroup and those above; None: no bound is known."""
     left = []
-    for folder in _cgroups("pids", root):
+    for folder in cgroups("pids", root):
         most, now = _read(folder + "/pids.max"), _number(folder + "/pids.current")
         if most and most.isdigit() and now is not None:
             left.append(int(most) - now)
@@ -179,28 +181,13 @@ def _is_open_to_all(path: str) -> bool:
         return False
 
 
-def _cgroups(controller: str, root: str) -> list[str]:
-    """The folders of this process's cgroup for a controller, version 2 or 1, and of those above it: all bound it."""
-    for line in (_read(root + "/proc/self/cgroup") or "").splitlines():
-        _, controllers, place = line.split(":", 2)
-        top = ""
-        if controllers == "" and os.path.exists(root + "/sys/fs/cgroup/cgroup.controllers"):
-            top = root + "/sys/fs/cgroup"
-        elif controller in controllers.split(","):
-            top = root + "/sys/fs/cgroup/" + controller
-        if top:
-            parts = [part for part in place.split("/") if part]
-            return ["/".join([top, *parts[:count]]) for count in range(len(parts), -1, -1)]
-    return []
-
-
 def memory(root: str = "") -> dict[str, int | None]:
     """Bytes: of the machine, free for us, and what the cgroup allows that leaves us least (None: no bound)."""
     text = _read(root + "/proc/meminfo") or ""
     words = {line.split(":")[0]: line.split()[1] for line in text.splitlines() if ":" in line}
     total, free = int(words.get("MemTotal", 0)) * 1024, int(words.get("MemAvailable", 0)) * 1024
     bounds = []
-    for folder in _cgroups("memory", root):
+    for folder in cgroups("memory", root):
         for most, now in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             limit = _number(folder + "/" + most)
             if limit is not None and limit < 1 << 60:
@@ -211,14 +198,8 @@ def memory(root: str = "") -> dict[str, int | None]:
 
 def processors(root: str = "") -> dict[str, Any]:
     """Of the machine, those that this process may use, and the share of time that cgroups allow (None: all)."""
-    quotas = []
-    for folder in _cgroups("cpu", root):
-        words = (_read(folder + "/cpu.max") or "").split()
-        words = words or [str(_number(folder + "/cpu.cfs_" + name + "_us")) for name in ("quota", "period")]
-        if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
-            quotas.append(int(words[0]) / int(words[1]))
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return {"machine": os.cpu_count(), "allowed": allowed, "quota": min(quotas) if quotas else None}
+    return {"machine": os.cpu_count(), "allowed": allowed, "quota": cpu_quota(root)}
 
 
 # ---- the network

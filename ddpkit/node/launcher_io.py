@@ -84,6 +84,7 @@ class LauncherIO:
     def flush_all(self, heartbeat: Callable[[], None]) -> None:
         """Send everything, however slowly a living launcher reads: Ctrl-Z may have stopped it."""
         until = time.monotonic() + PARTING
+        self.flush()
         while self.unsent and self.open and not (self.cut_off and time.monotonic() > until):
             if self._loop.is_ready(0, min(self.interval, PARTING)):
                 self.read()

@@ -17,9 +17,8 @@ import socket
 import subprocess
 
 from ddpkit.node.env_names import env_matcher
-from ddpkit.node.owned import replace_file
-from ddpkit.node.owners import strangers
-from ddpkit.node.search_path import is_absent
+from ddpkit.node.owned import replace_file, strangers
+from ddpkit.node.process_tree import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

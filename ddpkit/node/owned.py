@@ -13,15 +13,21 @@ Standard library only, Python 3.8 and later.
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
 import stat
 import threading
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Callable, Iterator
 
+USER = "user "  # before the name of one
+EVERYONE = "every user"
+_ACL = "system.posix_acl_access"
 MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
 
 
@@ -250,7 +256,7 @@ def _mount(folder: int) -> str:
     return str(os.fstat(folder).st_dev)
 
 
-def name_in(folder: int, name: str) -> bool:
+def name_in(folder: int | None, name: str) -> bool:
     """Tell whether an open directory has an entry of this name, also if that is a link that leads nowhere."""
     try:
         os.lstat(name, dir_fd=folder)
@@ -340,7 +346,7 @@ def create_whole(path: str, content: bytes, mode: int = 0o600) -> None:
         os.link(draft if folder is None else os.path.basename(draft), name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def replace_file(path: str, content: bytes, mode: int = 0o600, *, shared: bool = False) -> None:
+def replace_file(path: str, content: bytes | bytearray, mode: int = 0o600, *, shared: bool = False) -> None:
     """Replace a file of this user, or make it: readers see the old content or the new.
 
     The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
@@ -404,6 +410,15 @@ def remove_if_same(path: str, made: os.stat_result) -> bool:
     return True
 
 
+def rename_if_same(path: str, target: str, made: os.stat_result) -> bool:
+    """Rename a file that this process made, to a name that nothing has. Tell whether the name still was that file's."""
+    with _place(path) as (folder, name), _place(target) as (inner, new):
+        if not os.path.samestat(os.lstat(name, dir_fd=folder), made) or name_in(inner, new):
+            return False
+        os.rename(name, new, src_dir_fd=folder, dst_dir_fd=inner)
+    return True
+
+
 def check_replaceable(path: str, *, shared: bool = False) -> os.stat_result | None:
     """Raise NotOwnedError where something has this name that is no regular file of this user. None: nothing has it."""
     with _place(path) as (folder, name):
@@ -451,7 +466,7 @@ _CAREFUL = os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _CAREFUL
 
 
-def _create(path: str, mode: int, folder: int | None, content: bytes) -> int:
+def _create(path: str, mode: int, folder: int | None, content: bytes | bytearray) -> int:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL, mode, dir_fd=folder)
     try:
         rest = memoryview(content)
@@ -528,3 +543,91 @@ def is_same(one: os.stat_result, other: os.stat_result) -> bool:
         and (one.st_mode, one.st_size) == (other.st_mode, other.st_size)
         and one.st_mtime_ns == other.st_mtime_ns
     )
+
+
+# ---- owners: names of users and groups, and who could put something else in the place of a path
+
+
+def who_can_replace(path: str) -> set[str]:
+    """Name the users and groups, besides this user and root, that can put something else in the place of a path.
+
+    A directory above it is theirs, or they can write to it, and it is not sticky. Those above the home directory do not
+    count: whoever can change these, can change all that is this user's. Nor do those that are not there yet.
+    """
+    home, above = os.path.realpath(os.environ.get("HOME") or "/"), os.path.realpath(path)
+    who: set[str] = set()
+    while above not in (home, os.path.dirname(above)):
+        above = os.path.dirname(above)
+        try:
+            status = os.stat(above)
+        except FileNotFoundError:
+            continue
+        mode = status.st_mode
+        if status.st_uid not in (os.geteuid(), *administrators()):
+            who.add(user_name(status.st_uid))
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            who.add(EVERYONE)
+        if mode & stat.S_IWGRP and not mode & stat.S_ISVTX and not is_private_group(status, above):
+            who.add(group_name(status.st_gid))
+    return who
+
+
+def strangers(path: str, trusted: list[str]) -> list[str]:
+    """Name those who can put something else in the place of a path, and can replace none of the trusted paths.
+
+    In the project of a team its members can replace the script as well: whom the user trusts with it is no stranger.
+    """
+    known = {who for each in trusted for who in who_can_replace(each)}
+    if EVERYONE in known:
+        return []
+    return sorted(each for each in who_can_replace(path) - known if known.isdisjoint(groups_of(each)))
+
+
+def is_private_group(facts: os.stat_result, file: int | str | Path) -> bool:
+    """Tell whether a file's group is its owner's own: of the same name, without members, and no ACL adds others."""
+    try:
+        user, group = pwd.getpwuid(facts.st_uid), grp.getgrgid(facts.st_gid)
+    except KeyError:
+        return False
+    if user.pw_gid != group.gr_gid or user.pw_name != group.gr_name or set(group.gr_mem) - {user.pw_name}:
+        return False
+    try:
+        return _ACL not in os.listxattr(file) if hasattr(os, "listxattr") else True
+    except OSError:
+        return True  # a file system without them
+
+
+def user_name(number: int) -> str:
+    """Return `user NAME`, or with its number where it has no name here."""
+    try:
+        return USER + pwd.getpwuid(number).pw_name
+    except KeyError:
+        return "%s%d" % (USER, number)
+
+
+def group_name(number: int) -> str:
+    """Return `group NAME`, or with its number where it has no name here."""
+    try:
+        return "group " + grp.getgrgid(number).gr_name
+    except KeyError:
+        return "group %d" % number
+
+
+def groups_of(user: str) -> set[str]:
+    """Name the groups of a user that `user_name` named; none for another name."""
+    name = user[len(USER) :] if user.startswith(USER) else user
+    try:
+        return {group_name(each) for each in os.getgrouplist(name, pwd.getpwnam(name).pw_gid)}
+    except (KeyError, OSError):
+        return set()
+
+
+def administrators() -> tuple[int, ...]:
+    """User ids of root here. A container that maps this user alone shows root's files with the kernel's overflow id."""
+    try:
+        with open("/proc/self/uid_map") as maps, open("/proc/sys/kernel/overflowuid") as number:
+            ranges, overflow = [line.split() for line in maps], int(number.read())
+    except (OSError, ValueError):
+        return (0,)
+    mapped = any(int(first) <= overflow < int(first) + int(count) for first, _, count in ranges)
+    return (0,) if mapped else (0, overflow)

@@ -16,9 +16,18 @@ import sys
 import threading
 import time
 
-from ddpkit.node.cpu_topology import list_gpus, read_text, read_topology, visible_entries
 from ddpkit.node.env_names import env_matcher, nccl_conf
+from ddpkit.node.gpus import (
+    VISIBLE,
+    VISIBLE_ELSEWHERE,
+    cpu_quota,
+    has_mig,
+    list_gpus,
+    read_topology,
+    visible_entries,
+)
 from ddpkit.node.owned import own_file
+from ddpkit.node.process_tree import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +37,6 @@ if TYPE_CHECKING:
 _is_stale = env_matcher("stale")
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 19  # bytes: the supervisor's files, and those of a rank's own workers
-# Each cuts down the devices that a process sees: NVIDIA, AMD, AMD's runtime, Intel, Huawei.
-VISIBLE = (
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "ASCEND_RT_VISIBLE_DEVICES",
-)
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
 # Where the job's Python would import torch from, and which version. To import it, or only json or re, takes longer.
 _TORCH = r"""
@@ -59,9 +60,11 @@ def stale(environ: Mapping[str, str]) -> list[str]:
     return [name for name in environ if _is_stale(name)]
 
 
-def cpus() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cpus(root: str = "") -> int:
+    """How many processors this process may use: those of its set, but no more than its cgroups give it time for."""
+    number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota(root)
+    return number if quota is None else max(1, min(number, int(quota)))
 
 
 def topology(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -73,7 +76,7 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
     """How many GPUs a process with this environment sees, without torch: 0 where none is known.
 
     Sources: DDPKIT_GPUS (for accelerators unknown to this function), then what the kernel drivers of NVIDIA and AMD
-    list, cut down by the variables of VISIBLE. Raises ValueError where DDPKIT_GPUS is no count.
+    list, cut down by variables such as CUDA_VISIBLE_DEVICES. Raises ValueError where DDPKIT_GPUS is no count.
     """
     declared = environ.get("DDPKIT_GPUS")
     if declared is not None:
@@ -82,15 +85,43 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
         present = int(declared)
     else:
         present = len(list_gpus(root))
+        if present and environ.get("CUDA_VISIBLE_DEVICES") is None and has_mig(root):
+            present = 1
     return visible_gpus(present, environ)
+
+
+def gpu_ranks(environ: Mapping[str, str], root: str = "/") -> tuple[int, str]:
+    """How many ranks the GPUs of this machine are for, where nobody says it; and why they are fewer, for a person.
+
+    One for each GPU that a process sees; of several models those of the commonest, as a GPU may drive a display.
+    """
+    visible = gpus(environ, root)
+    if "DDPKIT_GPUS" in environ or not visible:
+        return visible, ""
+    chosen = environ.get("CUDA_VISIBLE_DEVICES")
+    instances = visible_entries(chosen) if chosen is not None else []
+    if (len(instances) > 1 and instances[0].startswith("MIG-")) or (chosen is None and has_mig(root)):
+        return visible, "MIG is on, and a process sees one instance: one rank"
+    models: dict[str, int] = {}
+    for _, _, _, model in list_gpus(root) if not any(name in environ for name in VISIBLE) else ():
+        models[model] = models.get(model, 0) + 1
+    most = max(models.values()) if models else 0
+    usual = [model for model, number in models.items() if number == most]
+    if len(models) < 2 or len(usual) > 1:
+        return visible, ""
+    others = ", ".join("%d x %s" % (number, model) for model, number in models.items() if model not in usual)
+    note = "one rank for each %s, and none for %s; for all GPUs: -n %d" % (usual[0], others, visible)
+    return min(visible, most), note
 
 
 def visible_gpus(present: int, environ: Mapping[str, str | None]) -> int:
     """How many of the GPUs of a machine a process with these variables sees."""
-    for name in VISIBLE:
+    for name in (*VISIBLE, *VISIBLE_ELSEWHERE):
         visible = environ.get(name)
         if visible is not None:
-            present = min(present, len(visible_entries(visible)))
+            entries = visible_entries(visible)
+            # CUDA takes the first instance of MIG, and nothing beside it.
+            present = min(present, 1 if entries and entries[0].startswith("MIG-") else len(entries))
     return present
 
 
@@ -157,6 +188,7 @@ def look(
     }
     try:
         facts["gpus"], facts["no_gpus"] = gpus(env), ""
+        facts["gpu_ranks"], facts["gpu_note"] = gpu_ranks(env)
     except ValueError as problem:
         facts["gpus"], facts["no_gpus"] = 0, str(problem)
     facts["tmp"] = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")

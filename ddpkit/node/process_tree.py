@@ -1,28 +1,30 @@
-"""Processes below this one: finds, names and kills them. A part of `supervisor.py`.
+"""Processes: what the kernel says of them, those below this one, and shared daemons among them.
 
 On Linux this process is their subreaper: a process whose parent died becomes its child. macOS has neither subreapers
-nor /proc. There (`process_tree_macos.py`) a process that moved away is found by the process group that it began in.
+nor /proc. There a process that moved away is found by the process group that it began in.
+
+A shared daemon is what a rank started for its user, and not for the run, such as the server of tmux or an SSH agent. It
+leaves the rank on purpose: it begins a session of its own, lets its parent end, and gives up terminal, input and
+output. It then waits at a named socket for any program of the user, who may have work in it that has nothing to do with
+the run. It is not ended with the run, and neither is what it has started. Whatever else a rank leaves behind, such as a
+worker with a session of its own or a command behind `nohup`, serves nobody once the rank is gone.
 
 Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import signal
+import stat
 import sys
 import time
-
-from ddpkit.node.daemons import children, shared_daemons
+from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # parent, state, processor seconds, bytes of memory, process group, name, start in seconds after boot
-    Stat = tuple[int, str, float, int, int, str, float]
-if sys.platform != "linux":  # never sent: every node is Linux
-    from ddpkit.node.process_tree_macos import command_of, every
+    from typing import Collection, Sequence
 
 SETTLED = 0.2  # seconds after which a shared daemon without ranks is one that stays
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
@@ -31,10 +33,19 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+NULL = "/dev/null"
+GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel")
+_LISTENS = "00010000"  # a flag in /proc/net/unix
+# Of ps, each its own: behind an equals sign BSD takes all the rest for a title.
+_FIELDS = ("pid", "ppid", "pgid", "stat", "time", "rss")
 _seen: dict[int, float] = {}  # shared daemons, and when they were first seen after the ranks: time.monotonic()
 groups: set[int] = set()  # process groups that were begun here, by their first process
 
-_libc = ctypes.CDLL(None, use_errno=True)
+# state: a letter. seconds: of processors, with those of children that were waited for. memory: bytes. started: seconds
+# after boot. terminal: whether it has one. status: wait status of one whose first thread has ended.
+Process = namedtuple(
+    "Process", "parent state seconds memory group name started session terminal status", defaults=(0, False, 0)
+)
 
 
 def become_subreaper() -> None:
@@ -58,10 +69,15 @@ def die_with_parent(parent: int, number: int) -> None:
 
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        _libc.prctl(option, value, 0, 0, 0)
+        import ctypes  # takes 3 ms, which a launcher does not need
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def read_stat(pid: int) -> Stat | None:
+# ---- the kernel's word
+
+
+def read_process(pid: int) -> Process | None:
     """Read /proc/PID/stat; None where the process has ended."""
     try:
         fd = os.open("/proc/%d/stat" % pid, os.O_RDONLY)  # half the time of `open`: machines have thousands of them
@@ -75,11 +91,18 @@ def read_stat(pid: int) -> Stat | None:
     words = after.split()
     if len(words) < 22 or words[0] in (b"X", b"x"):
         return None
-    # utime, stime, and those of the children that were waited for
-    seconds = sum(int(word) for word in words[11:15]) / TICKS
-    name = before.partition(b"(")[2].decode("utf-8", "replace")
-    memory, started = int(words[21]) * PAGE, int(words[19]) / TICKS
-    return int(words[1]), words[0].decode(), seconds, memory, int(words[2]), name, started
+    return Process(
+        parent=int(words[1]),
+        state=words[0].decode(),
+        seconds=sum(map(int, words[11:15])) / TICKS,
+        memory=int(words[21]) * PAGE,
+        group=int(words[2]),
+        name=before.partition(b"(")[2].decode("utf-8", "replace"),
+        started=int(words[19]) / TICKS,
+        session=int(words[3]),
+        terminal=words[4] != b"0",
+        status=int(words[49]) if len(words) > 49 else 0,
+    )
 
 
 def ended_as(pid: int) -> int:
@@ -87,30 +110,26 @@ def ended_as(pid: int) -> int:
 
     `waitpid` gives it only after the last thread, and the children of the first may have ended meanwhile.
     """
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            words = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return 0
-    return int(words[49]) if words[0] == b"Z" and len(words) > 49 else 0
+    process = read_process(pid)
+    return int(process.status) if process is not None and process.state == "Z" else 0
 
 
-def processes(*, zombies: bool = False) -> dict[int, Stat]:
+def processes(*, zombies: bool = False) -> dict[int, Process]:
     """Every process of this machine that lives, by its id."""
     if sys.platform != "linux":
-        return {pid: row for pid, row in every().items() if zombies or row[1] != "Z"}
+        return {pid: row for pid, row in _list_by_ps().items() if zombies or row.state != "Z"}
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return {pid: row for pid in pids for row in [read_stat(pid)] if row and (zombies or row[1] != "Z")}
+    return {pid: row for pid in pids for row in [read_process(pid)] if row and (zombies or row.state != "Z")}
 
 
-def below(pid: int, table: dict[int, Stat]) -> list[int]:
+def below(pid: int, table: dict[int, Process]) -> list[int]:
     """Children of a process, their children, and so on, whatever session they moved to; the nearest first."""
-    children: dict[int, list[int]] = {}
-    for each, (parent, *_) in table.items():
-        children.setdefault(parent, []).append(each)
-    pids = list(children.get(pid, []))
+    by_parent: dict[int, list[int]] = {}
+    for each, process in table.items():
+        by_parent.setdefault(process.parent, []).append(each)
+    pids = list(by_parent.get(pid, []))
     for each in pids:  # it grows meanwhile
-        pids += children.get(each, [])
+        pids += by_parent.get(each, [])
     return pids
 
 
@@ -124,21 +143,21 @@ def daemons() -> dict[int, str]:
     return shared_daemons(os.getpid(), groups or None) if sys.platform == "linux" else {}
 
 
-def _ours(table: dict[int, Stat]) -> list[int]:
+def _ours(table: dict[int, Process]) -> list[int]:
     spared = daemons()
     pids = below(os.getpid(), {pid: row for pid, row in table.items() if pid not in spared} if spared else table)
     if sys.platform != "linux":
         # The number of an empty group is free for others.
-        groups.intersection_update(row[4] for row in table.values())
-        pids += [pid for pid, row in table.items() if row[4] in groups and pid not in pids]
+        groups.intersection_update(row.group for row in table.values())
+        pids += [pid for pid, row in table.items() if row.group in groups and pid not in pids]
     return pids
 
 
 def nothing_left() -> bool:
     """Whether nothing of the run is below this process. The kernel's word: /proc misses what forks while it is read."""
     if sys.platform != "linux":
-        table = every()  # with those that were not waited for
-        return os.getpid() not in {parent for parent, *_ in table.values()} and not _ours(table)
+        table = _list_by_ps()  # with those that were not waited for
+        return os.getpid() not in {process.parent for process in table.values()} and not _ours(table)
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -156,10 +175,10 @@ def kill_all_below() -> None:
     table = processes()
     for pid in _ours(table):
         # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
-        whole = table[pid][4] != os.getpgrp() and is_below(pid)
+        whole = table[pid].group != os.getpgrp() and is_below(pid)
         kill(pid, signal.SIGKILL)
         if whole:
-            kill_group(table[pid][4], signal.SIGKILL)
+            kill_group(table[pid].group, signal.SIGKILL)
     # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
     until = time.monotonic() + LOOK_AGAIN / 4
     spared = daemons()
@@ -193,19 +212,19 @@ def kill(pid: int, number: int) -> None:
 def is_below(pid: int) -> bool:
     """Whether a process descends from this one now, its children that were not waited for included."""
     if sys.platform != "linux":
-        return pid in _ours(every())
+        return pid in _ours(_list_by_ps())
     own, each, left = os.getpid(), pid, 64
     while each > 1 and left:
         left -= 1
-        row = read_stat(each)
-        if row is None:  # its parent ended meanwhile, and it has another one; or it has ended itself
+        process = read_process(each)
+        if process is None:  # its parent ended meanwhile, and it has another one; or it has ended itself
             if each == pid:
                 return False
             each = pid
-        elif row[0] == own:
+        elif process.parent == own:
             return True
         else:
-            each = row[0]
+            each = process.parent
     return False
 
 
@@ -221,12 +240,228 @@ def kill_group(group: int, number: int) -> None:
 
 def name_of(pid: int) -> str:
     if sys.platform != "linux":
-        return command_of(pid)
+        return _command_by_ps(pid)
     return read_text(f"/proc/{pid}/comm") or "?"
 
 
+def is_absent(error: OSError, name: str, path: str | None = None) -> bool:
+    """Tell whether this error of a start means that there is no such program. `path` replaces PATH.
+
+    The kernel's answer to a name alone is that of the directories in PATH: one that this user may not enter makes it
+    "Permission denied", also where no other directory has the program. A shell says that the command is not found.
+    """
+    if error.errno != errno.EACCES or "/" in name:
+        return error.errno == errno.ENOENT
+    import shutil
+
+    return shutil.which(name, os.F_OK, path) is None
+
+
+# ---- shared daemons
+
+
+def is_shared_daemon(
+    *,
+    adopted: bool,
+    leads_session: bool,
+    has_terminal: bool,
+    standard: Sequence[str] | None,
+    devices: Sequence[str],
+    sockets: Sequence[str],
+) -> bool:
+    """Decide from what the kernel knows of a process, not from its name.
+
+    adopted: the process that started it has ended. standard: targets of its descriptors 0, 1 and 2, "" for a closed
+    one; None: it hides its descriptors, as agents with secret keys do. devices: GPUs that it has open. sockets: paths
+    at which it listens and which exist.
+    """
+    if not adopted or not leads_session or has_terminal or devices:
+        return False
+    if standard is None:
+        return True
+    # Errors may still go where the rank's go: gpg-agent and older versions of ssh keep that descriptor.
+    return bool(sockets) and _is_given_up(standard)
+
+
+def _is_given_up(standard: Sequence[str]) -> bool:
+    """Tell whether a process has neither input nor output."""
+    return all(target in ("", NULL) for target in standard[:2])
+
+
+def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[int, str]:
+    """Shared daemons among the children of a process, each with its name.
+
+    started: children that this process has started itself. None: not known; then what hides its descriptors is none.
+    """
+    daemons = {}
+    for pid in children(parent):
+        name = _leads_session(pid)
+        if not name or (started and pid in started):
+            continue
+        standard = _standard(pid)
+        if standard is None and started is None:
+            continue
+        if standard and not _is_given_up(standard):
+            continue  # the most of them: nothing else need be read
+        targets = _targets(pid)
+        if is_shared_daemon(
+            adopted=True,
+            leads_session=True,
+            has_terminal=False,
+            standard=standard,
+            devices=[target for target in targets if target.startswith(GPU_DEVICES)],
+            sockets=_listening(pid, targets),
+        ):
+            daemons[pid] = name
+    return daemons
+
+
+def children(parent: int) -> set[int]:
+    """Return the processes whose parent is this one, also those that have ended and were not waited for."""
+    try:
+        with open("/proc/%d/task/%d/children" % (parent, parent)) as file:
+            return {int(word) for word in file.read().split()}
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return {pid for pid, process in processes(zombies=True).items() if process.parent == parent}
+
+
+def _leads_session(pid: int) -> str:
+    """Return the name of a living process that leads a session without a terminal; else nothing."""
+    process = read_process(pid)
+    leads = process is not None and process.state != "Z" and process.session == pid and not process.terminal
+    return str(process.name) if process is not None and leads else ""
+
+
+def _standard(pid: int) -> list[str] | None:
+    """Return the targets of descriptors 0, 1 and 2; None where they may not be read."""
+    targets = []
+    for number in range(3):
+        try:
+            targets.append(os.readlink("/proc/%d/fd/%d" % (pid, number)))
+        except PermissionError:
+            return None
+        except OSError:
+            targets.append("")
+    return targets
+
+
+def _targets(pid: int) -> list[str]:
+    """Return the targets of all descriptors of a process, as far as they may be read."""
+    folder, targets = "/proc/%d/fd" % pid, []
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    for name in names:
+        try:
+            targets.append(os.readlink("%s/%s" % (folder, name)))
+        except OSError:
+            pass
+    return targets
+
+
+def _listening(pid: int, targets: Sequence[str]) -> list[str]:
+    """Return the paths at which a process listens. One that was removed is no way to it any more."""
+    paths = []
+    try:
+        with open("/proc/%d/net/unix" % pid, errors="surrogateescape") as file:
+            for line in file:
+                words = line.rstrip("\n").split(None, 7)
+                if len(words) == 8 and words[3] == _LISTENS and "socket:[%s]" % words[6] in targets:
+                    paths.append(words[7])
+    except OSError:
+        return []
+    return [path for path in paths if path.startswith("/") and _is_socket(pid, path)]
+
+
+def _is_socket(pid: int, path: str) -> bool:
+    for root in ("/proc/%d/root" % pid, ""):
+        try:
+            return stat.S_ISSOCK(os.stat(root + path).st_mode)
+        except OSError:
+            continue
+    return False
+
+
+# ---- rsync
+
+
+def end_receivers(place: str) -> None:
+    """End the rsync processes of this user that write a file of ddpkit's, or to a directory of ddpkit's.
+
+    Of a launcher that was cut off, sshd and rsync learn only when TCP gives up, after a quarter of an hour or more.
+    """
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if os.stat("/proc/" + pid).st_uid != os.geteuid():
+                continue
+            with open("/proc/%s/cmdline" % pid, "rb") as words:
+                server = words.read().startswith(b"rsync\0--server\0")
+            if server and any(each == place or each.startswith(place + "/") for each in _opened(pid)):
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass  # it ended
+
+
+def _opened(pid: str) -> list[str]:
+    """Return the directory of a process, and the files that it has open."""
+    folder = "/proc/%s/fd" % pid
+    links = ["/proc/%s/cwd" % pid, *(folder + "/" + number for number in os.listdir(folder))]
+    return [os.readlink(link) for link in links if os.path.lexists(link)]
+
+
+# ---- macOS, on a laptop alone: every node is Linux
+
+
+def _list_by_ps() -> dict[int, Process]:
+    """As `processes`, with zombies as well: what ps prints."""
+    import subprocess
+
+    argv = ["ps", "-A", *(word for name in _FIELDS for word in ("-o", name + "="))]
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"}
+    ) as ps:
+        text = ps.communicate()[0].decode("ascii", "replace")
+    table = {}
+    for line in text.splitlines():
+        pid, parent, group, state, used, memory = line.split()
+        if int(pid) != ps.pid:
+            table[int(pid)] = Process(
+                int(parent), state[0], _seconds(used), int(memory) * 1024, int(group), name="", started=0.0
+            )
+    return table
+
+
+def _seconds(text: str) -> float:
+    """`12:34.56` (macOS: minutes), `1-02:03:04`."""
+    days, _, rest = text.rpartition("-")
+    total = 0.0
+    for part in rest.split(":"):
+        total = total * 60 + float(part)
+    return total + 86400 * int(days or 0)
+
+
+def _command_by_ps(pid: int) -> str:
+    import subprocess
+
+    argv = ["ps", "-o", "comm=", "-p", str(pid)]
+    output = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
+    return os.path.basename(output.decode("utf-8", "replace").strip()) or "?"
+
+
+# ---- files of the kernel
+
+
+def list_names(folder: str) -> list[str]:
+    """Names in a directory, sorted; empty if it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def read_text(path: str) -> str:
-    """Read a file of /proc, without the white space around it; empty where that is not possible."""
+    """Text of a file of the kernel, stripped; empty if it cannot be read."""
     try:
         with open(path, errors="replace") as file:
             return file.read().strip()

@@ -84,8 +84,9 @@ class RankOutput:
         self.read_busy(early=True)  # so that lines of different pipes come in the order of their writing
         last, stream.read_at = stream.read_at, time.monotonic()
         if 0 < self._read(stream) < FLOOD and stream.read_at - last < BUSY:
-            if not self._busy:
-                self._busy_at = stream.read_at + self._interval
+            if not self._busy:  # it may be one line with its end, or two of a rank that is quiet else
+                self._interval = LEAST
+                self._busy_at = stream.read_at + LEAST
             self._busy.append(stream)
             self._loop.unwatch(stream.fd)
 

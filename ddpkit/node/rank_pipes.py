@@ -13,7 +13,7 @@ import os
 import time
 
 from ddpkit.node.event_loop import EventLoop
-from ddpkit.node.process_tree import is_below, read_stat
+from ddpkit.node.process_tree import is_below, read_process
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_table import RankTable
 
@@ -38,8 +38,8 @@ def _number(word: str) -> float:
 
 def _lives(pid: int) -> bool:
     """Whether a process below this one runs, or is stopped."""
-    row = read_stat(pid)
-    return row is not None and row[1] != "Z" and is_below(pid)
+    process = read_process(pid)
+    return process is not None and process.state != "Z" and is_below(pid)
 
 
 def make_pipe(path: str) -> int:
@@ -124,7 +124,7 @@ class RankPipes:
         known = self._table.ranks.get(rank)
         if kind == "start":
             pid, when = int(first), _number(second)
-            if 0 <= rank < 1 << 29 and pid > 1 and (is_below(pid) or read_stat(pid) is None):
+            if 0 <= rank < 1 << 29 and pid > 1 and (is_below(pid) or read_process(pid) is None):
                 self._output.assign(int(local), rank)
                 self._reported.pop(rank, None)
                 self._table.on_start(rank, pid, when)

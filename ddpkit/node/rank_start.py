@@ -17,7 +17,7 @@ import os
 import re
 import time
 
-from ddpkit.node.process_tree import below, processes, read_stat
+from ddpkit.node.process_tree import below, processes, read_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,11 +128,11 @@ class _Start:
         if any(_read("%s/%s/comm" % (folder, task)).strip() in GROUPS for task in os.listdir(folder)):
             self._mark("group")
             return
-        stat = read_stat(self._pid)
-        if stat is not None:
-            self._busy = self._busy or stat[2] + BUSY
+        process = read_process(self._pid)
+        if process is not None:
+            self._busy = self._busy or process.seconds + BUSY
             line = self._process.get("last_line") or 0.0
-            if stat[2] > self._busy or line > self.marks.get("meet", line):
+            if process.seconds > self._busy or line > self.marks.get("meet", line):
                 self._mark("past")
 
 

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 
-from ddpkit.node.children import exit_status
+from ddpkit.node.event_loop import exit_status
 from ddpkit.node.first_failure import End, Kind, LastWords, first_failure
 from ddpkit.node.oom import Oom
 from ddpkit.node.process_tree import below, ended_as, kill, processes
@@ -158,9 +158,9 @@ class RankTable:
                 family = [rank.pid, *below(rank.pid, table)]
                 usage[number] = {
                     "pid": rank.pid,
-                    "state": table[rank.pid][1],
-                    "cpu": round(sum(table[pid][2] for pid in family), 2),
-                    "rss": sum(table[pid][3] for pid in family),
+                    "state": table[rank.pid].state,
+                    "cpu": round(sum(table[pid].seconds for pid in family), 2),
+                    "rss": sum(table[pid].memory for pid in family),
                     "out": self._output.last_line.get(number),
                 }
         return usage

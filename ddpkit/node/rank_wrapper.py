@@ -110,7 +110,7 @@ def start(argv: list[str], mask: set[int]) -> None:
     except OSError as error:
         import shutil
 
-        # As in `search_path.py`: a directory in PATH that this user may not enter.
+        # As in `process_tree.is_absent`: a directory in PATH that this user may not enter.
         hidden = error.errno == errno.EACCES and "/" not in argv[0] and shutil.which(argv[0], os.F_OK) is None
         absent = hidden or error.errno == errno.ENOENT
         why = os.strerror(errno.ENOENT) if absent else error.strerror

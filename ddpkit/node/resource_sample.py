@@ -13,15 +13,15 @@ import select
 import signal
 import time
 
-from ddpkit.node.amd_gpus import sample_amd_gpus
-from ddpkit.node.process_tree import TICKS, below, die_with_parent, kill, processes, read_stat, read_text
+from ddpkit.node.gpus import sample_amd_gpus
+from ddpkit.node.process_tree import TICKS, below, die_with_parent, kill, processes, read_process, read_text
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ddpkit.node.process_tree import Stat
+    from ddpkit.node.process_tree import Process
 
 LIMIT = 4.0  # seconds for everything
 NAMES_LIMIT = 0.5  # seconds for the names of other users, which a directory service may know
@@ -48,14 +48,14 @@ def sample(
     looks = [_look(families, table)]
     if span:
         time.sleep(span)
-        known = {pid: facts for pids in families.values() for pid in pids for facts in [read_stat(pid)] if facts}
+        known = {pid: facts for pids in families.values() for pid in pids for facts in [read_process(pid)] if facts}
         looks.append(_look(families, known))
     now = time.time()
     shown = {
         rank: {
             "pid": ranks[rank]["pid"],
-            "state": table[pids[0]][1],
-            "rss": sum(table[pid][3] for pid in pids),
+            "state": table[pids[0]].state,
+            "rss": sum(table[pid].memory for pid in pids),
             "pss": _pss(pids) if pss else None,
             "quiet": now - ranks[rank]["last_line"] if ranks[rank].get("last_line") else None,
             "tasks": len(pids),
@@ -98,7 +98,7 @@ def _look(families: dict[str, list[int]], table: dict[int, Any]) -> dict[str, An
         "busy": busy / TICKS,
         "all": sum(ticks) / TICKS,
         "ranks": {
-            rank: round(sum(table[pid][2] for pid in pids if pid in table), 2)
+            rank: round(sum(table[pid].seconds for pid in pids if pid in table), 2)
             for rank, pids in families.items()
             if pids[0] in table
         },
@@ -200,12 +200,14 @@ def _find_program(name: str) -> str:
     return ""
 
 
-def _hung(table: dict[int, Stat]) -> str | None:
+def _hung(table: dict[int, Process]) -> str | None:
     """Why no other nvidia-smi is to be started: one that nobody waits for any more hangs in the driver."""
     up = (_numbers("/proc/uptime", 1) or [0.0])[0]
-    for pid, (parent, state, _, _, _, name, started) in table.items():
-        if name == "nvidia-smi" and state == "D" and parent in (1, os.getppid()) and up - started > LIMIT:
-            return "nvidia-smi does not answer: process %d hangs in the driver for %.0f s" % (pid, up - started)
+    for pid, process in table.items():
+        late = up - process.started
+        in_driver = process.name == "nvidia-smi" and process.state == "D"
+        if in_driver and process.parent in (1, os.getppid()) and late > LIMIT:
+            return "nvidia-smi does not answer: process %d hangs in the driver for %.0f s" % (pid, late)
     return None
 
 
@@ -224,7 +226,7 @@ def _apps(rows: list[list[str]], families: dict[str, list[int]], table: dict[int
         if word.isdigit():
             pid = int(word)
             ours = True if pid in ranks else None if inside else False
-            name = table[pid][5] if pid in table and not (inside and pid not in ranks) else ""
+            name = table[pid].name if pid in table and not (inside and pid not in ranks) else ""
             one: dict[str, Any] = {"uuid": uuid, "bus": bus, "pid": pid, "memory": memory, "rank": ranks.get(pid)}
             processes.append({**one, "ours": ours, "name": name, "user": ""})
     users = _users([each["pid"] for each in processes if each["ours"] is False])

@@ -1,7 +1,7 @@
 """The end of a run on one node: TERM, the grace, KILL, and what ranks left behind. A part of `supervisor.py`.
 
 TERM goes to each rank and to nobody else, so that a rank which saves a checkpoint keeps its DataLoader workers. Then
-TERM goes to what the ranks left behind, then KILL to all. Shared daemons (`daemons.py`) are left, and reported.
+TERM goes to what the ranks left behind, then KILL to all. Shared daemons (`process_tree.py`) are left, and reported.
 
 Standard library only, Python 3.8 and later.
 """

@@ -17,14 +17,13 @@ import sys
 import time
 
 from ddpkit.node.bundle import write_bundle
-from ddpkit.node.children import Children
+from ddpkit.node.event_loop import Children
 from ddpkit.node.owned import create_file
-from ddpkit.node.process_tree import die_with_parent, groups
+from ddpkit.node.process_tree import die_with_parent, groups, is_absent
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.rank_table import RankTable
 from ddpkit.node.scratch_dir import FOLDER, make_folder
-from ddpkit.node.search_path import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Local copies of a project and of an environment (`--stage`): unpacked once, used again, and removed when old.
 
-Standard library only, Python 3.8 and later. Sent to a node's supervisor; under SLURM run by `stage_task.py`.
+Standard library only, Python 3.8 and later. Sent to a node's supervisor; under SLURM `main` is run from the bundle.
 
 A copy is NAME/ in ROOT, a directory `ddpkit-stage-UID` that ddpkit alone uses. It is unpacked from an archive into a
 draft, which then gets its name; its marker is written last. Who unpacks or removes it holds an exclusive lock, and who
@@ -31,9 +31,9 @@ from ddpkit.node.owned import (
     remove_directory,
     remove_files,
     replace_file,
+    who_can_replace,
 )
-from ddpkit.node.owners import who_can_replace
-from ddpkit.node.rsync_server import end_receivers
+from ddpkit.node.process_tree import end_receivers
 from ddpkit.node.stage_lock import COMPLETE, COPY, NO_LOCK, hold, is_complete, lock, share
 
 TYPE_CHECKING = False
@@ -416,7 +416,7 @@ def _folder(top: int, parts: list[str]) -> int:
 # ---- in a job of SLURM
 
 
-def main(folder: str, words: list[str]) -> int:
+def main(folder: str, *words: str) -> int:
     """Do one step on a node of a job: `look`, `unpack SUFFIX`, or `hold COPY... -- COMMAND`, which it becomes.
 
     The contents are listed in `contents.json` in the folder, and the times of the copies are written there.
@@ -425,10 +425,10 @@ def main(folder: str, words: list[str]) -> int:
     if words[0] == "hold":
         end = words.index("--")
         try:
-            hold(words[1:end], inherited=True)
+            hold(list(words[1:end]), inherited=True)
         except OSError as error:
             return _tell(host, {"problem": "%s: %s" % (error.strerror, error.filename), "fix": "launch again"})
-        os.execvp(words[end + 1], words[end + 1 :])
+        os.execvp(words[end + 1], list(words[end + 1 :]))
     with open(os.path.join(folder, "contents.json")) as file:
         contents = json.load(file)
     copies = []

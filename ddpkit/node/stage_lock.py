@@ -1,6 +1,6 @@
 """Locks of the local copies of --stage: each user of a copy holds one, and a copy is removed under another one.
 
-A part of the supervisor, which holds the locks of its run; under SLURM each task does (`stage_task.py`). A lock is one
+A part of the supervisor, which holds the locks of its run; under SLURM each task does (`stage.py`). A lock is one
 of the kernel: it works between containers and PID namespaces of a machine, and ends with its process. Between machines
 it may not work, so that on a file system of several machines nothing is locked, and nothing is removed.
 

@@ -136,6 +136,11 @@ class StepSupervisor(Supervisor):
         labelled.reader, labelled.number = StepReader(self.spec), self.task
         return labelled
 
+    def stop(self) -> None:
+        """End all ranks. What SIGTERM ends from now on follows from this."""
+        self.table.terminated = True
+        super().stop()
+
     def heartbeat(self) -> None:
         """Nobody waits for a sign of life."""
         now = time.monotonic()

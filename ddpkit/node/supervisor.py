@@ -4,10 +4,10 @@ Standard library only, Python 3.8 and later: with its parts it is also sent over
 nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, from the lowest:
 
     seal                              tags of the lines to and from the launcher
-    daemons, process_tree             processes that are not the run's; processes below this one
-    scratch_dir, search_path, oom     the private folder; a program that is not there; kills for want of memory
-    event_loop, launcher_io           descriptors that are ready; standard input and output, to the launcher
-    rank_output, children             output of the ranks; ends of child processes
+    process_tree, oom                 processes below this one, and shared daemons; kills for want of memory
+    scratch_dir, bundle               the private folder; the programs of the ranks in it
+    event_loop, launcher_io           what is ready, and children that ended; input and output, to the launcher
+    rank_output                       output of the ranks
     rank_table, rank_pipes            ranks and the first failure; what wrappers and hooks in ranks report
     spawn, shutdown                   starts the ranks; ends them
     rpc, rank_calls                   calls of functions that the launcher sends: before the request, and about ranks
@@ -33,7 +33,7 @@ Events go to standard output, one JSON object a line:
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
                                                             With "kernel" its kernel says something of it
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
-    {"e": "daemons", "names"}                               processes that go on after the run (`daemons.py`)
+    {"e": "daemons", "names"}                               processes that go on after the run (`process_tree.py`)
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
                                                             with "more" this node still waits for them
     {"e": "refused", "message", "t"}                        nothing was started, or not all ranks
@@ -53,8 +53,7 @@ import select
 import signal
 import time
 
-from ddpkit.node.children import Children, exit_status
-from ddpkit.node.event_loop import EventLoop
+from ddpkit.node.event_loop import Children, EventLoop, exit_status
 from ddpkit.node.launcher_io import LauncherIO
 from ddpkit.node.process_tree import (
     LOOK_AGAIN,

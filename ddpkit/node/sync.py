@@ -34,7 +34,7 @@ from ddpkit.node.owned import (
     remove_directory,
     remove_seen,
 )
-from ddpkit.node.rsync_server import end_receivers
+from ddpkit.node.process_tree import end_receivers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

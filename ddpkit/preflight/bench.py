@@ -9,7 +9,7 @@ from typing import Any
 
 from ddpkit.distributed.collectives import OPS
 from ddpkit.errors import UsageError
-from ddpkit.preflight.program_events import Event, RowEvent
+from ddpkit.preflight.rank_program import Event, RowEvent
 
 HELP = "ddpkit bench --help"
 MORE = "more collectives, types and options: nccl-tests, https://github.com/NVIDIA/nccl-tests"

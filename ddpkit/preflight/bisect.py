@@ -12,6 +12,7 @@ from ddpkit.preflight import rank_program
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Checks
 from ddpkit.preflight.rank_program import PreflightOptions, check_settings
+from ddpkit.text import format_hosts
 
 MOST = 12  # attempts
 # Variables that switch a part of NCCL off, the cause if that helps, and an entry of the catalogue.
@@ -77,7 +78,7 @@ def causes(
 
     def works(some: Sequence[str], env: Mapping[str, str]) -> bool:
         how = " ".join(f"{name}={value}" for name, value in env.items())
-        where = "" if tuple(some) == tuple(hosts) else f" on {', '.join(some)}"
+        where = "" if tuple(some) == tuple(hosts) else f" on {format_hosts(some)}"
         options.progress(f"testing again{where}{f' with {how}' if how else ''}")
         return _works(settings, environ, options, stage, some, env)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from ddpkit.launchers.node_facts import Gpu
 from ddpkit.launchers.shell import count
+from ddpkit.node.gpus import visible_entries
 from ddpkit.preflight.check import Status
-from ddpkit.preflight.env_checks import rank_environ
 from ddpkit.preflight.node import Checks, Node
+from ddpkit.preflight.request_checks import rank_environ
 from ddpkit.text import format_ranges
 
 MPS = "nvidia-cuda-mps-server"  # shares a GPU in mode Exclusive_Process between processes
@@ -20,10 +20,10 @@ LOST = ("GPU is lost", "Unknown Error")  # in place of values
 SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 # Commands of NVIDIA's tools, and those that do it for AMD.
 AMD_COMMANDS = {
-    "sudo nvidia-smi -r -i": "sudo amd-smi reset -G -g",
     "nvidia-smi -q -d PERFORMANCE": "amd-smi metric --clock --power",
     "lspci -vv -d 10de:": "lspci -vv -d 1002:",
     "fuser -v /dev/nvidia*": "fuser -v /dev/kfd",
+    "nvidia-smi": "amd-smi",
 }
 _REPAIRS: tuple[tuple[Literal["channel_repair", "core_repair"], str], ...] = (
     ("channel_repair", "a memory channel"),
@@ -57,8 +57,9 @@ def _check_node(node: Node, nodes: Sequence[Node]) -> Checks:
         look = node.command("sudo dmesg | grep -i -e nvrm -e xid")
         yield node.check("gpus", "fail", gpus, cause=cause, fix=look, doc="gpu-lost")
         return
-    chosen = visible(gpus, rank_environ(node).get("CUDA_VISIBLE_DEVICES"))
-    problems = [*_count(node, gpus), *_host(node, chosen)]
+    environ = rank_environ(node)
+    chosen = visible(gpus, environ)
+    problems = [*_count(node, gpus), *_host(node, chosen), *_domain(node, chosen, len(nodes))]
     for gpu in chosen:
         name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
         for status, what, cause, command, doc in _faults(node, gpu, _alike(gpu, nodes)):
@@ -68,21 +69,38 @@ def _check_node(node: Node, nodes: Sequence[Node]) -> Checks:
     if not problems and chosen:
         yield node.check("gpus", "pass", f"{len(chosen)} x {chosen[0].get('name', '')}")
     elif not chosen:
-        yield node.check("gpus", "skip", "none, by CUDA_VISIBLE_DEVICES" if gpus else "none")
+        names = ", ".join(name for name in _VISIBLE if name in environ)
+        yield node.check("gpus", "skip", f"none, by {names}" if gpus else "none")
 
 
-def visible(gpus: Sequence[Gpu], names: str | None) -> list[Gpu]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or by the start of a UUID; all where it is not set.
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+# By vendor: groups of variables. Each group selects among what the groups before it left; the first that is set counts.
+_SELECT: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "NVIDIA": (("CUDA_VISIBLE_DEVICES",),),
+    "AMD": (("ROCR_VISIBLE_DEVICES",), ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")),
+}
 
-    nvidia-smi lists all of them. The UUID of a MIG instance does not name its GPU.
-    """
-    if names is None:
-        return list(gpus)
-    entries = list(itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), names.split(",")))
+
+def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> list[Gpu]:
+    """Return the GPUs that a process with these variables sees; drivers list all of them."""
+    chosen = list(gpus)
+    for names in _SELECT[gpus[0].get("vendor", "NVIDIA")] if gpus else ():
+        text = next((environ[name] for name in names if name in environ), None)
+        if text is not None:
+            chosen = _select(chosen, visible_entries(text))
+    return chosen
+
+
+def _select(gpus: Sequence[Gpu], entries: Sequence[str]) -> list[Gpu]:
+    """Choose by index, or by the start of a UUID. The UUID of a MIG instance does not name its GPU: all of them."""
     uuids = tuple(entry.removeprefix("MIG-").partition("/")[0] for entry in entries if "GPU-" in entry)
     if len(uuids) < len(entries) and any(entry.startswith("MIG-") for entry in entries):
         return list(gpus)
-    return [gpu for gpu in gpus if gpu.get("index") in entries or (uuids and gpu.get("uuid", "").startswith(uuids))]
+    return [
+        gpu
+        for index, gpu in enumerate(gpus)
+        if str(index) in entries or (uuids and gpu.get("uuid", "").startswith(uuids))
+    ]
 
 
 def _command(gpu: Gpu, command: str) -> str:
@@ -105,10 +123,8 @@ def _alike(gpu: Gpu, nodes: Sequence[Node]) -> list[Gpu]:
 
 def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
     """Fewer than the driver knows, or than ranks; and parts of GPUs."""
-    known, seen = int(node.facts["gpus"] or 0) - node.inventory["gpu_host"]["hidden"], len(gpus)
-    listed = node.inventory["gpu_host"]["listed"]
-    if listed:  # DDPKIT_GPUS is no word of the driver
-        known = min(known, len(listed))
+    listed, seen = node.inventory["gpu_host"]["listed"], len(gpus)
+    known = len(listed)
     if known > seen and not node.isolated:
         here = {gpu.get("bus", "")[-12:].lower() for gpu in gpus}
         lost = [bus for bus in listed if bus.lower() not in here]
@@ -168,7 +184,7 @@ def _host(node: Node, gpus: Sequence[Gpu]) -> Checks:
             doc="slow-first-start",
         )
     ports = [port for port in node.inventory["infiniband"] if port["state"] == "ACTIVE"]
-    server = any("GeForce" not in gpu.get("name", "") for gpu in gpus)
+    server = any("GeForce" not in gpu.get("name", "") and gpu.get("vendor") != "AMD" for gpu in gpus)
     if ports and server and not host["direct"]:
         yield node.check(
             "gpus",
@@ -182,10 +198,35 @@ def _host(node: Node, gpus: Sequence[Gpu]) -> Checks:
         yield node.check(
             "gpus",
             "warn",
-            f"ACS is on at {count(host['redirects'], 'PCI bridge')}",
-            cause="requests between GPUs and adapters pass through the CPU, which is slow or hangs",
+            f"ACS is on at {count(host['redirects'], 'PCI bridge')} between GPUs and adapters",
+            cause="their requests to each other pass through the CPU, which is slow or hangs",
             fix=node.command("sudo lspci -vvv | grep ACSCtl"),
             doc="p2p-hang",
+        )
+
+
+def _domain(node: Node, gpus: Sequence[Gpu], nodes: int) -> Checks:
+    """NVLink between nodes, as on GB200. Zeros stand for a domain of one node."""
+    domains = {(gpu.get("cluster", ""), gpu.get("clique", "")) for gpu in gpus if gpu.get("cluster", "").strip("0-NA/")}
+    if len(domains) > 1:
+        yield node.check(
+            "gpus",
+            "warn",
+            f"its GPUs are in {len(domains)} NVLink domains or cliques",
+            cause="they cannot access each other's memory over NVLink",
+            fix=node.command("nvidia-smi -q | grep -A 6 Fabric"),
+            doc="imex",
+        )
+    if domains and nodes > 1 and not node.inventory["gpu_host"]["imex"]:
+        inside = node.inventory["container"]
+        give = "give the container its file: --device=/dev/nvidia-caps-imex-channels/channel0"
+        yield node.check(
+            "gpus",
+            "warn",
+            "no IMEX channel can be used: /dev/nvidia-caps-imex-channels",
+            cause="NCCL cannot use NVLink between nodes: it uses the network, which is slower, or fails",
+            fix=give if inside else node.command("ls -l /dev/nvidia-caps-imex-channels; systemctl status nvidia-imex"),
+            doc="imex",
         )
 
 
@@ -226,7 +267,7 @@ def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
         )
         look = "nvidia-smi" if inside else f"ps -fp {','.join(str(each['pid']) for each in users)}"
         yield "warn", f"is in use by {who}", "another job uses memory and time of this GPU", look, "gpu-memory-taken"
-    elif number(gpu.get("memory_used")) > 1024:
+    elif number(gpu.get("memory_used")) > 1024 and not (gpu.get("is_node") or gpu.get("addressing") == "ATS"):
         what = f"{gpu.get('memory_used')} are in use, without a visible process"
         cause = "a process of another container or user, or one that crashed"
         yield "warn", what, cause, "sudo fuser -v /dev/nvidia*", "gpu-memory-taken"
@@ -241,17 +282,17 @@ def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
 
 
 def _memory(gpu: Gpu) -> Iterator[Fault]:
-    """Defective memory, and resets that wait."""
-    reset = f"sudo nvidia-smi -r -i {gpu.get('index')}"
+    """Defective memory, and resets that wait. No command here resets: that ends the jobs of others."""
+    reset, look = _reset(gpu), "nvidia-smi"
     if gpu.get("ecc_errors", 0):
-        yield "fail", f"{gpu['ecc_errors']} uncorrected memory errors", "a defective memory row", reset, "gpu-ecc"
+        what = f"{gpu['ecc_errors']} uncorrected memory errors"
+        yield "fail", what, f"a defective memory row; {reset}", look, "gpu-ecc"
     if "Yes" in (gpu.get("remap_pending"), gpu.get("retire_pending")):
-        cause = "a GPU reset replaces the failed memory"
-        yield "fail", "a row remap is pending", cause, reset, "gpu-ecc"
+        yield "fail", "a row remap is pending", f"a GPU reset replaces the failed memory; {reset}", look, "gpu-ecc"
     repairs = [what for field, what in _REPAIRS if gpu.get(field) == "Yes"]
     if repairs:
-        cause = "a GPU reset replaces the failed part"
-        yield "fail", f"a repair is pending: {', '.join(repairs)}", cause, reset, "gpu-ecc"
+        cause = f"a GPU reset replaces the failed part; {reset}"
+        yield "fail", f"a repair is pending: {', '.join(repairs)}", cause, look, "gpu-ecc"
     if gpu.get("remap_failure") == "Yes":
         cause = "it has no spare rows for its failed memory: the board must be replaced"
         yield "fail", "a row remap failed", cause, "nvidia-smi -q -d ROW_REMAPPER", "gpu-ecc"
@@ -260,10 +301,19 @@ def _memory(gpu: Gpu) -> Iterator[Fault]:
         yield "fail", "it has memory that cannot be repaired", cause, "nvidia-smi -q -d ECC", "gpu-ecc"
     action = gpu.get("recovery", "None")
     if action.startswith(("Reset", "Reboot", "Drain")) and gpu.get("remap_pending") != "Yes" and not repairs:
-        yield "fail", f"the driver recommends: {action}", "an earlier error of this GPU", reset, "gpu-ecc"
+        yield "fail", f"the driver recommends: {action}", f"an earlier error of this GPU; {reset}", look, "gpu-ecc"
     if gpu.get("ecc") != gpu.get("ecc_pending") and gpu.get("ecc_pending", "N/A") not in OFF:
         what = f"ECC is {gpu.get('ecc')}, and {gpu.get('ecc_pending')} after a reset"
-        yield "warn", what, "the mode was changed, and the GPU not reset", reset, "gpu-ecc"
+        yield "warn", what, f"the mode was changed, and the GPU not reset; {reset}", look, "gpu-ecc"
+
+
+def _reset(gpu: Gpu) -> str:
+    """Return how to reset a GPU. GPUs that share NVSwitches are reset together."""
+    if gpu.get("vendor") == "AMD":
+        return f"to reset it, after the last job of its node: sudo amd-smi reset -G -g {gpu.get('index')}"
+    if gpu.get("links", 0) or gpu.get("fabric", "N/A") not in OFF:
+        return "drain the node, as all its GPUs are reset together, after their last jobs: sudo nvidia-smi -r"
+    return f"to reset it, after its last job: sudo nvidia-smi -r -i {gpu.get('index')}"
 
 
 def _speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
@@ -272,12 +322,9 @@ def _speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
     if reasons:
         look = "nvidia-smi -q -d PERFORMANCE"
         yield "warn", f"is throttled: {', '.join(reasons)}", "heat or power", look, "straggler"
-    width, most = number(gpu.get("link_width")), number(gpu.get("link_width_max"))
-    if 0 < width < most:
-        cause = "the card or riser is not seated correctly"
-        yield "warn", f"PCIe x{width} of x{most}", cause, "sudo lspci -vv -d 10de:", "straggler"
-    field: Literal["power_limit", "clock_limit", "link_gen_max"]
+    field: Literal["power_limit", "clock_limit", "link_gen_max", "link_width"]
     for field, what, look in (
+        ("link_width", "PCIe width", "sudo lspci -vv -d 10de:"),  # boards with half of the lanes have it by design
         ("power_limit", "power limit", "nvidia-smi -q -d POWER"),
         ("clock_limit", "application clock", "nvidia-smi -q -d CLOCK"),
         ("link_gen_max", "PCIe generation", "sudo lspci -vv -d 10de:"),

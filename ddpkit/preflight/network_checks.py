@@ -129,7 +129,7 @@ def check_chosen_interfaces(
         live = list(dict.fromkeys(name for name, address in each["addresses"] if address in good))
         for name, fatal in (("GLOO_SOCKET_IFNAME", True), ("NCCL_SOCKET_IFNAME", bool(each["gpus"]))):
             value = environ[spec.label].get(name, "").partition(" (")[0]
-            # lo is reported by `env_checks` alone; with ^ a list says what not to take.
+            # lo is reported by `request_checks` alone; with ^ a list says what not to take.
             if not live or not value or value.startswith("^") or value.lstrip("=") == "lo" or _takes(name, value, live):
                 continue
             there_is = (

@@ -1,23 +1,57 @@
-"""Preflight of named nodes: enter each, check its facts and whom it reaches; each stage goes on with the good nodes."""
+"""Preflight of named nodes: enter each, check its facts and its connections; a stage continues with good nodes."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ddpkit.diagnosis.symptoms import PROBLEMS, find_symptom
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import World
-from ddpkit.preflight import causes, network_checks, node_checks
+from ddpkit.preflight import network_checks, node_checks
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.env_checks import rank_environ
 from ddpkit.preflight.node import Node
-from ddpkit.transports.compatibility import Requirements, torch_version
+from ddpkit.preflight.request_checks import rank_environ
+from ddpkit.transports.compatibility import Requirements, default_ranks, torch_version
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import Problem
 from ddpkit.transports.reachability import MANY, Reachability, all_peers
 from ddpkit.transports.survey import Connections, Survey
+
+
+def from_problem(problem: Problem) -> Check:
+    """A problem, with its cause."""
+    symptom = find_symptom(PROBLEMS.get(problem.check, ()), problem.what)
+    return Check(
+        id=problem.check,
+        status="fail",
+        host=problem.host,
+        evidence=problem.what,
+        cause=symptom.cause,
+        fix=symptom.fix.format(host=problem.host) or problem.fix,
+        doc=symptom.entry,
+    )
+
+
+def with_inventory(problem: Problem, inventory: NodeInventory, target: str, master: str) -> Problem:
+    """Add details from a node's inventory to its problem. `master`: rank 0's address, as asked for."""
+    owner, space = inventory["port_owner"], inventory["space"].get("tmp")
+    if problem.check == "master-port" and owner and "cannot listen" in problem.what:
+        what = f"{problem.what} by pid {owner['pid']} ({owner['command']}), user {owner['user']}"
+        return replace(problem, what=f"{what}; by default ddpkit chooses a free port", fix="remove -o master_port")
+    means = inventory["names"].get(master) if master else None
+    elsewhere = isinstance(means, list) and means != [master]
+    if problem.check == "master-port" and elsewhere and "cannot reach" in problem.what:
+        return replace(problem, what=f"{problem.what}; {master} resolves to {', '.join(means or ())} on that node")
+    full = problem.check == "tmp" and "no space left" in problem.what
+    if full and space and space["inodes"] and not space["inodes_free"]:
+        what = f"cannot write to its directory {space['folder']}: no inodes left, with {space['free'] >> 20} MiB free"
+        return replace(problem, what=what, fix=f"ssh {target} df -i {shlex.quote(str(space['folder']))}")
+    return problem
+
 
 HELLO_LIMIT = 7.0  # seconds for a node's Python to start; behind it come the ranks of the others, and 15 are for all
 FACTS_LIMIT = 10.0  # seconds
@@ -71,7 +105,7 @@ class _NodeSurvey:
 
     def _drop(self, problems: Sequence[Problem]) -> None:
         """Report problems, and go on without their nodes."""
-        self._result.checks += [causes.from_problem(problem) for problem in problems]
+        self._result.checks += [from_problem(problem) for problem in problems]
         self._leave_out({problem.host for problem in problems})
 
     def _leave_out(self, labels: set[str]) -> None:
@@ -84,7 +118,7 @@ class _NodeSurvey:
         target = {spec.label: spec.target for spec in self._pool.specs}
         master = self._requirements.master_addr
         return [
-            causes.with_inventory(problem, self._inventories[problem.host], target[problem.host], master)
+            with_inventory(problem, self._inventories[problem.host], target[problem.host], master)
             for problem in problems
         ]
 
@@ -111,7 +145,7 @@ class _NodeSurvey:
         return Node(
             label=spec.label,
             target=spec.target,
-            slots=spec.slots or requirements.nproc_per_node or max(1, facts["gpus"]),
+            slots=spec.slots or requirements.nproc_per_node or default_ranks(facts),
             facts=facts,
             inventory=inventory,
             clock_offset=self._pool.clock_offset(spec.label, inventory["time"]),

@@ -16,8 +16,7 @@ from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.program_events import StageEvent
-from ddpkit.preflight.rank_program import ProgramRun
+from ddpkit.preflight.rank_program import ProgramRun, StageEvent
 
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
@@ -160,7 +159,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
     what = "did not start" if mute else "started, and did not join the rendezvous"
     for host, ranks in groupby(stuck, key=lambda rank: where.get(rank, "")):
         first = next(ranks)
-        read = f"less {shlex.quote(run.folder)}/all.log"
+        read = f"less {shlex.quote(run.folder)}/*.log"
         yield Check(
             id="ranks",
             status="fail",

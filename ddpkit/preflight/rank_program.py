@@ -1,8 +1,7 @@
 """Runs a rank program of ours through a backend, as a script of the user's would run, and collects its events.
 
 The program travels as text (`python -c`), so that nothing of ours has to be on the nodes. A rank speaks in single lines
-of standard output that begin with `EVENT`; all else that it prints goes to its log, and to the verdict if it dies.
-"""
+of standard output that begin with `EVENT`; all else that it prints goes to its log, and to the verdict if it dies."""
 
 from __future__ import annotations
 
@@ -15,15 +14,14 @@ import time
 import zlib
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.plain import TextDisplay, TextStream
-from ddpkit.console.relay import Relay
+from ddpkit.console.relay import Logs, Relay
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError
@@ -31,19 +29,147 @@ from ddpkit.execution import executor
 from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.execution.lifecycle import LiveRun
 from ddpkit.launchers import registry
+from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan, Step
-from ddpkit.preflight.program_events import (
-    DoneEvent,
-    Event,
-    FactsEvent,
-    ProblemEvent,
-    ReportEvent,
-    StageEvent,
-    StartEvent,
-)
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.protocol import NODE, Link
 from ddpkit.transports.transport import Transport
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from typing_extensions import NotRequired
+
+
+class _Event(TypedDict):
+    sender: int | None
+
+
+class StartEvent(_Event):
+    """A rank's program runs."""
+
+    e: Literal["rank"]
+    rank: int
+    host: str
+    nodes: str  # of its SLURM step
+
+
+class ReportEvent(_Event):
+    """A rank has imported torch, and is about to join the others."""
+
+    e: Literal["here"]
+    rank: int
+    host: str
+    torch: str
+    local_rank: int
+    local_world_size: int
+    devices: int
+    device: str
+    identity: str | None  # of its GPU
+    nccl: bool
+    nccl_version: str  # of the library that is loaded; empty: none
+    waits: float  # seconds that it waits for the others
+
+
+class BeginEvent(_Event):
+    """A rank begins its part of a stage."""
+
+    e: Literal["begin"]
+    stage: str
+    rank: int
+    waits: float  # seconds that it may take
+
+
+class FactsEvent(_Event):
+    """Facts and inventory of a rank's node."""
+
+    e: Literal["facts"]
+    look: NodeFacts
+    facts: NodeInventory
+
+
+class UnknownEvent(_Event):
+    """A rank's node could not be looked at."""
+
+    e: Literal["unknown"]
+    host: str
+    why: str
+
+
+class Figures(TypedDict, total=False):
+    """One rank's measurements in a stage."""
+
+    small_ms: float
+    large_ms: float
+    gb_per_s: float
+    gemm: float  # seconds
+    copy: float  # seconds
+
+
+class DoneEvent(_Event, Figures):
+    """A rank ended its part of a stage. Stage mesh has `host`, `errors` and `behind`."""
+
+    e: Literal["did"]
+    stage: str
+    rank: int
+    host: NotRequired[str]
+    errors: NotRequired[dict[str, dict[str, str]]]  # by host and address; empty: none
+    behind: NotRequired[list[float]]  # seconds that its clock is ahead: at least, at most
+
+
+class StageEvent(_Event):
+    """All ranks passed a stage."""
+
+    e: Literal["stage"]
+    stage: str
+    seconds: NotRequired[float]
+    done: NotRequired[dict[str, Figures]]  # by rank
+
+
+class ProblemEvent(_Event):
+    """A rank found a problem, its own or another rank's."""
+
+    e: Literal["problem"]
+    rank: int
+    host: str
+    problem: str
+    fix: str
+    check: NotRequired[str]
+    level: NotRequired[Literal["fail", "warn"]]
+    cause: NotRequired[str]
+
+
+class BenchEvent(_Event):
+    """A benchmark begins."""
+
+    e: Literal["bench"]
+    comm: str
+    world_size: int
+    nodes: int
+    device: str
+    torch: str
+
+
+class RowEvent(_Event):
+    """A measurement of one collective of one size. With a `note`, which is why it was not measured, it ends there."""
+
+    e: Literal["row"]
+    op: str
+    bytes: int
+    note: str
+    rounds: int
+    seconds: float  # of one call, on the slowest rank
+    algbw: float  # GB/s, 10^9 bytes a second
+    busbw: float
+    wrong: int  # elements, over all ranks
+    wrong_ranks: list[int]
+    slowest: int  # rank
+    host: str  # of the slowest rank
+
+
+Event = (
+    StartEvent | ReportEvent | BeginEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent
+    | BenchEvent | RowEvent
+)  # fmt: skip
+
 
 EVENT = b"\x1eddpkit "
 MARGIN = 5.0  # seconds beyond that; a node that is gone does not answer later either
@@ -114,12 +240,12 @@ def _add_imported(text: str, sources: dict[str, str]) -> None:
             _add_imported(sources[name], sources)
 
 
-def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[str, str]) -> LaunchSettings:
+def settings_for(settings: LaunchSettings, words: Sequence[str]) -> LaunchSettings:
     """These settings, with a program of ours in place of the script, and without variables that no launch accepts."""
     accepted = {name: text for name, text in settings.env.items() if name not in SET_BY_DDPKIT}
     nnodes = settings.nnodes + settings.spares if isinstance(settings.nnodes, int) else settings.nnodes
     options = {name: value for name, value in settings.options.items() if name != "stage"}  # nothing to copy
-    chosen = replace(settings, script=tuple(words), env={**accepted, **env}, options=options, nnodes=nnodes)
+    chosen = replace(settings, script=tuple(words), env=accepted, options=options, nnodes=nnodes)
     return replace(chosen, retries=0, spares=0)
 
 
@@ -160,8 +286,8 @@ class ProgramRun:
 class _EventReader(Relay):
     """Relay that takes the events out of the lines. Shows nothing; keeps the logs."""
 
-    def __init__(self, folder: Path, note: Callable[[str], None], on_event: Callable[[Event], None]) -> None:
-        super().__init__(folder, TextStream(None), TextStream(None))
+    def __init__(self, logs: Logs, note: Callable[[str], None], on_event: Callable[[Event], None]) -> None:
+        super().__init__(logs, TextStream(None), TextStream(None))
         self._on_note, self._on_event = note, on_event
         self.agent_lines: deque[str] = deque(maxlen=AGENTS)
 
@@ -286,7 +412,7 @@ def _follow(
 
     if live.plan.batch is None:
         watch.reset()
-    relay = _EventReader(live.folder, take_note, take)
+    relay = _EventReader(live.open_logs(), take_note, take)
     try:
         outcome = live.follow(relay, TextDisplay(), connect=connect)
     finally:
@@ -327,7 +453,7 @@ def check_settings(settings: LaunchSettings, options: PreflightOptions) -> Launc
     scheduled = transport_class(kind).scheduled
     helpers = ("probe", "inventory") if scheduled else ()
     words = command("check", "test", helpers=helpers, args=options.args(nodes=scheduled))
-    chosen = settings_for(settings, words, {"DDPKIT_EVENTS": "1"})
+    chosen = settings_for(settings, words)
     if transport_class(kind).slurm and not options.ranks:  # neither torchrun nor a fork server, which import torch
         plain = {name: text for name, text in chosen.options.items() if name != "preload"}
         chosen = replace(chosen, backend="slurm-srun", options=plain)

@@ -1,14 +1,17 @@
-"""Checks of a request before a node is asked: a launcher in a launcher, ranks set by hand. Pure."""
+"""Checks of a request and its variables, before any node is queried. Pure."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.launchers.nested import find_launcher
-from ddpkit.launchers.shell import join
-from ddpkit.preflight.check import Check
+from ddpkit.launchers.shell import Secret, guard, join
+from ddpkit.preflight.check import Check, Status
+from ddpkit.preflight.node import Checks, Node
+from ddpkit.transports.compatibility import most_common
 
 
 def check_request(
@@ -106,3 +109,164 @@ def _slurm(environ: Mapping[str, str]) -> Iterator[Check]:
             "srun-not-used",
             "warn",
         )
+
+
+# What may differ, because it names what a node has.
+_OWN = frozenset(
+    """NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME NCCL_IB_HCA UCX_NET_DEVICES CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES
+    ROCR_VISIBLE_DEVICES LD_LIBRARY_PATH PYTHONPATH OMP_NUM_THREADS MKL_NUM_THREADS NCCL_DEBUG_FILE CUDA_HOME CUDA_PATH
+    NCCL_HOSTID OMP_PLACES OMP_PROC_BIND NVIDIA_VISIBLE_DEVICES MASTER_ADDR MASTER_PORT SLURM_CONF""".split()
+)
+
+
+def _shown(name: str, value: object) -> str:
+    guarded = guard(name, str(value))
+    return "***" if isinstance(guarded, Secret) else str(value)
+
+
+def check_environment(nodes: Sequence[Node]) -> Checks:
+    every = [rank_environ(node) for node in nodes]
+    names = sorted({name for values in every for name in values} - _OWN)
+    common = {name: most_common([_plain(values.get(name)) for values in every]) for name in names}
+    for node, values in zip(nodes, every, strict=True):
+        odd = [name for name in names if _plain(values.get(name)) != common[name]]
+        for name in odd:
+            yield _differs(node, name, values.get(name), common[name])
+        gpus = bool(node.facts["gpus"])
+        wrong = list(_contradictions(values, alone=len(nodes) == 1, gpus=gpus))
+        for status, text, cause, fix in wrong:
+            yield node.check("environment", status, text, cause=cause, fix=fix, doc="env-differs")
+        for text, cause, fix in _left_over(values) if gpus else ():
+            wrong.append(("warn", text, cause, fix))
+            yield node.check("environment", "warn", text, cause=cause, fix=fix, doc="env-left-over")
+        if not odd and not wrong:
+            yield node.check("environment", "pass", f"{len(values)} set")
+
+
+# NCCL accepts different values on different nodes. A GID index is of one adapter's own table.
+_HARMLESS = frozenset("NCCL_DEBUG NCCL_DEBUG_SUBSYS NCCL_VERSION NCCL_IB_GID_INDEX NCCL_TOPO_FILE".split())
+_TRUE = ("1", "Y", "YES", "T", "TRUE")  # as torch reads them, in any case
+# Variables that help to find a fault, and make every later run slow.
+_LEFT_OVER = (
+    ("NCCL_P2P_DISABLE", "GPUs of a node copy through the host"),
+    ("NCCL_SHM_DISABLE", "ranks of a node communicate over the network"),
+    ("NCCL_IB_DISABLE", "NCCL uses Ethernet instead of InfiniBand or RoCE"),
+    ("NCCL_NVB_DISABLE", "GPUs without a direct NVLink use PCIe"),
+    ("NCCL_PXN_DISABLE", "GPUs use distant network adapters"),
+    ("NCCL_CHECKS_DISABLE", "NCCL does not report wrong arguments"),
+)
+_FORCED = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_BUFFSIZE")
+# Names of NCCL's user guide, and of torch's watchdog; a name with one wrong letter has no effect.
+_NCCL_NAMES = (
+    *(name for name, _ in _LEFT_OVER),
+    *_FORCED,
+    *"""NCCL_SOCKET_IFNAME NCCL_SOCKET_FAMILY NCCL_SOCKET_RETRY_CNT NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD
+    NCCL_CROSS_NIC NCCL_IB_HCA NCCL_IB_TIMEOUT NCCL_IB_RETRY_CNT NCCL_IB_GID_INDEX NCCL_IB_ROCE_VERSION_NUM NCCL_IB_SL
+    NCCL_IB_TC NCCL_IB_RETURN_ASYNC_EVENTS NCCL_IB_ADDR_FAMILY NCCL_IB_ADDR_RANGE NCCL_IB_QPS_PER_CONNECTION
+    NCCL_IB_SPLIT_DATA_ON_QPS NCCL_IB_PCI_RELAXED_ORDERING NCCL_IB_ADAPTIVE_ROUTING NCCL_IB_MERGE_NICS NCCL_NET
+    NCCL_NET_PLUGIN NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_NET_GDR_C2C NCCL_P2P_LEVEL NCCL_P2P_DIRECT_DISABLE
+    NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_CONF_FILE NCCL_TOPO_FILE NCCL_TOPO_DUMP_FILE NCCL_NVLS_ENABLE
+    NCCL_COLLNET_ENABLE NCCL_CUMEM_ENABLE NCCL_DMABUF_ENABLE NCCL_MNNVL_ENABLE NCCL_HOSTID NCCL_IGNORE_CPU_AFFINITY
+    NCCL_LAUNCH_MODE NCCL_GRAPH_REGISTER NCCL_COMM_ID NCCL_COMM_BLOCKING NCCL_MIN_CTAS NCCL_MAX_CTAS NCCL_RAS_ENABLE
+    TORCH_NCCL_BLOCKING_WAIT TORCH_NCCL_ASYNC_ERROR_HANDLING TORCH_NCCL_TRACE_BUFFER_SIZE TORCH_NCCL_DUMP_ON_TIMEOUT
+    TORCH_NCCL_ENABLE_MONITORING TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC TORCH_NCCL_AVOID_RECORD_STREAMS
+    TORCH_NCCL_HIGH_PRIORITY TORCH_NCCL_DEBUG_INFO_TEMP_FILE TORCH_FR_BUFFER_SIZE TORCH_DISTRIBUTED_DEBUG""".split(),
+)
+_UNSET = ""
+# Of a line in one of NCCL's own files: where it stands.
+_FROM = re.compile(r"^(.*) \((/[^()]*)\)$")
+
+
+def _plain(value: str | None) -> str:
+    """A value, wherever it was set."""
+    match = _FROM.match(value or "")
+    return match[1] if match else value or _UNSET
+
+
+def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
+    file = match[2] if (match := _FROM.match(value or "")) else ""
+    own = "not set" if value is None else _shown(name, _plain(value)) + (f" ({file})" if file else "")
+    others = _shown(name, common) if common else "not set"
+    if file:
+        fix = node.command(f"grep -n ^{name}= {shlex.quote(file)}")
+    elif common:
+        fix = f"--env {name}={_shown(name, common)}"
+    else:
+        fix = node.command(f"grep -n {name} .bashrc .profile .ssh/environment /etc/environment")
+    return node.check(
+        "environment",
+        "fail" if name.startswith("NCCL_") and name not in _HARMLESS else "warn",
+        f"{name} is {own}, on the other nodes {others}",
+        cause="libraries with different settings hang, or fail with misleading errors"
+        + ("" if file or common else "; a start-up file sets it on that node"),
+        fix=fix,
+        doc="env-differs",
+    )
+
+
+def rank_environ(node: Node) -> dict[str, str]:
+    """The variables of ranks on a node: its own, with those of the launch over them."""
+    values = dict(node.inventory["environ"])
+    for name, value in dict(node.env).items():
+        if value is None:
+            values.pop(name, None)
+        elif name in values or name.startswith(("NCCL_", "GLOO_", "TORCH_", "CUDA_", "HIP_", "ROCR_")):
+            values[name] = str(value)
+    return values
+
+
+def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> Iterator[tuple[Status, str, str, str]]:
+    """Single settings that break runs, as they stand: how bad, what, why, and what to do."""
+    names, gloo = _plain(values.get("NCCL_SOCKET_IFNAME")), _plain(values.get("GLOO_SOCKET_IFNAME"))
+    if names.startswith("^") and "lo" not in names[1:].split(","):
+        cause = "^ excludes only the listed interfaces, and no longer excludes lo and docker0"
+        yield (
+            "warn",
+            f"NCCL_SOCKET_IFNAME={names} allows lo and docker0",
+            cause,
+            f"--env NCCL_SOCKET_IFNAME={names},lo,docker",
+        )
+    for name, value, fatal in (("NCCL_SOCKET_IFNAME", names, gpus), ("GLOO_SOCKET_IFNAME", gloo, True)):
+        if value.lstrip("=") == "lo" and not alone:
+            cause = "over lo, a node can reach only itself"
+            yield (
+                "fail" if fatal else "warn",
+                f"{name} is lo",
+                cause,
+                f"--env {name}=INTERFACE, with a route to the other nodes",
+            )
+    for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
+        if values.get(name, "").upper() in _TRUE:
+            cause = "torch's watchdog does not end hanging ranks"
+            yield "warn", f"{name} is {values[name]}", cause, f"--env {name}=0"
+    if values.get("CUDA_LAUNCH_BLOCKING") == "1":
+        cause = "every kernel launch waits for its end: slow, for debugging only"
+        yield "warn", "CUDA_LAUNCH_BLOCKING is 1", cause, "--env CUDA_LAUNCH_BLOCKING=0"
+    if "libnccl" in values.get("LD_PRELOAD", ""):
+        cause = "it loads an NCCL other than torch's own"
+        yield "warn", f"LD_PRELOAD is {values['LD_PRELOAD']}", cause, "--env LD_PRELOAD="
+
+
+def _left_over(values: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield variables of a search for a fault, and names without an effect: what, why, and what to do."""
+    for name, cause in _LEFT_OVER:
+        if _plain(values.get(name)) not in ("", "0"):
+            yield f"{name} is {_plain(values[name])}", cause, f"--env {name}=0"
+    for name in _FORCED:
+        if name in values:
+            cause = "NCCL does not choose by size and topology: slow, or an error with another number of ranks"
+            yield f"{name} is {_plain(values[name])}", cause, f"grep -rn {name} ~/.bashrc ~/.profile /etc/nccl.conf"
+    if values.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL":
+        cause = "every collective is compared between all ranks first: slow, for debugging only"
+        yield "TORCH_DISTRIBUTED_DEBUG is DETAIL", cause, "--env TORCH_DISTRIBUTED_DEBUG=OFF"
+    for name in sorted(set(values) - set(_NCCL_NAMES)):
+        right = next((each for each in _NCCL_NAMES if _one_edit(name, each)), "")
+        if right:
+            yield f"{name} is no variable of NCCL", f"{right} is one", f"--env {right}={_shown(name, values[name])}"
+
+
+def _one_edit(wrong: str, right: str) -> bool:
+    """Return whether one letter is wrong, missing or too many, or two are exchanged."""
+    at = next((at for at, (a, b) in enumerate(zip(wrong, right, strict=False)) if a != b), min(len(wrong), len(right)))
+    rest, other = wrong[at:], right[at:]
+    return rest[1:] == other[1:] or rest == other[1:] or rest[1:] == other or rest == other[1::-1] + other[2:]

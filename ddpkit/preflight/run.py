@@ -21,20 +21,19 @@ from ddpkit.launchers.shell import count
 from ddpkit.node import inventory as inventory_program
 from ddpkit.node import probe
 from ddpkit.preflight import (
-    causes,
-    disk_check,
     node_checks,
+    node_survey,
     rank_checks,
     request_checks,
+    resource_checks,
     slurm_checks,
-    software_checks,
 )
 from ddpkit.preflight import rank_program as ranks
 from ddpkit.preflight.check import Check, CheckReport, ordered
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
-from ddpkit.preflight.program_events import Event
-from ddpkit.preflight.rank_program import Depth, PreflightOptions, SignalScope, check_settings, take_no_signals
+from ddpkit.preflight.rank_program import Depth, Event, PreflightOptions, SignalScope, check_settings, take_no_signals
+from ddpkit.text import format_hosts
 from ddpkit.transports import compatibility, local_facts, slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
@@ -64,7 +63,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     )
     writable = True
     if options.ranks or transport.scheduled:
-        room = disk_check.check_logs(settings.log_dir)
+        room = resource_checks.check_logs(settings.log_dir)
         result.checks.append(room)
         writable = room.status != "fail"
         options = replace(options, ranks=options.ranks and writable)  # they would have nowhere to write
@@ -75,7 +74,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     elif writable:
         _scheduled(settings, environ, options, result)
     # A second attempt at the mesh repeats some checks.
-    result.checks = ordered(dict.fromkeys(software_checks.join_nccl(result.checks)), result.hosts)
+    result.checks = ordered(dict.fromkeys(node_checks.join_nccl(result.checks)), result.hosts)
     result.seconds = time.monotonic() - began
     return result
 
@@ -154,7 +153,7 @@ def _nodes(
             result.checks.append(_no_ranks(result))
             return
         if survey.left_out:
-            options.progress(f"continues without {', '.join(survey.left_out)}")
+            options.progress(f"continues without {format_hosts(survey.left_out)}")
         _ranks(nodes.plan(survey.world), nodes.transport, settings, options, result)
     if not survey.left_out:
         _causes(settings, environ, options, result)
@@ -202,7 +201,7 @@ def _ranks(
     result.checks += rank_checks.check_ranks(done, plan, speed=options.depth == "full")
     where = rank_checks.rank_hosts(plan, done)
     versions = {where.get(event["rank"], event["host"]): event["nccl_version"] for event in done.reports}
-    result.checks += software_checks.loaded_nccl(versions)
+    result.checks += node_checks.loaded_nccl(versions)
     return done
 
 
@@ -252,7 +251,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
     problems = compatibility.check_nodes(requirements, [spec], [facts])
     for problem in problems:
         fix = problem.fix.removeprefix(f"ssh {spec.target} ")
-        result.checks.append(causes.from_problem(replace(problem, fix=fix)))
+        result.checks.append(node_survey.from_problem(replace(problem, fix=fix)))
     bad = {problem.check for problem in problems}
     torch = f"torch {compatibility.torch_version(facts)}"
     for check, text in (("workdir", facts["workdir"]), ("python", facts["python"]), ("torch", torch)):

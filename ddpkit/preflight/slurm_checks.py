@@ -9,8 +9,7 @@ from ddpkit.launchers.plan import Plan
 from ddpkit.preflight import node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
-from ddpkit.preflight.program_events import DoneEvent, ReportEvent
-from ddpkit.preflight.rank_program import ProgramRun
+from ddpkit.preflight.rank_program import DoneEvent, ProgramRun, ReportEvent
 from ddpkit.transports.compatibility import most_common, torch_version
 from ddpkit.transports.reachability import OPEN_PORTS
 

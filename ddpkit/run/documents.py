@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.run.ledger import Ledger, ledger
 from ddpkit.run.record import Attempt, Run
 from ddpkit.run.status import RunStatus, get_status
 from ddpkit.run.timeline import first_step, read
@@ -58,3 +58,89 @@ def failure_document(failure: Failure) -> Document:
     }
     names = ("log", "reason", "raised", "oom", "awaited", "dump", "seconds", "at")
     return {**first, **{name: getattr(failure, name) for name in names}}
+
+
+# ---- ledger of a run: how its time was spent. Pure: a record in, seconds out
+
+
+NO_STEP = "no optimizer step was seen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """Seconds of a run. `start_up`, `training`, `lost` and `waiting` together are `total`. None: not known."""
+
+    total: float
+    start_up: float | None  # from the start of each attempt to its first step; None: no step of the run was seen
+    training: float | None  # from the first steps on, without `lost`
+    lost: float | None  # after the last checkpoint of an attempt that failed; None: of one no checkpoint is known
+    waiting: float  # between two attempts
+    goodput: float | None  # share of `training` in `total`, 0 to 1; None: `training` or `lost` is not known
+    attempts: int
+    exact: bool  # False: of some attempt the first step, or the last checkpoint, is not known
+    costs: Mapping[str, float] = field(default_factory=dict)  # seconds that the failure of a host cost, by host
+
+
+def ledger(run: Run, now: float, first_step: float | None = None, saved: float | None = None) -> Ledger:
+    """Return the ledger of a run at the time `now`, in seconds since the epoch.
+
+    `first_step`, `saved`: of the last attempt, where its record does not have them.
+    """
+    attempts: Sequence[Attempt] = run.attempts
+    if not attempts:
+        alone = Attempt(number=1, hosts=run.hosts, started=run.started, ended=run.ended, failure=run.failure)
+        attempts = (alone,)
+    start_up = training = lost = waiting = 0.0
+    trained, exact, lost_known, costs = False, True, True, dict[str, float]()
+    for index, each in enumerate(attempts):
+        following = attempts[index + 1] if index + 1 < len(attempts) else None
+        end = max(each.started, each.ended or (following.started if following else now))
+        first = each.first_step or (first_step if following is None else None)
+        exact, trained = exact and first is not None, trained or first is not None
+        first = min(max(first or end, each.started), end)
+        redone = 0.0
+        if each.failure is not None and first < end:
+            last = each.saved or (saved if following is None else None)
+            lost_known = lost_known and last is not None
+            redone = end - min(max(last, first), end) if last is not None else 0.0
+        wait = max(0.0, following.started - end) if following else 0.0
+        start_up += first - each.started
+        training += end - first - redone
+        lost += redone
+        waiting += wait
+        if each.decision is not None:
+            after = _start_up(following, now) if following else 0.0
+            for host in each.decision.hosts:
+                costs[host] = costs.get(host, 0.0) + (redone + wait + after) / len(each.decision.hosts)
+    total = start_up + training + lost + waiting
+    return Ledger(
+        total=total,
+        start_up=start_up if trained else None,
+        training=training if trained else None,
+        lost=lost if trained and lost_known else None,
+        waiting=waiting,
+        goodput=training / total if trained and lost_known and total > 0 else None,
+        attempts=len(attempts),
+        exact=exact and lost_known,
+        costs=dict(sorted(costs.items(), key=lambda pair: -pair[1])),
+    )
+
+
+def _start_up(attempt: Attempt, now: float) -> float:
+    return max(0.0, (attempt.first_step or attempt.ended or now) - attempt.started)
+
+
+def describe(each: Ledger) -> list[tuple[str, float | None, str]]:
+    """Return rows of a ledger: its words, seconds (None: not known), and a note."""
+    seen = each.training is not None
+    share = "not known" if each.goodput is None else f"{100 * each.goodput:.1f} % of the time"
+    share += "" if each.exact or each.goodput is None else "; of some attempt the first step is not known"
+    since = "since the last checkpoint" if seen and each.lost is not None else "no checkpoint is known"
+    rows = [
+        ("start-up", each.start_up, "until the first step of each attempt" if seen else NO_STEP),
+        ("training", each.training, f"goodput: {share}" if seen else f"{NO_STEP}; goodput: not known"),
+        ("lost work", each.lost, since if seen else NO_STEP),
+        ("waiting for nodes", each.waiting, "between attempts"),
+    ]
+    worst = next(iter(each.costs.items()), None)
+    return [*rows, (f"cost of {worst[0]}", worst[1], "the node that cost most")] if worst else rows

@@ -18,7 +18,13 @@ from ddpkit.run.trust import Origin
 
 MOST_REQUESTS = 1 << 20  # bytes
 REBOOT = 120.0  # seconds without a sign of life, after which a run of a former boot is over
-SIGNS = ("status.json", "timeline.json", "all.log", "run.json")  # files that a launcher writes while it lives
+SIGNS = (
+    "status.json",
+    "timeline.json",
+    "all.index",
+    "all.log",
+    "run.json",
+)  # files that a launcher writes while it lives
 
 
 def process_start(pid: int) -> str:

@@ -1,7 +1,8 @@
 """Lines of a run's logs: of chosen ranks or hosts, the last ones, or all as they are written.
 
-`all.log` has every line with its rank and host in front. A job's own output file is read in its place: it goes on when
-nobody follows the job, and it holds what came before a restart.
+`all.index` has the order of all lines; a run of an older version has them in `all.log`, with rank and host in front. A
+job's own output file is read in its place: it goes on when nobody follows the job, and it holds what came before a
+restart.
 """
 
 from __future__ import annotations
@@ -16,15 +17,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ddpkit.errors import UsageError
-from ddpkit.files import read_bounded, read_part
+from ddpkit.files import open_to_read, read_bounded, read_head
 from ddpkit.launchers.events import OutputEvent
-from ddpkit.launchers.job_output import JobOutput
 from ddpkit.launchers.shell import count
+from ddpkit.run.log_files import ALL, OWN_FRONT, file_name, last_state
 from ddpkit.run.record import Run, attempt_folder
 from ddpkit.run.site import job_log, machine_of, reader_of
+from ddpkit.text import format_hosts
+
+if TYPE_CHECKING:  # loaded when they are needed: most commands that look at logs need neither
+    from ddpkit.diagnosis.long_log import LogText
+    from ddpkit.launchers.job_output import JobOutput
+
+from ddpkit.files import read_part
+from ddpkit.run.log_files import INDEX, NO_HOST, OWN, PiecesOfLines
 
 T = TypeVar("T")
 MOST_TIMES = 1 << 26  # bytes of all.times
@@ -33,21 +42,6 @@ PAUSE = 0.1  # seconds between two looks at a file
 BLOCK = 1 << 18  # bytes that are read at once, from the end backwards
 LATE = 1.0  # seconds that the last lines may take to be seen in a file of another host
 _LABEL = re.compile(rb"\[(\S+) (\S+?)\] (.*)", re.DOTALL)
-_OURS = b"[ddpkit] "
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One line, without its end. `source`: a rank's number or an agent's name; empty for a line of ddpkit's own."""
-
-    source: str
-    host: str
-    text: bytes
-
-    @property
-    def labelled(self) -> bytes:
-        label = f"{self.source} {self.host}".strip() or "ddpkit"
-        return f"[{label}] ".encode("utf-8", "surrogateescape") + self.text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +81,7 @@ def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None
         ) from None
     known = [name for name in run.hosts if run.job is None and run.hosts != ("slurm",)]
     if host is not None and known and host not in {*known, *(name.partition(".")[0] for name in known)}:
-        raise UsageError(f"--host {host}: not a host of run {run.run_id}", f"its hosts: {', '.join(known)}")
+        raise UsageError(f"--host {host}: not a host of run {run.run_id}", f"its hosts: {format_hosts(known)}")
     return LineFilter(ranks=None if ranks is None else _ranks(ranks, run.world_size), host=host, pattern=pattern)
 
 
@@ -106,19 +100,18 @@ def _ranks(text: str, world_size: int) -> frozenset[int]:
 
 
 class _Tail:
-    """New bytes of a file that may not exist yet, and may be truncated."""
+    """New bytes of a file that may not exist yet, and may be cut or truncated."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        self.path = path
-        self._offset = offset
+        self._file = CutFile(path.parent, path.name)
+        self._offset = max(offset, self._file.first)
 
     def read(self) -> bytes:
-        try:
-            if self.path.stat(follow_symlinks=False).st_size < self._offset:
-                self._offset = 0
-            data = read_part(self.path, self._offset, 1 << 20)
-        except OSError:
-            return b""
+        data = self._file.read(self._offset, 1 << 20)
+        if not data:
+            self._file.refresh()
+            self._offset = max(self._offset, self._file.first) if self._offset <= self._file.size else 0
+            data = self._file.read(self._offset, 1 << 20)
         self._offset += len(data)
         return data
 
@@ -133,7 +126,7 @@ def _offset(folder: Path, since: float) -> int:
             f"--since: {folder / 'all.times'} not found", f"ddpkit logs {shlex.quote(str(folder))} --tail 100"
         ) from None
     later = [offset for when, offset in known if when >= since - 1.0]  # one of these lines stands for a second
-    return later[0] if later else (folder / "all.log").stat().st_size
+    return later[0] if later else (folder / ALL).stat().st_size
 
 
 class _Log:
@@ -159,43 +152,45 @@ class _Log:
 
     def skip_to_last(self, number: int, matches: Callable[[Line], bool]) -> None:
         """Begin where the last `number` of the lines that match begin, or before. It reads from the end."""
-        try:
-            end = self.path.stat(follow_symlinks=False).st_size
-            seen, begun = 0, b""  # the end of a line whose begin is in the block before
-            while end > self.offset and seen <= number:
-                begin = max(self.offset, end - BLOCK)
-                head, *lines = (read_part(self.path, begin, end - begin) + begun).split(b"\n")
-                if len(head) > LONGEST:
-                    return
-                seen += sum(matches(self._parse(each)) for each in lines if each)
-                begun, end = head, begin
-        except OSError:
-            return
-        self._tail = _Tail(self.path, end + len(begun) + 1 if end > self.offset else self.offset)
+        file = CutFile(self.path.parent, self.path.name)
+        end, first = file.size, max(self.offset, file.first)
+        seen, begun = 0, b""  # the end of a line whose begin is in the block before
+        while end > first and seen <= number:
+            begin = max(first, end - BLOCK)
+            block = file.read(begin, end - begin)
+            while len(block) < end - begin and (more := file.read(begin + len(block), end - begin - len(block))):
+                block += more
+            head, *lines = (block + begun).split(b"\n")
+            if len(head) > LONGEST:
+                return
+            seen += sum(matches(self._parse(each)) for each in lines if each)
+            begun, end = head, begin
+        self._tail = _Tail(self.path, end + len(begun) + 1 if end > first else first)
 
 
-def _open_log(run: Run, wanted: LineFilter, since: float | None) -> _Log:
+def _open_log(run: Run, wanted: LineFilter, since: float | None) -> _Log | OrderedLog:
     """Return the log of the one rank whose lines are wanted, else that of all. Raises UsageError."""
     folder = Path(run.folder)
     ranks = wanted.ranks or frozenset()
     if len(ranks) == 1 and since is None:
         rank = min(ranks)
-        path, host = folder / f"rank_{rank}.log", next((host for host, own in run.ranks.items() if rank in own), None)
+        path, host = folder / file_name(str(rank)), next((host for host, own in run.ranks.items() if rank in own), None)
         if host is not None and path.exists():
             return _Log(path, 0, partial(_line_of_rank, str(rank), host))
-    return _Log(folder / "all.log", 0 if since is None else _offset(folder, since), _line)
+    if is_ordered(folder):
+        return OrderedLog(folder, since)
+    return _Log(folder / ALL, 0 if since is None else _offset(folder, since), _line)
 
 
 def _line_of_rank(rank: str, host: str, data: bytes) -> Line:
     """Make a line of what a rank wrote: of a progress bar, the state that was drawn last."""
-    states = [state for state in data.split(b"\r") if state]
-    return Line(source=rank, host=host, text=states[-1] if states else b"")
+    return Line(source=rank, host=host, text=last_state(data))
 
 
 def _line(data: bytes) -> Line:
     label = _LABEL.match(data)
-    if data.startswith(_OURS) or label is None:
-        return Line(source="", host="", text=data.removeprefix(_OURS))
+    if data.startswith(OWN_FRONT) or label is None:
+        return Line(source="", host="", text=data.removeprefix(OWN_FRONT))
     source, host = (word.decode("utf-8", "surrogateescape") for word in label.groups()[:2])
     return Line(source=source, host=host, text=label[3])
 
@@ -255,7 +250,7 @@ def read_lines(
     if run.job is not None and since is not None:
         raise UsageError("--since: the scheduler's output file has no times", f"ddpkit logs {run.run_id} --tail 100")
     source = _JobOutput(run) if run.job is not None else _open_log(run, wanted, since)
-    if number is not None and isinstance(source, _Log):
+    if number is not None and not isinstance(source, _JobOutput):
         source.skip_to_last(number, wanted.matches)
     there = chain.from_iterable(_read(source.read, None, 0.0))
     if going_on is None:
@@ -274,8 +269,57 @@ def _once(rest: Callable[[], list[Line]]) -> Iterator[Line]:
 
 def read_rank_output(run: Run, rank: int, going_on: Callable[[], bool] | None = None) -> Iterator[bytes]:
     """Yield the output of one rank byte for byte, with every state of a progress bar."""
-    tail = _Tail(Path(run.folder) / f"rank_{rank}.log")
+    tail = _Tail(Path(run.folder) / file_name(str(rank)))
     yield from _read(lambda: tail.read() or None, going_on, 0.0)
+
+
+def read_end(log: Path, size: int) -> bytes:
+    """Return the last bytes of a log, with its earlier parts; of `all.log`, if it is not kept, by the index."""
+    if log.name == ALL and is_ordered(log.parent):
+        return OrderedLog(log.parent).read_end(size)[-size:]
+    file, end = CutFile(log.parent, log.name), b""
+    begin = max(file.first, file.size - size)
+    while more := file.read(begin + len(end), size - len(end)):
+        end += more
+    return end
+
+
+def read_begin(folder: Path, size: int) -> bytes:
+    """Return the first lines of all ranks, at most so many bytes."""
+    if not is_ordered(folder):
+        try:
+            return read_head(folder / ALL, size)
+        except OSError:
+            return b""
+    begin = b""
+    for block in OrderedLog(folder).blocks():
+        begin += block
+        if len(begin) >= size:
+            break
+    return begin[:size]
+
+
+def read_ordered(folder: Path) -> LogText:
+    """Read the lines of all ranks for a diagnosis: of very many, the first and the last ones."""
+    from ddpkit.diagnosis import long_log
+
+    files = [path for path in folder.glob("*.log") if path.name != ALL]
+    if sum(path.lstat().st_size for path in files) <= long_log.FIRST + long_log.LAST:
+        return long_log.condense(OrderedLog(folder).blocks())
+    condenser, size = long_log.Condenser(), 0
+    for block in OrderedLog(folder).blocks():
+        condenser.add(block.split(b"\n")[:-1])
+        size += len(block)
+        if size >= long_log.FIRST:
+            break
+    end = OrderedLog(folder).read_end(long_log.LAST).split(b"\n")[:-1]
+    total = 0
+    for path in files:
+        with open(open_to_read(path), "rb") as file:
+            total += sum(block.count(b"\n") for block in long_log.blocks_of(file))
+    condenser.skip(max(0, total - condenser.read - len(end)))
+    condenser.add(end)
+    return condenser.text()
 
 
 def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, after: float) -> Iterator[T]:
@@ -294,3 +338,287 @@ def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, aft
             time.sleep(PAUSE / 2)
         else:
             time.sleep(PAUSE)
+
+
+# ---- reads the lines of all ranks in their order: `all.index` says which bytes of which file follow each other
+
+
+INDEX_BLOCK = 1 << 16  # bytes of the index that are read at once
+BUFFER = 1 << 16  # bytes of a file that are read at once
+BUFFERS = 256  # files of which bytes are held
+LONGEST_ROW = 1 << 26  # bytes
+CUT_WORDS = "the oldest lines of this run are gone: its logs reached the setting log_limit"
+BYTES_LATE = 1.0  # seconds that bytes may take to be seen in a file of another host
+_NAME = re.compile(rb"\d{1,9}|ddpkit|[A-Za-z0-9.-]+_[A-Za-z0-9._:@+-]{1,255}")  # no path
+_PART = re.compile(r"(.+)\.from_(\d+)(\.[a-z]+)")
+_BLOCK_BEGIN = b"\n@ "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line, without its end. `source`: a rank's number or an agent's name; empty for a line of ddpkit's own."""
+
+    source: str
+    host: str
+    text: bytes
+
+    @property
+    def labelled(self) -> bytes:
+        label = f"{self.source} {self.host}".strip() or OWN
+        return f"[{label}] ".encode("utf-8", "surrogateescape") + self.text
+
+
+class CutFile:
+    """A log with its earlier parts, as one row of bytes. Parts that are gone leave a gap in it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._name = folder, name
+        self._parts: list[tuple[int, str]] = []  # begin, and name
+        self._begin = 0  # of the file itself
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look for parts: a file that is being written may have been cut."""
+        self._parts = _parts_of(self._folder).get(self._name, [])
+        self._begin = 0
+        if self._parts:
+            begin, name = self._parts[-1]
+            self._begin = begin + _size(self._folder / name)
+
+    @property
+    def first(self) -> int:
+        """Where the bytes begin that are still there."""
+        return self._parts[0][0] if self._parts else 0
+
+    @property
+    def size(self) -> int:
+        return self._begin + _size(self._folder / self._name)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return at most so many bytes; fewer at the end, or where a part ends."""
+        if offset >= self._begin:
+            path, begin = self._folder / self._name, self._begin
+        else:
+            begin, name = next((part for part in reversed(self._parts) if part[0] <= offset), (0, ""))
+            if not name:
+                return b""
+            path = self._folder / name
+        try:
+            return read_part(path, offset - begin, size)
+        except OSError:
+            return b""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0
+
+
+_listed: dict[Path, tuple[int, dict[str, list[tuple[int, str]]]]] = {}
+
+
+def _parts_of(folder: Path) -> dict[str, list[tuple[int, str]]]:
+    """Return the earlier parts of each file in a directory, in their order. Most runs have none."""
+    try:
+        changed = folder.stat().st_mtime_ns
+        known = _listed.get(folder)
+        if known is not None and known[0] == changed:
+            return known[1]
+        found: dict[str, list[tuple[int, str]]] = {}
+        for path in folder.iterdir():
+            part = _PART.fullmatch(path.name)
+            if part:
+                found.setdefault(part[1] + part[3], []).append((int(part[2]), path.name))
+    except OSError:
+        return {}
+    for each in found.values():
+        each.sort()
+    _listed.clear()
+    _listed[folder] = changed, found
+    return found
+
+
+class OrderedLog:
+    """The lines of all ranks, from an offset in the index on."""
+
+    def __init__(self, folder: Path, since: float | None = None) -> None:
+        self._folder = folder
+        self._index = CutFile(folder, INDEX)
+        self._from = self._index.first if since is None else self._find(since)
+        self._files: dict[bytes, CutFile] = {}
+        self._buffers: dict[bytes, tuple[int, bytes]] = {}  # by name: offset, and bytes
+        self._begin_at(self._from)
+
+    def _begin_at(self, offset: int) -> None:
+        self._offset = offset
+        self._rest = b""  # the begin of a row
+        self._rows: deque[tuple[bytes, str, int, int]] = deque()  # name, host, begin, length
+        self._block: dict[bytes, tuple[int, str]] = {}  # by name: next offset, and host
+        self._lines = PiecesOfLines()
+        self._short_since = 0.0
+
+    def read(self) -> list[Line] | None:
+        """Return new lines; None where there are none."""
+        if not self._rows:
+            data = self._index.read(self._offset, INDEX_BLOCK)
+            if not data:
+                self._index.refresh()
+                if self._offset < self._index.first:  # its begin gave way to newer lines
+                    self._begin_at(self._index.first)
+                data = self._index.read(self._offset, INDEX_BLOCK)
+            if not data:
+                return None
+            self._offset += len(data)
+            self._parse(data)
+        return self._take_lines(waits=True)
+
+    def _take_lines(self, *, waits: bool) -> list[Line] | None:
+        """Return the lines of all rows; None: bytes of the first row are not seen yet."""
+        lines: list[Line] = []
+        while self._rows:
+            name, host, begin, length = self._rows[0]
+            data = self._bytes(name, begin, length)
+            if len(data) < length and waits and self._waits_for(name, begin):
+                return lines or None
+            self._rows.popleft()
+            self._short_since = 0.0
+            lines += self._lines_of(name.decode(), host, data)
+        return lines
+
+    def _waits_for(self, name: bytes, begin: int) -> bool:
+        """Whether to wait for bytes that are not seen yet. Those of a part that is gone never come."""
+        self._buffers.pop(name, None)
+        self._files[name].refresh()
+        if begin < self._files[name].first:
+            return False
+        now = time.monotonic()
+        self._short_since = self._short_since or now
+        return now - self._short_since < BYTES_LATE and self._offset >= self._index.size
+
+    def _lines_of(self, name: str, host: str, data: bytes) -> list[Line]:
+        source = "" if name == OWN else name.removesuffix(f"_{host}")
+        return [Line(source=source, host=host, text=text) for text in self._lines.add(name, data)]
+
+    def _parse(self, data: bytes) -> None:
+        *rows, self._rest = (self._rest + data).split(b"\n")
+        block = self._block
+        for row in rows:
+            words = row.split()
+            try:
+                if len(words) == 2 and words[0] != b"@":
+                    (begin, host), length = block[words[0]], int(words[1])
+                elif len(words) == 4 and _NAME.fullmatch(words[0]):
+                    length, begin, host = int(words[1]), int(words[2]), words[3].decode("utf-8", "surrogateescape")
+                    host = "" if host == NO_HOST else host
+                else:
+                    if words[:1] == [b"@"]:
+                        block.clear()
+                    continue
+            except (KeyError, ValueError):  # a torn row
+                continue
+            if 0 < length <= LONGEST_ROW and begin >= 0:
+                self._rows.append((words[0], host, begin, length))
+                block[words[0]] = begin + length, host
+
+    def _bytes(self, name: bytes, begin: int, length: int) -> bytes:
+        """Return bytes of a file, most often of a buffer."""
+        offset, data = self._buffers.get(name, (0, b""))
+        at = begin - offset
+        if at < 0 or at + length > len(data):
+            if name not in self._files:
+                self._files[name] = CutFile(self._folder, file_name(name.decode()))
+            file, data = self._files[name], b""
+            while len(data) < length and (more := file.read(begin + len(data), max(length - len(data), BUFFER))):
+                data += more
+            if len(self._buffers) >= BUFFERS:
+                del self._buffers[next(iter(self._buffers))]
+            self._buffers[name] = begin, data
+            at = 0
+        return data[at : at + length]
+
+    def rest(self) -> list[Line]:
+        """Return what is left at the end of a run, also of files in which bytes are missing."""
+        return self._take_lines(waits=False) or []
+
+    def skip_to_last(self, number: int, matches: Callable[[Line], bool]) -> None:
+        """Begin where the last `number` of the lines that match begin, or before. It reads from the end."""
+        seen, first = 0, self._index.size
+        for begin, lines in self._from_the_end():
+            first = begin
+            seen += sum(map(matches, lines))
+            if seen > number:
+                break
+        self._begin_at(first)
+
+    def _from_the_end(self) -> Iterator[tuple[int, list[Line]]]:
+        """Yield the lines of some blocks and where they begin in the index, the last ones first."""
+        end, size = self._index.size, INDEX_BLOCK >> 2
+        while end > self._from:
+            begin = max(self._from, end - size)
+            data = b""
+            while begin + len(data) < end and (more := self._index.read(begin + len(data), end - begin - len(data))):
+                data += more
+            at = data.find(_BLOCK_BEGIN) + 1 if begin > self._from else 0
+            if begin > self._from and not at:
+                size *= 2
+                if size > 1 << 30:
+                    return
+                continue
+            self._begin_at(begin)
+            self._parse(data[at:] + b"\n")
+            end = begin + at
+            yield end, self.rest()
+
+    def _find(self, since: float) -> int:
+        """Return where the blocks begin of which the one after is of this time or later."""
+        low, high = self._index.first, self._index.size
+        while high - low > INDEX_BLOCK:
+            middle = (low + high) // 2
+            data = self._index.read(middle, INDEX_BLOCK)
+            at = data.find(_BLOCK_BEGIN)
+            if at < 0:
+                high = middle
+                continue
+            when = _time(data[at + 3 :])
+            low, high = (middle + at + 1, high) if when < since - 1.0 else (low, middle)
+        data = self._index.read(low, 2 * INDEX_BLOCK)
+        at = -1
+        while (at := data.find(b"@ ", at + 1)) >= 0:
+            if (not at or data[at - 1 : at] == b"\n") and _time(data[at + 2 :]) >= since - 1.0:
+                return low + at
+        return low + len(data)
+
+    def read_end(self, size: int) -> bytes:
+        """Return the last lines, so many bytes at least if there are as many, with rank and host in front."""
+        blocks: list[bytes] = []
+        for _, lines in self._from_the_end():
+            blocks.append(b"".join(line.labelled + b"\n" for line in lines))
+            size -= len(blocks[-1])
+            if size <= 0:
+                break
+        return b"".join(reversed(blocks))
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield all lines, with rank and host in front."""
+        while (lines := self.read()) is not None:
+            yield b"".join(line.labelled + b"\n" for line in lines)
+        yield b"".join(line.labelled + b"\n" for line in self.rest())
+
+
+def _time(data: bytes) -> float:
+    try:
+        return float(data.partition(b"\n")[0])
+    except ValueError:
+        return 0.0
+
+
+def is_cut(folder: Path) -> bool:
+    """Tell whether the oldest lines of a run gave way to newer ones: `log_limit`."""
+    return any(parts[0][0] > 0 for parts in _parts_of(folder).values())
+
+
+def is_ordered(folder: Path) -> bool:
+    """Tell whether a run keeps the order of its lines in an index; an older one has `all.log`."""
+    return (folder / INDEX).is_file() or not (folder / "all.log").is_file()

@@ -46,15 +46,20 @@ def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
     return _Content(*(name.replace(".", r"\.") for name in names), *also, __pycache__=cache)
 
 
-_OF_RANKS = ("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "daemons.py")
+# Of earlier versions as well.
+_OF_RANKS = (
+    *("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "process_tree.py"),
+    "daemons.py",
+)
 _OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "owners.py", "rsync_server.py")
 _FILES = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
-    "metrics_kept.jsonl", "all.log", "all.times", r"rank_\d+\.log",
+    "metrics_kept.jsonl", r"all\.log", r"all(\.from_\d+)?\.index", r"all\.from_\d+\.log", r"rank_\d+(\.from_\d+)?\.log",
+    r"ddpkit(\.from_\d+)?\.log", r"all\.times",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
-    r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+\.log",
-    r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"hosts\.\w{6}", *_OF_RANKS,
-    r"ddpkit\.zip", r"task\.json", r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
+    r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+(\.from_\d+)?\.log",
+    r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"ddpkit\.zip", r"task\.json", r"hosts\.\w{6}", *_OF_RANKS,
+    r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
     r"(dump|top)\.\d+\.ask",
 )  # fmt: skip
 _ATTEMPT = _Content(

@@ -303,16 +303,20 @@ def _no_such_run(word: str, known: Sequence[IndexEntry], command: str, *, whole:
     similar = [run_id for run_id in entries if word in run_id] or difflib.get_close_matches(word, entries, 3, 0.5)
     if similar and word:
         what = f"run {word!r} not found; similar runs"
-        return several(what, [entries[each] for each in similar], known, command, whole=whole)
+        return several(what, [entries[each] for each in similar], known, command, whole=whole, kind=NoSuchRunError)
     return explain_missing(f"run {word!r} not found", known, "ddpkit ps")
+
+
+class NoSuchRunError(UsageError):
+    """No run has this name."""
 
 
 def explain_missing(what: str, known: Sequence[IndexEntry], hint: str) -> UsageError:
     """Return an error about a run that no entry is; where the index cannot be read, it says so."""
     unread = next((entry for entry in known if not entry.run_id), None)
     if unread is None:
-        return UsageError(what, hint)
-    return UsageError(f"{what}; {unread.problem}", f"ls -ld {shlex.quote(unread.folder)}")
+        return NoSuchRunError(what, hint)
+    return NoSuchRunError(f"{what}; {unread.problem}", f"ls -ld {shlex.quote(unread.folder)}")
 
 
 def find_target(
@@ -384,7 +388,13 @@ def _of_other_hosts(known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
 
 
 def several(
-    what: str, entries: Sequence[IndexEntry], known: Sequence[IndexEntry], command: str, *, whole: bool = False
+    what: str,
+    entries: Sequence[IndexEntry],
+    known: Sequence[IndexEntry],
+    command: str,
+    *,
+    whole: bool = False,
+    kind: type[UsageError] = UsageError,
 ) -> UsageError:
     """Return an error that lists each of these runs with the command for it.
 
@@ -397,7 +407,7 @@ def several(
         about = f"{shlex.join(run.command)[:40]}, {run.state}, {project_of(run)}" if run else f"on {entry.host}"
         lines.append(f"\n  {words}  # {one_line(about)}")
     more = f"\n  and {len(entries) - FEW} more" if len(entries) > FEW else ""
-    return UsageError(f"{what}:{''.join(lines)}{more}", "ddpkit ps")
+    return kind(f"{what}:{''.join(lines)}{more}", "ddpkit ps")
 
 
 def whose(run: Run) -> str:

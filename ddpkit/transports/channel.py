@@ -1,7 +1,7 @@
 """Channel: a supervisor on another machine, over a byte stream. It answers questions, then it runs its step.
 
 A stream carries bytes to the supervisor's standard input and from its standard output, and reports its end: an SSH
-channel (`ssh.py`), the ssh program (`openssh.py`), or pdsh (`pdsh.py`). Everything above the bytes is here, once
+channel (`ssh/client.py`), the ssh program (`openssh.py`), or pdsh. Everything above the bytes is here, once
 for all of them.
 """
 
@@ -16,6 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 from ddpkit.diagnosis.symptoms import login_fix
@@ -98,6 +100,10 @@ def unresolved(host: str) -> RefusedError:
 _NO_PROGRAM = re.compile(r"(?:^|: )([\w./+-]+): (?:command )?not found$")  # of a shell
 
 
+_OUR_TEXT = 'File "<string>", line 1'  # in a traceback of Python for what it reads from its input
+_NOT_PYTHON = re.compile(r"(?:SyntaxError|ValueError|NameError)\b")
+
+
 def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | None:
     """Explain a node's shell that ended with this code in place of starting our Python."""
     words = quoted_lines(lines)
@@ -110,6 +116,9 @@ def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | No
     if code == 0:
         what = "its shell ended before the command: an exit in a start-up file, or a forced command"
         return RefusedError(f"{what}{words}", login_fix("shell-exits", host))
+    if code > 0 and any(_OUR_TEXT in line for line in lines) and any(_NOT_PYTHON.match(line) for line in lines):
+        what = "a start-up file of its shell took the input that is for ddpkit's process, as `read` in ~/.bashrc does"
+        return RefusedError(what, login_fix("shell-exits", host))
     absent = next((each for line in lines if (each := _NO_PROGRAM.search(line))), None)
     if code > 0 and absent:
         return RefusedError(f"{absent[1]} not found", f"ssh {quote(host)} which {quote(absent[1])}")
@@ -138,8 +147,26 @@ class _ItEnded(Exception):  # noqa: N818
     """The supervisor said its last word: nothing of the run is alive there. The stream may take longer to say so."""
 
 
+class State(Enum):
+    """What the supervisor at the other end does."""
+
+    STARTS = "it has sent no event yet"
+    ANSWERS = "it answers calls"
+    RUNS = "it runs its step"
+    ENDED = "its stream has ended"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """A call whose answer is awaited."""
+
+    number: int
+    function: str
+    beats: bool  # the node sends heartbeats meanwhile
+
+
 class Channel:
-    """One supervisor on another machine. First it answers questions, then it is the `Link` of a step."""
+    """One supervisor on another machine. First it answers calls, then it is the `Link` of a step."""
 
     outlives = ""
     margin = 10.0
@@ -147,7 +174,8 @@ class Channel:
     def __init__(self, name: str, stream: ByteStream, silence: float) -> None:
         self.name = name
         self.silence = silence
-        self.opened_at = 0.0  # time.time() of its first event
+        self.opened_at = time.time()  # then that of its first event
+        self._state = State.STARTS
         self._stream = stream
         self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._post: Callable[[Event | None], None] | None = None
@@ -156,11 +184,10 @@ class Channel:
         self._sent, self._received = Seal(self._key, "launcher"), Seal(self._key, "node")
         self._foreign = 0  # lines that another process of the node wrote into the stream
         self._caller = Caller(self._write_command)
-        self._asked, self._function = 0, ""  # number and function of the last call
-        self._beats = False  # the node sends heartbeats during that call
+        self._call: _Call | None = None  # the last one
         self._pieces = Pieces(self._caller.unanswered, self._caller.packed)
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
-        self._ended = ""  # why
+        self._why_ended = ""
         self._lock = threading.Lock()  # between the end of the stream and the beginning of a step
         self._writing = threading.Lock()  # a stream may send a long message in several pieces
         self._closed = False
@@ -193,24 +220,24 @@ class Channel:
 
         `beats`: it may last, and the node sends heartbeats meanwhile, without which it counts as lost.
         """
-        self._beats = beats
         every = {"beat": min(BEAT, self.silence / 4)} if beats and self.silence else {}
-        self._asked = self._caller.call(function, args, **every)
-        self._function = function
+        number = self._caller.call(function, args, **every)
+        self._call = _Call(number=number, function=function, beats=beats)
 
     def answer(self, until: float) -> Any:
         """Return the node's answer. `until` is a time.monotonic(). Raises NoAnswerError."""
+        call = self._call
         while True:
             event = self._next("answer", until)
             assert event["e"] == "answer"
-            if event["id"] != self._asked:
+            if call is None or event["id"] != call.number:
                 continue  # to an earlier call, too late
-            self._beats = False
+            self._call = None
             if event["error"] is not None:
                 raise NoAnswerError(event["error"])
             value = event["values"][0]
-            if not is_answer(self._function, value):
-                raise NoAnswerError(f"its answer to {self._function} has another form than ddpkit's process gives it")
+            if not is_answer(call.function, value):
+                raise NoAnswerError(f"its answer to {call.function} has another form than ddpkit's process gives it")
             return value
 
     def _next(self, kind: str, until: float) -> Event:
@@ -231,16 +258,18 @@ class Channel:
                 return event
 
     def _why(self) -> str:
-        return f" ({self._ended})" if self._ended else ""
+        return f" ({self._why_ended})" if self._why_ended else ""
 
     # ---- the link of a step
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         with self._lock:
             self._post = post
-            gone = bool(self._ended)
+            gone = self._state is State.ENDED
+            if not gone:
+                self._state = State.RUNS
         if gone:
-            self._lost(self._ended)
+            self._lost(self._why_ended)
         self._write_command(request.encode())
 
     def send(self, command: Command) -> None:
@@ -255,7 +284,9 @@ class Channel:
 
     def beat(self) -> None:
         """A sign of life, so that the supervisor need not think that it was cut off."""
-        if not self._ended and self._writing.acquire(blocking=False):  # what is being written is a sign of life as well
+        if self._state is not State.ENDED and self._writing.acquire(
+            blocking=False
+        ):  # what is being written is a sign of life as well
             try:
                 self._stream.write(self._sent.close(b'{"c":"beat"}'))
             except Exception:  # whatever it is: the other nodes must hear of us
@@ -295,7 +326,7 @@ class Channel:
                         quiet = 0.0
                         continue
                 # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
-                quiet = quiet + took if (self._post is not None or self._beats) and took < LONG_READ else 0.0
+                quiet = quiet + took if self._must_beat and took < LONG_READ else 0.0
                 if self.silence and quiet > self.silence:
                     why = f"no heartbeat for {self.silence:g} s: the host or the network is down"
                     if self._foreign:
@@ -313,21 +344,28 @@ class Channel:
         except Exception as problem:  # a thread that dies in silence would be waited for
             self._end(f"its output could not be read ({type(problem).__name__}: {problem})")
 
+    @property
+    def _must_beat(self) -> bool:
+        """The supervisor sends heartbeats now."""
+        return self._state is State.RUNS or (self._call is not None and self._call.beats)
+
     def _take(self, lines: Iterable[bytes]) -> bool:
         """Take lines of the stream. Returns whether the supervisor wrote any of them. Raises BadEventError."""
         own = False
         for each in lines:
             # A start-up file may have left a line without an end, such as the title of a terminal.
-            line = each[each.index(HELLO) :] if not self.opened_at and HELLO in each else each
+            line = each[each.index(HELLO) :] if self._state is State.STARTS and HELLO in each else each
             text = self._received.open(line)
             if text is None:
                 # A shell's start-up file, a banner: not ours, and worth reading only if ours never comes.
                 shown = line.decode("utf-8", "replace").strip()
                 if shown:
                     self._noise.append(shown)
-                self._foreign += bool(self.opened_at)
+                self._foreign += self._state is not State.STARTS
                 continue
             own = True
+            if self._state is State.STARTS:
+                self._state = State.ANSWERS
             event = parse_event(text)
             if event is not None:
                 self._post_in_our_time(event)
@@ -355,7 +393,7 @@ class Channel:
 
     def _end(self, why: str) -> None:
         with self._lock:
-            self._ended = why or "exit code 0"
+            self._state, self._why_ended = State.ENDED, why or "exit code 0"
             post = self._post
         if post is None:
             self._answers.put(None)

@@ -3,7 +3,7 @@
 | `reach` | transport | connections of its steps |
 |---|---|---|
 | `local` | `this_machine.LocalTransport` | a supervisor here, or in a container here |
-| `ssh`, `pdsh` | `remote_nodes.SshTransport`, `remote_nodes.PdshTransport` | a supervisor on each node |
+| `ssh`, `pdsh` | `transport.SshTransport`, `transport.PdshTransport` | a supervisor on each node |
 | `slurm` | `scheduler.SlurmTransport` | srun under a supervisor here, or a batch job |
 | `scheduler` | `scheduler.SchedulerTransport` | a batch job of another scheduler |
 """
@@ -25,7 +25,7 @@ def transport_class(backend: type[Launcher]) -> type[Transport]:
 
         return LocalTransport
     if reach in ("ssh", "pdsh"):
-        from ddpkit.transports.remote_nodes import PdshTransport, SshTransport
+        from ddpkit.transports.transport import PdshTransport, SshTransport
 
         return PdshTransport if reach == "pdsh" else SshTransport
     if reach in ("slurm", "scheduler"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpkit.launchers.cpu_binding import Topology
-from ddpkit.launchers.node_facts import NodeFacts
+from ddpkit.launchers.node_facts import NodeFacts, words_of_node
 from ddpkit.launchers.plan import Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
 from ddpkit.transports.hosts import HostSpec
@@ -40,6 +40,7 @@ class Requirements:
     master_port: int
     min_nodes: int | None = None  # so many are enough
     nodes: int | None = None  # so many run the job, and the rest are spare; None: all run it
+    other_workdir: str = ""  # another name of it here, by a symbolic link
     local_workdir: bool = True  # the workdir is also on the launching side
     contained: bool = False  # the nodes' answers come from containers
     dry: bool = False  # nodes answer with `python3` of their PATH alone, and get no variable
@@ -109,10 +110,13 @@ def _check_workdir(node: Candidate) -> Problem | None:
     facts, needs = node.facts, node.requirements
     if not needs.check_files or not facts["no_workdir"]:
         return None
-    fix = SYNC
+    fix, what = SYNC, f"cannot use the directory {facts['workdir']}: {facts['no_workdir'].lower()}"
     if facts["no_workdir"] != os.strerror(errno.ENOENT) or not needs.local_workdir:
         fix = f"workdir = DIR under [host.{node.spec.name}] in ddpkit.toml, or --workdir DIR"
-    return node.problem("workdir", f"cannot use the directory {facts['workdir']}: {facts['no_workdir'].lower()}", fix)
+    elif needs.other_workdir:
+        what += f"; here it is {needs.other_workdir} as well, by a symbolic link"
+        fix = f"--workdir {quote(needs.other_workdir)}; or {SYNC}"
+    return node.problem("workdir", what, fix)
 
 
 def _check_script(node: Candidate) -> Problem | None:
@@ -205,6 +209,23 @@ NODE_CHECKS: tuple[Callable[[Candidate], Problem | None], ...] = (
 def most_common(values: Sequence[str]) -> str:
     """The most common value; of two that are as frequent, the first host's."""
     return Counter(values).most_common(1)[0][0] if values else ""
+
+
+def default_ranks(facts: NodeFacts) -> int:
+    """Return the ranks of a node where nobody says how many: one for each GPU of its commonest model, or one."""
+    return max(1, min(facts["gpus"], facts.get("gpu_ranks", facts["gpus"])))
+
+
+def gpu_notes(
+    requirements: Requirements, specs: Sequence[HostSpec], facts: Sequence[NodeFacts]
+) -> dict[str, list[str]]:
+    """Return why nodes have fewer ranks than GPUs, where nobody said how many, with the labels of these nodes."""
+    notes: dict[str, list[str]] = {}
+    for spec, each in zip(specs, facts, strict=True):
+        note = words_of_node(each.get("gpu_note", ""))
+        if note and not (spec.slots or requirements.nproc_per_node):
+            notes.setdefault(note, []).append(spec.label)
+    return notes
 
 
 def torch_version(facts: NodeFacts) -> str | None:
@@ -327,6 +348,13 @@ def _choose_interfaces(
     dead = [name for name in dead if not name.startswith(_NCCL_LEAVES_OUT)]
     own = facts["own_name"]
     env: dict[str, Value] = {}
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        value = str(spec.env.get(name, requirements.job.env.get(name, "")))
+        if live and value in {other for other, _ in facts["addresses"]} - {*live}:
+            text = (
+                f"{name} is {value}, over which the other nodes cannot reach it; remove it, or --env {name}={live[0]}"
+            )
+            workarounds.setdefault(("interfaces", text), []).append(spec.label)
     if live and "GLOO_SOCKET_IFNAME" not in chosen and (not own or own[0] not in good):
         env["GLOO_SOCKET_IFNAME"] = live[0]
         means = f"resolves to {own[0]} on that node" if own else "does not resolve to its own address"
@@ -346,7 +374,7 @@ def build_host(
     job = requirements.job
     return Host(
         name=spec.label,
-        slots=spec.slots or requirements.nproc_per_node or max(1, facts["gpus"]),
+        slots=spec.slots or requirements.nproc_per_node or default_ranks(facts),
         cpus=facts["cpus"],
         topology=Topology.of(facts["topology"]),
         chosen=tuple(facts["set"]),

@@ -24,7 +24,7 @@ START_TIMEOUT = 3.0  # more for the supervisor's first event
 
 
 class Connector(Protocol):
-    """Opens byte streams to single nodes: `ssh.Ssh`, `openssh.OpenSsh`, `pdsh.Pdsh`. Used by many threads at once."""
+    """Opens byte streams to single nodes: `Ssh`, `OpenSsh`, `Pdsh` of `ssh/`. Used by many threads at once."""
 
     timeout: float  # seconds for one connection
 

@@ -83,7 +83,7 @@ def parse_file(
         if not words:
             continue
         where = f"{path}, line {number}: {line.strip()}"
-        for spec in _line(words, where, _corrected(path, number, words)):
+        for spec in _line(words, where, _corrected(path, number, words), groups or {}):
             key = (spec.name, spec.user, spec.port)
             before = specs.get(key)
             specs[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
@@ -104,7 +104,7 @@ def _corrected(path: str, number: int, words: Sequence[str]) -> str:
     return f"write line {number} of {shlex.quote(path)} as: {line}"
 
 
-def _line(words: list[str], where: str, corrected: str) -> list[HostSpec]:
+def _line(words: list[str], where: str, corrected: str, groups: Mapping[str, Sequence[str]]) -> list[HostSpec]:
     options = {}
     for word in words[1:]:
         name, equals, value = word.partition("=")
@@ -124,7 +124,7 @@ def _line(words: list[str], where: str, corrected: str) -> list[HostSpec]:
         return []  # OpenMPI's way to leave a host out
     return [
         replace(spec, slots=options.get("slots"), port=options.get("port", spec.port))
-        for spec in _word(words[0], {}, ())
+        for spec in _word(words[0], groups, ())
     ]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
 from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.cpu_binding import Topology
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request, World
 from ddpkit.node import probe
@@ -37,11 +38,14 @@ def free_port() -> int:
     return port
 
 
-def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
-    """Ranks on this machine: as asked, or one per visible GPU, or one."""
+def nproc(asked: int | None, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None) -> int:
+    """Ranks on this machine: as asked, or one per visible GPU, or one. `note`: gets why they are fewer."""
     visible = gpus(environ)
     if asked is None:
-        return max(1, visible)
+        number, why = probe.gpu_ranks(environ)
+        if why:
+            note(why)
+        return max(1, number)
     if visible and asked > visible:
         raise UsageError(
             f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one per rank",
@@ -50,9 +54,9 @@ def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
     return asked
 
 
-def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
+def this_machine(asked: int | None, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None) -> World:
     """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
-    slots = nproc(asked, environ)
+    slots = nproc(asked, environ, note)
     host = Host(
         name=short_hostname(),
         slots=slots,
@@ -145,7 +149,7 @@ def _only(held: Allocation, named: Sequence[str]) -> Allocation:
     missing = [host for host in named if host not in held.hosts]
     if missing:
         raise UsageError(
-            f"{missing[0]} is not a node of allocation {held.job_id}: {','.join(held.hosts)}",
+            f"{missing[0]} is not a node of allocation {held.job_id}: {format_hosts(held.hosts)}",
             nearest(missing[0], held.hosts),
         )
     each = held.nproc_per_node

@@ -24,7 +24,7 @@ from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import refusal
-from ddpkit.transports.remote_nodes import SshTransport
+from ddpkit.transports.transport import SshTransport
 
 ANSWER_LIMIT = 15.0  # seconds for the way of a call and its answer
 PAUSES = (1.0, 30.0)  # seconds between two connections, the first and the longest
@@ -93,7 +93,7 @@ class LoginHost:
     def _connector(self) -> Connector:
         if self._options.transport != "openssh" or self.control_file is None or not self._borrows:
             return SshTransport.connector(self._options, self._note)
-        from ddpkit.transports.openssh import OpenSsh
+        from ddpkit.transports.ssh.openssh import OpenSsh
 
         control = ""
         with suppress(OSError):

@@ -30,7 +30,7 @@ from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.launchers.typed_json import is_plain
 from ddpkit.node.bundle import read_texts
 from ddpkit.node.seal import Seal
-from ddpkit.transports import lifeline
+from ddpkit.transports import sockets
 
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
@@ -312,7 +312,7 @@ class LocalLink:
             stdin[1].close()
             stdout[1].close()
         self._input = open(stdin[0].detach(), "wb")
-        lifeline.hold(self._input)
+        sockets.hold(self._input)
         output = open(stdout[0].detach(), "rb", buffering=1 << 16)  # it reads what is there
         threading.Thread(target=self._read_output, args=(output, post), daemon=True).start()
 

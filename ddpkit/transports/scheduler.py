@@ -11,7 +11,9 @@ from typing import ClassVar
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import LaunchError
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Batch, Plan, Request, Step
+from ddpkit.launchers.shell import quote
 from ddpkit.machine import HERE, Machine, Reply, run_command
 from ddpkit.transports import batch, local_facts
 from ddpkit.transports.protocol import Link, LocalLink
@@ -95,7 +97,7 @@ class SlurmTransport(SchedulerTransport):
         usable = tuple(host for host in held.hosts if host in self.hosts and host not in down)
         if len(usable) < nnodes:
             what = f"{len(usable)} of {nnodes} needed nodes of allocation {held.job_id} are left"
-            raise LaunchError(what, f"sinfo --Node --nodes={','.join(held.hosts)}")
+            raise LaunchError(what, f"sinfo --Node --nodes={quote(format_hosts(held.hosts).replace(', ', ','))}")
         return replace(request, spares=0, nnodes=nnodes, allocation=replace(held, hosts=usable))
 
     def _show_job(self) -> Reply:

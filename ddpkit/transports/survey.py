@@ -20,6 +20,7 @@ from ddpkit.transports.compatibility import (
     build_world,
     check_nodes,
     check_own_address,
+    gpu_notes,
 )
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import FACTS_TIMEOUT, NodePool
@@ -122,6 +123,8 @@ def survey(pool: NodePool, requirements: Requirements, note: Callable[[str], Non
         incompatible += connections.problems
         if not unreachable:
             for (_, text), labels in connections.workarounds.items():
+                note(f"{', '.join(labels)}: {text}")
+            for text, labels in gpu_notes(requirements, nodes.specs, nodes.list_facts()).items():
                 note(f"{', '.join(labels)}: {text}")
     if unreachable or connections.world is None or (incompatible and strict):
         order = [spec.label for spec in pool.specs]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import signal
 import sys
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -23,15 +25,15 @@ from ddpkit import api, config
 from ddpkit.cli import app, launch, main
 from ddpkit.cli import test as test_command
 from ddpkit.config import LaunchSettings
-from ddpkit.execution import prepare
+from ddpkit.execution import job, prepare
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan
+from ddpkit.launchers.shell import Secret
 from ddpkit.preflight import run as preflight
 from ddpkit.preflight.check import CheckReport
 from ddpkit.preflight.rank_program import PreflightOptions
 from ddpkit.run import record
 from ddpkit.transports import local_facts
-from ddpkit.transports.protocol import revealed
 
 FILE = """
 grace = 7
@@ -55,6 +57,8 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "log_dir": st.sampled_from(["logs", "sub/logs"]),
     "preflight": st.just(False),
     "hang_timeout": SECONDS,
+    "log_limit": st.sampled_from([0, "20G", "500 M", "1", -1]),
+    "all_log": st.just(True),
     "hang_action": st.sampled_from(["warn", "end", "shout"]),
     "sync": st.just(True),
     "header": st.just(False),
@@ -151,6 +155,8 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
         patch.setattr(test_command, "end_by_signals", lambda: None)
         patch.setattr(signal, "signal", lambda *_: None)
         patch.setattr(record, "new_id", lambda _: "ID")
+        # A value that was passed by name is secret, and no secret stands in the script of a job.
+        patch.setattr(job, "guard", lambda _, value, **__: Secret(value))
         patch.setattr(local_facts, "free_port", lambda: 29500)
         yield current
 
@@ -171,11 +177,6 @@ def in_keywords(error: tuple[str, str | None]) -> tuple[str, str | None]:
     return message, None if of_value else error[1] and api.hint_in_keywords(error[1])
 
 
-def with_values(plan: Plan | None) -> Plan | None:
-    """A value that was passed by name is secret, and the same value."""
-    return plan and replace(plan, steps=tuple(replace(step, env=revealed(dict(step.env))) for step in plan.steps))
-
-
 def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: Callable[[], object]) -> Seen:
     seen = []
     for call in (by_words, by_keywords):
@@ -194,7 +195,7 @@ def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: C
     if words.error and keywords.error:
         assert in_keywords(words.error) == in_keywords(keywords.error)
     assert plain(words.settings) == plain(keywords.settings)
-    assert with_values(words.plan) == with_values(keywords.plan)
+    assert words.plan == keywords.plan
     assert words.depth == keywords.depth
     return keywords
 
@@ -229,6 +230,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
         "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
+        "log_limit": 1 << 20, "all_log": True,
         "retries": 2, "spares": 1, "progress": "*.pt", "retry_codes": [75, 42], "stop_codes": [3], "observe": ["start"],
         "name": "baseline", "bad_nodes": "bad.json", "allow_nested": True, "on_end": "true", "on_attempt": "true",
         "options": {"starter": "torchrun"}, "env": {"NCCL_DEBUG": "INFO", "HOME": None},
@@ -282,3 +284,11 @@ def test_keywords_of_a_test_are_its_flags(
             return ddpkit.test(profile=profile, quick=quick, full=full, ranks=ranks, timeout=timeout, **keywords)
 
         compared(patches, by_words, by_keywords)
+
+
+@pytest.mark.parametrize("function", [ddpkit.launch, ddpkit.plan, ddpkit.test])
+def test_types_of_keywords_can_be_read(function: Callable[..., object]) -> None:
+    """As notebooks and libraries of commands read them."""
+    hints = typing.get_type_hints(function)
+    assert hints.keys() - {"return"} == inspect.signature(function).parameters.keys()
+    assert hints["retries"] == int | str | None

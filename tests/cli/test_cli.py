@@ -17,8 +17,8 @@ import typer
 
 import ddpkit as package
 from ddpkit import config
-from ddpkit.cli import app, main
-from ddpkit.node.cpu_topology import numbers
+from ddpkit.cli import app, main, setup
+from ddpkit.node.gpus import numbers
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -287,9 +287,8 @@ def test_a_rank_that_cannot_start(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
 def test_options_of_a_backend_fit_a_narrow_window(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from ddpkit.cli import backends
 
-    monkeypatch.setattr(backends, "rich_out", lambda: True)
+    monkeypatch.setattr(setup, "rich_out", lambda: True)
     for columns, head in (("80", ["option", "what it does"]), ("140", ["option", "values", "default", "what it does"])):
         monkeypatch.setenv("COLUMNS", columns)
         assert main.run(["backends", "ssh"]) == 0

@@ -75,25 +75,25 @@ OFFERED = {
 @pytest.mark.parametrize("line", OFFERED)
 def test_offered(line: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
-    assert candidates.list_candidates(line.split(" "), main.completion.commands) == OFFERED[line]
+    assert candidates.list_candidates(line.split(" "), main.setup.commands) == OFFERED[line]
 
 
 def test_every_command_and_every_option(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
-    known = main.completion.commands()
+    known = main.setup.commands()
     first = {*known, "help", "--help", "--version"}
-    assert set(candidates.list_candidates([""], main.completion.commands)) == first
+    assert set(candidates.list_candidates([""], main.setup.commands)) == first
     assert {"launch", "init", "stop", "test"} <= known.keys()
-    assert {"-n", "--nnodes", "--dry-run"} <= set(candidates.list_candidates(["launch", "-"], main.completion.commands))
+    assert {"-n", "--nnodes", "--dry-run"} <= set(candidates.list_candidates(["launch", "-"], main.setup.commands))
     for backend in registry.names():
         wanted = {f"{each.name}=" for each in registry.options(registry.load(backend))}
-        assert set(candidates.list_candidates(["launch", "-b", backend, "-o", ""], main.completion.commands)) == wanted
+        assert set(candidates.list_candidates(["launch", "-b", backend, "-o", ""], main.setup.commands)) == wanted
 
 
 def test_a_file_with_mistakes_offers_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     (project / "ddpkit.toml").write_text("profiles = 3\n")
-    assert candidates.list_candidates(["launch", "--profile", ""], main.completion.commands) == []
+    assert candidates.list_candidates(["launch", "--profile", ""], main.setup.commands) == []
 
 
 def test_runs(project: Path, ddpkit: DDPKIT) -> None:

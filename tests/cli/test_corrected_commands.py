@@ -45,8 +45,8 @@ def test_options_of_sbatch_without_a_backend(sbatch: bool, ddpkit: DDPKIT, tmp_p
         (programs / "sbatch").symlink_to("/bin/true")
     done = ddpkit("launch", "--nodes=2", "--ntasks-per-node=2", "train.py", env={"PATH": str(programs)})
     assert done.returncode == 121
-    words = "-b slurm --nodes=2 --ntasks-per-node=2" if sbatch else "-N 2 -n 2"
-    assert f"\nhint: ddpkit launch {words} train.py\n" in done.stderr
+    words = "-b slurm --nodes=2 --ntasks-per-node=2 train.py" if sbatch else "-N 2 -n 2 -b ssh HOST HOST -- train.py"
+    assert f"\nhint: ddpkit launch {words}\n" in done.stderr
 
 
 def test_a_module_of_another_place_is_left_to_python(ddpkit: DDPKIT, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_a_link_that_the_user_names_is_followed(ddpkit: DDPKIT, tmp_path: Path) 
 def test_the_document_of_an_entry_names_its_schema(ddpkit: DDPKIT) -> None:
     document = json.loads(ddpkit("explain", "port-in-use", "--json").stdout)
     assert next(iter(document.items())) == ("schema", "ddpkit.catalogue_entry/1")
-    assert set(document) == {"schema", "id", "category", "kind", "title", "cause", "probe", "fix", "link"}
+    assert set(document) == {"schema", "id", "category", "kind", "title", "cause", "probe", "fix", "link", "origin"}
     assert document["category"] == "Rendezvous and start-up"
 
 
@@ -50,7 +51,14 @@ def test_the_list_has_every_id(ddpkit: DDPKIT) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"), [("prot-in-use", "port-in-use"), ("oom", None), ("gpu-problem", "duplicate-gpu"), ("zzzz", None)]
+    ("typed", "near"),
+    [
+        ("prot-in-use", "port-in-use"),
+        ("port-in", "port-in-use"),
+        ("oom", None),
+        ("gpu-problem", "duplicate-gpu"),
+        ("zzzz", None),
+    ],
 )
 def test_a_wrong_id_lists_near_ones(typed: str, near: str | None, ddpkit: DDPKIT) -> None:
     done = ddpkit("explain", typed)
@@ -63,6 +71,19 @@ def test_a_wrong_id_lists_near_ones(typed: str, near: str | None, ddpkit: DDPKIT
     else:
         assert re.fullmatch(rf"hint: ddpkit explain {near}", hint)
         assert f"similar: {near}" in message
+
+
+def test_a_name_of_several_runs_lists_them_and_their_durations_agree(ddpkit: DDPKIT) -> None:
+    took = [
+        re.findall(r"done in (\S+ \w+)", ddpkit("launch", "-n", "1", "--name", "base", "--", "true").stderr)[0]
+        for _ in "ab"
+    ]
+    done = ddpkit("explain", "base")
+    assert done.returncode == 121
+    first, *runs, _ = done.stderr.splitlines()
+    assert "'base' matches 2 runs:" in first
+    ids = [re.findall(r"ddpkit explain (\w+)  # true, done", line)[0] for line in runs]
+    assert {re.findall(r"done after (.*)", ddpkit("status", each).stdout)[0] for each in ids} == {*took}
 
 
 def test_a_run_that_still_runs(start: Callable[..., Command], ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
@@ -81,10 +102,10 @@ def test_a_file_of_that_name_is_the_file(ddpkit: DDPKIT, tmp_path: Path) -> None
 
 
 def test_completion_offers_ids_after_their_first_letter(ddpkit: DDPKIT) -> None:
-    from ddpkit.cli import candidates, completion
+    from ddpkit.cli import candidates, setup
 
-    assert candidates.list_candidates(["explain", "port-i"], completion.commands) == ["port-in-use"]
-    assert candidates.list_candidates(["explain", ""], completion.commands) == []  # the shell offers files
+    assert candidates.list_candidates(["explain", "port-i"], setup.commands) == ["port-in-use"]
+    assert candidates.list_candidates(["explain", ""], setup.commands) == []  # the shell offers files
 
 
 def test_a_requeued_job_is_of_no_host(ddpkit: DDPKIT, tmp_path: Path) -> None:
@@ -235,3 +256,17 @@ def test_a_run_that_hung_and_was_stopped_shows_its_dump(ddpkit: DDPKIT, tmp_path
     assert json.loads(ddpkit("explain", "--json").stdout)["hang"]["findings"] == [late]
     (record.parent / "dump-2/summary.json").write_text("{")
     assert "no failure in this log" in ddpkit("explain").stdout
+
+
+@pytest.mark.live
+def test_a_log_is_explained_without_what_it_does_not_need(tmp_path: Path) -> None:
+    """A start of 0.1 s: no TOML is parsed, and neither records nor plans are loaded."""
+    log = tmp_path / "train.log"
+    log.write_text("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    code = (
+        f"import sys; from ddpkit.cli.main import run; run(['explain', {str(log)!r}]); print(*sys.modules, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("line 1: ")
+    unneeded = {"tomllib", "tomli", "logging", "ddpkit.run.record", "ddpkit.launchers.plan", "ddpkit.monitor.dump"}
+    assert not unneeded & set(done.stdout.splitlines())

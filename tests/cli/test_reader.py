@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import typer.main
+from run_logs import all_lines
 
 from ddpkit.cli import app, main, reader
-from ddpkit.cli.foreign import LETTERS, SBATCH, SHORT, TORCHRUN, Use, of_sbatch
-from ddpkit.cli.line import Line
+from ddpkit.cli.line import LETTERS, SBATCH, SHORT, TORCHRUN, Line, Use, of_sbatch
 from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
 
@@ -285,7 +285,7 @@ def test_quiet_and_name(typed: TYPED, tmp_path: Path) -> None:
     assert quiet.out.endswith("] ran\n")
     (folder,) = (tmp_path / "logs").iterdir()
     assert re.fullmatch(r"\d+-\d+-my-run-\w+", folder.name)
-    assert "done in" in (folder / "all.log").read_text()
+    assert "done in" in all_lines(folder)
 
 
 def test_tasks_are_divided_among_the_nodes_of_the_allocation(typed: TYPED, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ddpkit import config
-from ddpkit.cli import scaffold
+from ddpkit.cli import setup
 from ddpkit.errors import UsageError
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -139,11 +139,11 @@ def test_a_table_in_pyproject_is_not_hidden(tmp_path: Path, ddpkit: DDPKIT) -> N
 
 
 def test_what_was_written_before_an_error_is_taken_away(tmp_path: Path) -> None:
-    found = scaffold.files(tmp_path, toml=True, train=True)
+    found = setup.files_of_project(tmp_path, toml=True, train=True)
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "default.yaml").write_text("came after the look")
     with pytest.raises(UsageError, match="nothing was written"):
-        scaffold.write(tmp_path, found)
+        setup.write_files(tmp_path, found)
     assert sorted(tree(tmp_path)) == ["config/default.yaml"]
 
 
@@ -178,7 +178,7 @@ def test_a_wheel_has_them_all(tmp_path: Path) -> None:
     done = ddpkit("init", "--train")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(str(site))
-    here = {each.path: each.text for each in scaffold.files(tmp_path, toml=True, train=True)}
+    here = {each.path: each.text for each in setup.files_of_project(tmp_path, toml=True, train=True)}
     assert tree(project) == here
 
 

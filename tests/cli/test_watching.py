@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Command
 
-from ddpkit.cli.version import __version__
+from ddpkit.cli import __version__
 from ddpkit.run.logs import LONGEST, _line, _Log
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -32,18 +33,33 @@ def test_tail_and_since(ddpkit: DDPKIT, script: Callable[..., str], tmp_path: Pa
         "line 7",
         "line 8",
     ]
-    (times,) = tmp_path.glob("logs/*/all.times")
-    log = times.with_name("all.log").read_bytes()
-    rows = [line.split() for line in times.read_text().splitlines()]
-    assert rows[0][1] == "0"
+    (index,) = tmp_path.glob("logs/*/all.index")
+    now, host = time.time(), index.read_text().split()[-1]
     # The lines that come after an hour's pause.
-    place = log.rindex(b"\n", 0, log.index(b"line 5")) + 1
-    times.write_text(f"{float(rows[0][0]) - 3600:.3f} 0\n{rows[0][0]} {place}\n")
+    index.write_text(f"@ {now - 3600:.3f}\n0 35 0 {host}\n\n@ {now:.3f}\n0 28 35 {host}\n")
     recent = ddpkit("logs", "--rank", "0", "--since", "10m").stdout.splitlines()
     assert [line[-6:] for line in recent] == ["line 5", "line 6", "line 7", "line 8"]
     for age in ("2h", "7200", "7200s", "1d"):
         assert len(ddpkit("logs", "--rank", "0", "--since", age).stdout.splitlines()) == 9
     assert ddpkit("logs", "--since", "soon").returncode == 121
+
+
+def test_the_logs_of_an_older_version_are_read(ddpkit: DDPKIT, script: Callable[..., str], tmp_path: Path) -> None:
+    name = script("print('of this version')")
+    assert ddpkit("launch", "-n", "1", "--", name).returncode == 0
+    (index,) = tmp_path.glob("logs/*/all.index")
+    index.unlink()
+    log, times = index.with_name("all.log"), index.with_name("all.times")
+    log.write_text("[0 a] line 0\n[0 a] line 1\n[0 a] ValueError: bad\n[ddpkit] done\n")
+    times.write_text(f"{time.time() - 3600:.3f} 0\n{time.time():.3f} 13\n")
+    shown = log.read_text().splitlines()
+    assert ddpkit("logs").stdout.splitlines() == shown
+    assert ddpkit("logs", "--tail", "2").stdout.splitlines() == shown[-2:]
+    assert ddpkit("logs", "--since", "10m").stdout.splitlines() == shown[1:]
+    assert ddpkit("logs", "--rank", "0").stdout == "of this version\n"
+    assert "line 3, rank 0 on a: ValueError: bad" in ddpkit("explain").stdout
+    assert ddpkit("report").returncode == 0
+    assert "ValueError: bad" in index.with_name("report.html").read_text()
     times.unlink()
     older = ddpkit("logs", "--since", "1h")
     assert older.returncode == 121

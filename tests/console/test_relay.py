@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from run_logs import all_lines
 
 from ddpkit.console.relay import Relay
+from ddpkit.run.log_files import LogFiles
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -19,7 +20,7 @@ SCRIPT = Callable[..., str]
 
 @pytest.fixture
 def relay(tmp_path: Path) -> Iterator[Relay]:
-    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO())
+    relay = Relay(LogFiles(tmp_path), io.BytesIO(), io.BytesIO())
     yield relay
     relay.close()
 
@@ -47,11 +48,11 @@ def test_standard_error_stays_apart(relay: Relay) -> None:
 
 
 def test_colour_is_only_for_the_label(tmp_path: Path) -> None:
-    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), rich={1})
+    relay = Relay(LogFiles(tmp_path), io.BytesIO(), io.BytesIO(), rich={1})
     relay.write(0, "a", "", 1, b"x\n")
     assert shown(relay) == b"\x1b[36m[0 a] \x1b[0mx\n"
     relay.close()
-    assert (tmp_path / "all.log").read_bytes() == b"[0 a] x\n"
+    assert all_lines(tmp_path) == "[0 a] x\n"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_colour_is_only_for_the_label(tmp_path: Path) -> None:
 )
 def test_a_terminal_shows_text_and_colours_alone(line: bytes, seen: bytes, tmp_path: Path) -> None:
     """The start of a sequence took the verdict in. The logs, and other outputs, have all bytes."""
-    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), terminals={1})
+    relay = Relay(LogFiles(tmp_path), io.BytesIO(), io.BytesIO(), terminals={1})
     relay.write(0, "a", "", 1, line + b"\n")
     relay.write(0, "a", "", 2, line + b"\n")
     assert shown(relay) == b"[0 a] " + seen + b"\n"
@@ -90,7 +91,7 @@ def test_a_progress_bar_is_shown_rarely_and_kept_whole(relay: Relay) -> None:
     lines = shown(relay).splitlines()
     assert lines[-1] == b"[0 a] 100%"
     assert len(lines) == 2
-    assert (relay.folder / "all.log").read_bytes() == b"[0 a] 100%\n"
+    assert all_lines(relay.folder) == "[0 a] 100%\n"
 
 
 def test_windows_line_ends(relay: Relay) -> None:
@@ -165,15 +166,16 @@ FEW_FILES = """
 import io, resource, sys
 from pathlib import Path
 from ddpkit.console.relay import Relay
+from ddpkit.run.log_files import LogFiles
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-relay = Relay(Path(sys.argv[1]), io.BytesIO(), io.BytesIO())
+relay = Relay(LogFiles(Path(sys.argv[1])), io.BytesIO(), io.BytesIO())
 for number in range(3):
     for rank in range(200):
         relay.write(rank, "node1", "torchrun", 1, b"line %d of rank %d\\n" % (number, rank))
     relay.flush()
 relay.close()
-assert not relay.problem
+assert not relay.logs.problem
 """
 
 
@@ -182,62 +184,15 @@ def test_more_logs_than_files_may_be_open(tmp_path: Path) -> None:
     for rank in range(200):
         text = "".join(f"line {number} of rank {rank}\n" for number in range(3))
         assert (tmp_path / f"rank_{rank}.log").read_text() == text
-    assert (tmp_path / "all.log").read_text().count("\n") == 600
-
-
-# A file may grow to so many bytes: the kernel refuses more, as a full disk does, and takes more later.
-FULL_FOR_A_WHILE = """
-import io, resource, signal, sys, time
-from pathlib import Path
-from ddpkit.console.relay import Relay
-
-relay = Relay(Path(sys.argv[1]), io.BytesIO(), io.BytesIO())
-
-def lines(name, count):
-    for number in range(count):
-        relay.write(0, "node1", "torchrun", 1, b"%s %d\\n" % (name, number))
-        relay.flush(wait=False)
-
-def room(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-lines(b"before", 10)
-room(300)
-lines(b"full", 100)
-room(resource.RLIM_INFINITY)
-until = time.monotonic() + 30
-while relay.missing and time.monotonic() < until:
-    lines(b"after", 1)
-    if b"after" in (Path(sys.argv[1]) / "all.log").read_bytes():
-        break
-relay.close()
-print(relay.problem)
-print(relay.err.getvalue().decode())
-"""
-
-
-def test_lines_are_kept_again_when_a_full_disk_has_room(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_FOR_A_WHILE, str(tmp_path)],
-        check=True, cwd=Path(__file__).parents[2], capture_output=True, text=True,
-    )  # fmt: skip
-    missing = re.match(r"(\d+) lines are missing in the logs: File too large\n", done.stdout)
-    assert missing
-    assert done.stdout.count("the run continues") == 1
-    lines = (tmp_path / "all.log").read_text().splitlines()
-    assert lines[:10] == [f"[0 node1] before {number}" for number in range(10)]
-    assert lines.count("[ddpkit] lines are missing here: File too large") == 1
-    assert lines[-1] == "[0 node1] after 0"
-    assert sum(line.startswith("[0 node1] full") for line in lines) >= 1
-    assert (tmp_path / "rank_0.log").read_text().endswith("\nafter 0\n")
+    assert all_lines(tmp_path).count("\n") == 600
 
 
 def test_a_log_is_never_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("theirs")
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "rank_0.log").symlink_to(tmp_path / "theirs")
-    relay = Relay(tmp_path / "logs", io.BytesIO(), io.BytesIO())
+    relay = Relay(LogFiles(tmp_path / "logs"), io.BytesIO(), io.BytesIO())
     relay.write(0, "node1", "torchrun", 1, b"a line\n")
     relay.close()
     assert (tmp_path / "theirs").read_text() == "theirs"
-    assert relay.problem
+    assert relay.logs.problem

@@ -18,6 +18,7 @@ from ddpkit.cli import look
 from ddpkit.console.relay import ON_SCREEN, Relay
 from ddpkit.console.style import Panel, is_rich
 from ddpkit.errors import PreflightError
+from ddpkit.run.log_files import LogFiles
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -61,7 +62,7 @@ def test_a_plain_panel_has_one_fact_a_line() -> None:
 
 @pytest.mark.parametrize(("others", "there"), [(0, True), (ON_SCREEN, True), (ON_SCREEN + 1, False)])
 def test_last_lines_are_on_the_screen_until_others_push_them_away(others: int, there: bool, tmp_path: Path) -> None:
-    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO())
+    relay = Relay(LogFiles(tmp_path), io.BytesIO(), io.BytesIO())
     relay.write(2, "a", "", 2, b"Traceback\nError\n")
     for _ in range(others):
         relay.write(0, "a", "", 1, b"x\n")
@@ -74,7 +75,7 @@ def test_last_lines_are_on_the_screen_until_others_push_them_away(others: int, t
 
 def test_no_label_is_red(tmp_path: Path) -> None:
     """Red is for failures: a rank's label has the rank's colour, whatever the rank."""
-    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), rich={1})
+    relay = Relay(LogFiles(tmp_path), io.BytesIO(), io.BytesIO(), rich={1})
     for rank in range(64):
         relay.write(rank, "a", "", 1, b"x\n")
     relay.close()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Score of `ddpkit explain` on labelled logs: `make diagnosis`, or score.py [-v] [CATEGORY or part of a name]...
 
-A case is one file, cases/CATEGORY/NAME.txt: a header, a line `---`, and the log. The header's keys:
+A case is one file, cases/CATEGORY/NAME.txt: a header, a line `---`, and the log; docs/internals/diagnosis-cases.md has
+more on it. The header's keys:
 
 provoked    the fault that was made, or the source of the text. This is the truth; no key depends on an answer
 cause       catalogue ids that are right (`a or b`), or `own-exception`, or `healthy`; `not-in-log`: only consequences
@@ -11,6 +12,10 @@ answer      regular expression for words that its cause, check and fix must have
 partly      catalogue ids that name the right area
 rank, host  guilty rank and host, if the log shows them; several ranks: `0 or 1`
 action      stop, retry, or exclude HOST: the right `action` of `ddpkit explain --json`
+
+Four kinds of logs prove different things. recorded: a fault was made, and programs really ran.
+public: `provoked` names the public thread. printed: a text that was written beside its rule, which it can only defend.
+unseen: cases/unseen, logs that no rule was written for. Their first grade counts, and no rule may follow them.
 
 RIGHT: the cause, and its rank and host where the label has them. PARTLY: a consequence, a death without its reason, or
 the cause without rank or host. WRONG: another cause, rank or host, or a failure in a healthy log. UNKNOWN: no answer.
@@ -31,6 +36,8 @@ from ddpkit.diagnosis.log_match import LogMatch
 
 CASES = Path(__file__).with_name("cases")
 KEYS = frozenset(("provoked", "cause", "says", "answer", "partly", "rank", "host", "action"))
+KINDS = ("recorded", "public", "printed", "unseen")
+_PUBLIC = re.compile(r"https?://|\bpublic\b|[\w.-]+/[\w.-]+#\d+|[\w-]+#\d+")
 GRADES = ("RIGHT", "PARTLY", "WRONG", "UNKNOWN")
 MOST_WRONG = 0  # WRONG cases of today. The test fails when there are more; this figure only decreases
 SECONDARY = ("death", "generic", "consequence")
@@ -48,6 +55,15 @@ class Case:
     @property
     def category(self) -> str:
         return self.name.partition("/")[0]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the log: recorded, public, printed or unseen."""
+        if self.category == "unseen":
+            return "unseen"
+        if _PUBLIC.search(self.label["provoked"]):
+            return "public"
+        return "printed" if self.category in ("printed", "answers") else "recorded"
 
     def options(self, key: str) -> list[str]:
         """Return the values that are right: none where the label does not have the key."""
@@ -122,15 +138,19 @@ def grade_all(chosen: Iterable[Case]) -> list[tuple[Case, str, LogAnalysis]]:
 
 def table(graded: Iterable[tuple[Case, str, LogAnalysis]]) -> str:
     """Return the counts by category, and of all."""
+    graded = list(graded)
     counts: dict[str, Counter[str]] = {}
     for case, name, _ in graded:
         counts.setdefault(case.category, Counter())[name] += 1
     counts["all"] = sum(counts.values(), Counter())
+    kinds = {kind: Counter(name for case, name, _ in graded if case.kind == kind) for kind in KINDS}
     healthy = [name for case, name, _ in graded if case.label["cause"] == "healthy"]
     width = max(map(len, counts))
     lines = [f"{'':{width}} {'cases':>7}" + "".join(f"{name:>9}" for name in GRADES)]
     for category, count in counts.items():
-        lines.append(f"{category:{width}} {count.total():7}" + "".join(f"{count[name]:9}" for name in GRADES))
+        lines.append(_row(category, count, width))
+    lines.append("")
+    lines += [_row(kind, count, width) for kind, count in kinds.items()]
     share = {name: counts["all"][name] / (counts["all"].total() or 1) for name in GRADES}
     lines.append(f"{'':{width}} {'':7}" + "".join(f"{share[name]:9.1%}" for name in GRADES))
     decided = [(case, action(found)) for case, _, found in graded if "action" in case.label]
@@ -138,6 +158,11 @@ def table(graded: Iterable[tuple[Case, str, LogAnalysis]]) -> str:
     lines.append(f"{right} of {len(decided)} actions right")
     lines.append(f"{len(healthy)} healthy logs, {healthy.count('WRONG')} of them blamed")
     return "\n".join(lines)
+
+
+def _row(name: str, count: Counter[str], width: int) -> str:
+    share = f"{count['RIGHT'] / count.total():9.1%}" if count else ""
+    return f"{name:{width}} {count.total():7}" + "".join(f"{count[each]:9}" for each in GRADES) + share
 
 
 def main() -> int:

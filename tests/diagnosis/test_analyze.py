@@ -157,7 +157,7 @@ def test_the_rank_that_did_not_wait_is_named() -> None:
         "operation timeout: WorkNCCL(SeqNum=120049, OpType=_ALLGATHER_BASE)"
     )
     text = "[rank2]: loading shard 17\n" + "\n".join(waited.format(rank) for rank in (1, 0, 3))
-    result = of(text)
+    result = of(text + "\nsrun: error: node1: tasks 0-3: Exited with exit code 1\n")
     assert result.first is not None
     assert result.first.id == "collective-timeout"
     assert result.first.speaker.rank == 2  # the others waited for it
@@ -692,3 +692,11 @@ def test_of_two_warnings_the_reason_of_the_other_leads() -> None:
     ).first
     assert first is not None
     assert first.id == "master-name-unknown"
+
+
+def test_a_warning_of_torch_below_an_exception_is_no_part_of_its_message() -> None:
+    warning = "[W1128 10:00:00.000001 socket.cpp:697] [c10d] The client socket has failed to connect to [n]:29500"
+    own = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    go()\nKeyError: 1\n'
+    first = of(f"{own}{warning} (errno: 111 - Connection refused).\n" * 2).first
+    assert first is not None
+    assert (first.id, first.text) == ("own-exception", "KeyError: 1")

@@ -187,7 +187,7 @@ def test_a_name_that_is_not_known_yet_is_normal_at_first() -> None:
     first = of(warning.replace("[W ", "[E ")).first
     assert first is not None
     assert first.cause == "this node cannot resolve the name job-0.job"
-    assert "this may lead to one if it lasts" in explained(warning)
+    assert "this may lead to one" in explained(warning)
 
 
 WATCHDOG = (
@@ -288,7 +288,7 @@ def test_gloo_that_reached_all_ranks_has_a_usable_address() -> None:
     assert result.first.id == "loopback-fallback"
 
 
-def test_cuda_that_does_not_start_is_a_failure_also_as_a_warning() -> None:
+def test_a_warning_that_cuda_does_not_start_leads_where_no_failure_is_known() -> None:
     warning = (
         "/env/torch/cuda/__init__.py:141: UserWarning: CUDA initialization: {0} (Triggered internally at x.cpp:1.)\n"
     )
@@ -301,7 +301,7 @@ def test_cuda_that_does_not_start_is_a_failure_also_as_a_warning() -> None:
     ):  # fmt: skip
         result = of(warning.format(reason) + "False\n")
         assert result.first is not None
-        assert (result.first.id, result.first.kind, result.alike) == (known, "cause", [])
+        assert (result.first.id, result.first.kind, result.alike) == (known, "hint", [])
     first = of(warning.format("Found no NVIDIA driver on your system.")).first
     assert first is None or first.kind == "hint"
     trained = "".join(f"epoch {each} loss 0.5\n" for each in range(9))
@@ -438,3 +438,27 @@ def test_an_index_outside_of_a_tensor_is_looked_at_in_the_script() -> None:
     text += "IndexError: index 1 is out of bounds for dimension 0 with size {0}\n"
     ids = [first.id if (first := of(text.format(size)).first) else "" for size in (1, 0)]
     assert ids == ["own-exception", "element-out-of-range"]
+
+
+def test_a_silent_rank_is_blamed_only_where_the_log_shows_how_ranks_ended() -> None:
+    """Without an end, the rank may still report that it waited: it is named as one to look at."""
+    lines = "".join(f"[rank1]: step {each}\n" for each in range(3)) + waiting(0, "ALLREDUCE", number=7)
+    end = "srun: error: node1: tasks 0-1: Exited with exit code 1\n"
+    cut, whole = of(lines), of(lines + end)
+    assert cut.first is not None
+    assert whole.first is not None
+    assert "did not join:" not in cut.first.cause
+    assert "rank 1 did not join:" in whole.first.cause
+    assert cut.silent_ranks == whole.silent_ranks == [1]
+
+
+def test_what_had_completed_is_told_beside_a_silent_rank() -> None:
+    first = of("[rank1]: step 3\n" + waiting(0, "ALLREDUCE", number=460_631)).first
+    assert first is not None
+    assert "460630 collectives had completed before" in first.cause
+
+
+def test_restarts_are_told() -> None:
+    table = "  restart_count=3\n" + waiting(0, "ALLREDUCE", number=7)
+    assert of(table).restarts == 3
+    assert "started the ranks again 3 times" in explained(table)

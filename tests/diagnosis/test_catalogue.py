@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from graphlib import TopologicalSorter
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from catalogue_examples import EXAMPLES
 from troubleshooting import code_lines, pages
 
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, PARTS, Entry, known_failures
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry, known_failures
 from ddpkit.diagnosis.catalogue.endings import LOOK, SIGNALS
 from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, filled
 from ddpkit.diagnosis.catalogue.matcher import WORDS, words_of
@@ -42,9 +44,10 @@ def faults_of_form(entry: Entry) -> list[str]:
     groups = {name for each in (*entry.patterns, entry.context) for name in re.compile(each).groupindex}
     used = set(re.findall(r"\{([a-z]+)\}", entry.cause + entry.probe + entry.fix))
     rules = {
-        "a text is empty, has spaces around it, or is not one line": not all(
-            text.strip() == text != "" and "\n" not in text for text in texts
+        "a text has spaces around it, or is not one line": not all(
+            text.strip() == text and "\n" not in text for text in texts
         ),
+        "a text is empty": not (entry.title and entry.cause and entry.fix),
         "the link is not https": not entry.link.startswith("https://"),
         "the cause ends with a full stop": entry.cause.endswith("."),
         f"{sorted(used - groups - KNOWN)} cannot be filled in": not used <= groups | KNOWN,
@@ -72,6 +75,17 @@ def test_edges_lead_to_entries_and_form_no_circle() -> None:
     assert not {each for names in edges.values() for each in names} - set(BY_ID)
     assert not {name for entry in ENTRIES for each in entry.instead for name in each.of} - {*BY_ID, OWN, NOTHING}
     list(TopologicalSorter(edges).static_order())  # raises CycleError
+
+
+def test_no_code_of_the_diagnosis_names_an_entry() -> None:
+    """What an entry needs is a field of it: code that names one would be a rule for one failure."""
+    named = {}
+    for path in sorted((ROOT / "ddpkit" / "diagnosis").glob("*.py")):
+        strings = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+        if path.name == "symptoms.py":  # of checks, which find what they name
+            continue
+        named[path.name] = {each for each in strings if isinstance(each, str) and each in BY_ID}
+    assert not {name: ids for name, ids in named.items() if ids}
 
 
 def test_an_action_has_its_reason() -> None:
@@ -119,14 +133,35 @@ def wrong_answers(entry: Entry, text: str) -> list[str]:
     return [f"{text!r}: {rule}" for rule, broken in rules.items() if broken]
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_an_example_leads_to_its_entry(part: str) -> None:
-    assert not {
-        entry.id: wrong
-        for entry in PARTS[part]
-        for text, _ in EXAMPLES.get(entry.id, ())
-        if (wrong := wrong_answers(entry, text))
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_leads_to_its_entry(name: str) -> None:
+    assert not [wrong for text, _ in EXAMPLES[name] for wrong in wrong_answers(BY_ID[name], text)]
+
+
+def reasons_of(entry: Entry) -> set[str]:
+    """Ids of all that an entry explains, and what that explains."""
+    found: set[str] = set()
+    todo = [entry.id]
+    while todo:
+        new = {name for name in BY_ID[todo.pop()].explains if name in BY_ID} - found
+        found |= new
+        todo += new
+    return found
+
+
+def test_an_edge_decides_between_entries_that_know_one_line() -> None:
+    """Those of different kinds have an order, and two with a text that each of them needs decide by it."""
+    undecided = {
+        (match.entry.id, other.entry.id)
+        for _, text in TEXTS
+        for line in text.splitlines()
+        for match, other in combinations(MATCHER.matches(line), 2)
+        if match.entry.kind == other.entry.kind
+        and not (match.entry.needs and other.entry.needs)
+        and other.entry.id not in reasons_of(match.entry)
+        and match.entry.id not in reasons_of(other.entry)
     }
+    assert not undecided
 
 
 # What healthy runs print, and warnings behind which nothing is wrong: none of it is a cause.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.diagnosis.decision import End, Limits, decide
+from ddpkit.diagnosis.decision import End, Limits, decide, describe
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose
 from ddpkit.errors import AGAIN, NO_PROGRESS
@@ -153,3 +153,12 @@ def test_names_in_logs_are_those_of_the_request() -> None:
     ecc = replace(rank("CUDA error: uncorrectable ECC error encountered", code=1), host="node2.site")
     decision = decide(replace(end(ecc), hosts=("me@node1:22", "me@node2:22")), [], LIMITS)
     assert (decision.action, decision.hosts) == ("check", ("me@node2:22",))
+
+
+def test_many_hosts_with_one_reason_are_one_range() -> None:
+    many = tuple(f"node{number}" for number in range(1, 41))
+    lost = {**dict.fromkeys(many[:20], "no heartbeat for 30 s"), "node30": "its disk is full"}
+    found = decide(End(hosts=many, failure=diagnose(LOST, Path("/nowhere")), lost=lost), (), replace(LIMITS, spares=40))
+    assert found.reason == "node[1-20]: no heartbeat for 30 s; node30: its disk is full"
+    words = describe(found, 1)
+    assert words.startswith("attempt 1 ended; node[1-20,30]: put aside; reason: node[1-20]: no heartbeat")

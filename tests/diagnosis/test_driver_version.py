@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpkit.diagnosis.driver_version import cuda_of_driver
+from ddpkit.diagnosis.readers import cuda_of_driver
 
 
 @pytest.mark.parametrize(

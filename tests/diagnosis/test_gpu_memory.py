@@ -6,7 +6,7 @@ import pytest
 
 from ddpkit.diagnosis.action import decide
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
+from ddpkit.diagnosis.readers import contexts_of_ranks, memory_of_others
 
 HEAD = "CUDA out of memory. Tried to allocate 290.00 MiB. "
 TOTAL = "GPU 0 has a total capacity of 79.15 GiB of which 134.94 MiB is free. "

@@ -14,7 +14,7 @@ import ddpkit
 from ddpkit.diagnosis import symptoms
 from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.symptoms import UNKNOWN, Symptom, find_symptom, login_fix
-from ddpkit.transports import ssh_program
+from ddpkit.transports.ssh import program as ssh_program
 
 PACKAGE = Path(ddpkit.__file__).parent
 TABLES = {
@@ -27,7 +27,7 @@ TABLES = {
 
 def nodes_of(folder: str) -> list[ast.AST]:
     """All syntax of a folder's modules."""
-    return [node for path in (PACKAGE / folder).glob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    return [node for path in (PACKAGE / folder).rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpkit.diagnosis.tensor_shapes import part_of_tensor
+from ddpkit.diagnosis.readers import part_of_tensor
 
 
 @pytest.mark.parametrize(

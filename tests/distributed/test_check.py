@@ -16,18 +16,8 @@ from rank_processes import free_port, run, run_ranks
 
 from ddpkit.distributed import check as script
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "ddpkit/distributed/check.py"
-MODULE = ("-m", "ddpkit.distributed.check")
 HOST = socket.gethostname()
-# What a rank runs instead of the script as it is; the script itself is imported.
-WITHOUT_DDPKIT = "import sys; sys.modules['ddpkit'] = None\n"
-# As a lone file, as it comes to a node. Its directory has a torch.py, which must not be found.
-START = f"""import os, sys, importlib.util
-spec = importlib.util.spec_from_file_location("check", {str(SCRIPT)!r})
-script = sys.modules["check"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(script)
-"""
+START = "import os, sys\nfrom ddpkit.distributed import check as script\n"
 END = "os._exit(script.main(sys.argv[1:]))\n"
 
 
@@ -41,6 +31,17 @@ def report(rank: int, **changes: Any) -> script.RankReport:
     return script.RankReport(**fields)
 
 
+def events(text: str, kind: str) -> list[dict[str, Any]]:
+    """The events of this kind in the output of a rank."""
+    lines = [line for line in text.split("\n") if line.startswith(script.EVENT)]
+    return [event for line in lines if (event := json.loads(line[len(script.EVENT) :]))["e"] == kind]
+
+
+def reported(text: str) -> list[tuple[int, str]]:
+    """Rank and problem of each event of a problem."""
+    return [(event["rank"], event["problem"]) for event in events(text, "problem")]
+
+
 # ---------------------------------------------------------------- without torch
 
 
@@ -51,67 +52,29 @@ def test_importing_it_does_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-TORCH = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a"}
-STEP = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "1", "SLURM_JOB_ID": "7", "SLURM_PROCID": "2"}
-STEP |= {"SLURM_GTIDS": "0,2", "SLURM_LOCALID": "1", "MASTER_ADDR": "b"}
-
-# Task 2 of `srun --gpus-per-task=2`, whose GPUs are the node's 4 and 5.
-PAIR = {"SLURM_GTIDS": "0,1,2,3", "SLURM_LOCALID": "2", "SLURM_STEP_GPUS": "4,5", "CUDA_VISIBLE_DEVICES": "0,1"}
-PAIR |= {"SLURM_GPUS_ON_NODE": "8"}
-
-
-@pytest.mark.parametrize(
-    ("environ", "place"),
-    [
-        ({}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({**TORCH, "MASTER_PORT": "9"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
-        ({**TORCH, **STEP, "MASTER_PORT": "9", "MASTER_ADDR": "a"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
-        (STEP, script.RankEnv(2, 4, 1, 2, "b", 20113)),
-        ({**STEP, **PAIR}, script.RankEnv(2, 4, 2, 4, "b", 20113, 0)),
-        ({**STEP, "SLURM_STEP_ID": "4294967290"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({**STEP, "SLURM_STEP_ID": "-6"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
-    ],
-)
-def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.RankEnv) -> None:
-    assert script.read_launcher_variables(environ) == place
-
-
 def test_the_gpu_of_a_rank_is_the_one_of_a_launch() -> None:
     """With --gpus-per-task=2 a launch worked, and the test said that local rank 2 has no GPU."""
-    environ = {
-        **STEP,
-        **PAIR,
-        "SLURM_STEP_NODELIST": "b",
-        "SLURM_STEP_NUM_NODES": "1",
-        "SLURM_STEP_TASKS_PER_NODE": "4",
-    }
-    env = script.read_rank_env(environ)
+    step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "1", "SLURM_JOB_ID": "7", "SLURM_PROCID": "2"}
+    step |= {"SLURM_GTIDS": "0,1,2,3", "SLURM_LOCALID": "2", "SLURM_STEP_GPUS": "4,5", "CUDA_VISIBLE_DEVICES": "0,1"}
+    step |= {"SLURM_GPUS_ON_NODE": "8", "MASTER_ADDR": "b", "SLURM_STEP_NODELIST": "b", "SLURM_STEP_NUM_NODES": "1"}
+    env = script.resolve({**step, "SLURM_STEP_TASKS_PER_NODE": "4"})
     assert (env.local_rank, script.gpu_index(env, 2)) == (2, 0)
-    assert script.gpu_index(script.read_launcher_variables(environ), 2) == 0
-    assert script.gpu_index(script.RankEnv(3, 4, 3, 4, "a", 9), 4) == 3
+    torch_own = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
+    assert script.gpu_index(script.resolve({**torch_own, "LOCAL_WORLD_SIZE": "4"}), 4) == 3
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
-    [(TORCH, "only RANK, WORLD_SIZE, MASTER_ADDR"), ({"OMPI_COMM_WORLD_SIZE": "2"}, "mpirun started this process")],
+    ("environ", "what"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "a"}, "MASTER_PORT"),
+        ({"RANK": "x", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1"}, "RANK=x"),
+    ],
 )
-def test_what_is_incomplete_is_said(environ: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        script.read_launcher_variables(environ)
-    for text in (START, WITHOUT_DDPKIT + START):
-        done = run("-c", text + END, **{**environ, "MASTER_PORT": ""})
-        (line,) = done.stderr.splitlines()
-        assert done.returncode == 122
-        assert line.startswith(f"check: FAILED: rank {environ.get('RANK', '0')} on {HOST}: ")
-        assert "; hint: " in line
-
-
-@pytest.mark.parametrize("args", [("--timeout", "0"), ("--timeout", "nan"), ("--mib", "0"), ("--mib", "x"), ("word",)])
-def test_a_wrong_option(args: tuple[str, ...]) -> None:
-    done = run(*MODULE, *args)
-    assert done.returncode == 2
-    assert "check.py: error: " in done.stderr
+def test_what_is_incomplete_is_said(environ: dict[str, str], what: str) -> None:
+    done = run("-c", START + END, **environ)
+    ((rank, problem),) = reported(done.stdout)
+    assert (done.returncode, rank) == (122, 3 if environ["RANK"] == "3" else 0)
+    assert what in problem
 
 
 @pytest.mark.parametrize(
@@ -134,7 +97,7 @@ def test_a_busy_machine_has_longer_steps(tmp_path: Path) -> None:
 
 
 def said(reports: list[script.RankReport]) -> list[str]:
-    return [str(problem).removeprefix("check: FAILED: ") for problem in script.compare_reports(reports)]
+    return [f"rank {one.rank} on {one.host}: {one.problem}; hint: {one.fix}" for one in script.compare_reports(reports)]
 
 
 def test_problems_are_found_before_anything_is_added() -> None:
@@ -236,45 +199,36 @@ def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("text", [START, WITHOUT_DDPKIT + START], ids=["with ddpkit", "without ddpkit"])
-def test_two_ranks_under_torchrun(text: str, tmp_path: Path) -> None:
-    (tmp_path / "rank.py").write_text(text + END)
+def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(START + END)
     port = free_port()
     torchrun = ("-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}", f"--log-dir={tmp_path}")
     done = run(*torchrun, str(tmp_path / "rank.py"), "--mib", "3")
     assert done.returncode == 0, done.stderr
-    head, *rows, last = done.stdout.splitlines()
-    assert head.split() == ["rank", "host", "device", "small", "3", "MiB", "bandwidth"]
-    assert [row.split()[:3] for row in rows] == [["0", HOST, "cpu"], ["1", HOST, "cpu"]]
-    assert last.startswith("check: ok: 2 ranks on 1 host, gloo, torch ")
-
-
-@pytest.mark.torch
-def test_alone_and_as_json() -> None:
-    done = run(*MODULE, "--json", "--mib", "1")
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert (shown["ok"], shown["backend"], shown["problems"]) == (True, "gloo", [])
-    (row,) = shown["ranks"]
-    assert (row["rank"], row["host"], row["device"]) == (0, HOST, "cpu")
-    assert row["large_ms"] > 0
+    assert reported(done.stdout) == []
+    here = sorted((event["rank"], event["host"], event["device"]) for event in events(done.stdout, "here"))
+    assert here == [(0, HOST, "cpu"), (1, HOST, "cpu")]
+    done_by = [event["done"] for event in events(done.stdout, "stage") if event["stage"] == "gloo"]
+    assert [sorted(ranks) for ranks in done_by] == [["0", "1"]]
+    assert done_by[0]["1"]["large_ms"] > 0
 
 
 @pytest.mark.torch
 def test_a_missing_rank_is_named() -> None:
     ended = ranks(3, [0, 1], END, "--timeout", "12")
     assert [code for code, _ in ended.values()] == [122, 122], ended
-    failed = [line for _, text in ended.values() for line in text.splitlines() if "FAILED" in line]
-    (line,) = failed
-    assert re.match(rf"check: FAILED: rank 2 on {re.escape(HOST)}: did not join within \d+ s; hint: ", line)
+    ((rank, problem),) = [one for _, text in ended.values() for one in reported(text)]
+    assert rank == 2
+    assert re.fullmatch(r"did not join within \d+ s", problem)
 
 
 @pytest.mark.torch
 def test_a_master_that_is_not_there_is_named() -> None:
     ((code, text),) = ranks(2, [1], END, "--timeout", "1").values()
     assert code == 122
-    line = next(line for line in text.splitlines() if "FAILED" in line)
-    assert f"rank 1 on {HOST}: cannot reach rank 0 at 127.0.0.1:" in line
+    ((rank, problem),) = reported(text)
+    assert rank == 1
+    assert "cannot reach rank 0 at 127.0.0.1:" in problem
 
 
 @pytest.mark.torch
@@ -298,7 +252,7 @@ script.connect_store = with_another
 def test_nccl_comes_with_the_device_and_gloo_beside_it() -> None:
     """There is no GPU here: what would be started is looked at."""
     text = """
-import torch, torch.distributed as dist
+import dataclasses, torch, torch.distributed as dist
 torch.cuda.set_device = lambda device: print("device", device)
 torch.cuda.synchronize = lambda device: print("context", device)
 torch.cuda.device_count = lambda: 2
@@ -307,7 +261,7 @@ def start(backend, timeout=None, store=None, rank=-1, world_size=-1, device_id=N
 dist.init_process_group = start
 dist.new_group = lambda backend, timeout: backend
 script.time_all_reduce = lambda env, device, elements, seconds, group=None: print("add", device, elements, group) or 1.0
-env = script.RankEnv(0, 1, 1, 2, "127.0.0.1", 0)
+env = dataclasses.replace(script.resolve({}), local_rank=1, local_world_size=2, device_index=1)
 print(sorted(script.BackendCheck(env, script.RankStore(env, 10), "nccl", 1, 10).run()))
 """
     done = run("-c", START + text)
@@ -340,7 +294,7 @@ script.run_checks = run
 sys.modules["probe"] = probe
 sys.modules["inventory"] = types.SimpleNamespace(gather=lambda *_: {"late": ended.wait(60)})
 """
-    done = run("-c", START + text + END, "--nodes", "usual", "--timeout", "5", "--mib", "1", DDPKIT_EVENTS="1")
+    done = run("-c", START + text + END, "--nodes", "usual", "--timeout", "5", "--mib", "1")
     assert done.returncode == 0, done.stdout
     assert '"facts": {"late": true}' in done.stdout
 
@@ -348,10 +302,9 @@ sys.modules["inventory"] = types.SimpleNamespace(gather=lambda *_: {"late": ende
 @pytest.mark.torch
 def test_a_rank_that_dies_is_named() -> None:
     die = "if os.environ['RANK'] == '1': script.time_all_reduce = lambda *_: os._exit(9)\n"
-    ended = ranks(3, [0, 1, 2], die + END, "--json", "--timeout", "10")
+    ended = ranks(3, [0, 1, 2], die + END, "--timeout", "10")
     assert [code for code, _ in ended.values()] == [122, 9, 122], ended
-    shown = json.loads(ended[0][1].splitlines()[-1])
-    (problem,) = shown["problems"]
+    (problem,) = events(ended[0][1], "problem")
     assert (problem["rank"], problem["host"]) == (1, HOST)
     assert problem["problem"].startswith("ended, or hung, while")
 
@@ -359,10 +312,9 @@ def test_a_rank_that_dies_is_named() -> None:
 @pytest.mark.torch
 def test_a_wrong_sum_is_named() -> None:
     wrong = "import torch.distributed as dist\nif os.environ['RANK'] == '1': dist.all_reduce = lambda *_, **__: None\n"
-    ended = ranks(2, [0, 1], wrong + END, "--json", "--timeout", "5")
+    ended = ranks(2, [0, 1], wrong + END, "--timeout", "5")
     assert [code for code, _ in ended.values()] == [122, 122], ended
-    problems = json.loads(ended[0][1].splitlines()[-1])["problems"]
-    assert "1 of 1 sums are wrong: the first, 0, is 2 and not 3" in {one["rank"]: one["problem"] for one in problems}[1]
+    assert "1 of 1 sums are wrong: the first, 0, is 2 and not 3" in dict(reported(ended[0][1]))[1]
 
 
 @pytest.mark.torch
@@ -372,8 +324,7 @@ def test_two_ranks_on_one_device_are_named_before_nccl_speaks() -> None:
     fake += "os._exit(script.main(sys.argv[1:], identify=lambda index: ('Fake', 'GPU-1'), devices=1))\n"
     ended = ranks(2, [0, 1], fake)
     assert [code for code, _ in ended.values()] == [122, 122], ended
-    head, zero, one, failed = ended[0][1].splitlines()
-    assert head.split()[:3] == ["rank", "host", "device"]
-    assert [row.split()[:3] for row in (zero, one)] == [["0", HOST, "Fake"], ["1", HOST, "Fake"]]
-    assert failed.startswith(f"check: FAILED: rank 1 on {HOST}: uses the same GPU as rank 0 on {HOST}: Fake")
-    assert ended[1][1] == ""
+    ((rank, problem),) = reported(ended[0][1])
+    assert rank == 1
+    assert problem.startswith(f"uses the same GPU as rank 0 on {HOST}: Fake")
+    assert reported(ended[1][1]) == []

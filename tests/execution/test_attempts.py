@@ -142,7 +142,8 @@ TWO = [*ONE, "node2"]
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--spares", "1"], "--spares 1 has no effect without --retries"),
+        (["-b", "slurm", "--spares", "1"], "--spares 1 has no effect without --retries"),
+        (["--spares", "1"], "backend local runs on this machine only, and does not support --spares"),
         (["--retries", "1", "--spares", "1"], "backend local runs on this machine only, and does not support --spares"),
         ([*ONE, "--retries", "1", "--spares", "1"], "--spares 1: 1 host given"),
         ([*TWO, "-N", "2", "--retries", "1", "--spares", "1"], "-N 2 and --spares 1: 2 hosts given"),

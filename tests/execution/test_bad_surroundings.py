@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PATIENCE, Command
+from run_logs import all_lines
 
 from ddpkit.errors import LaunchError
 from ddpkit.transports.protocol import LocalLink
@@ -46,16 +47,16 @@ def test_a_signal_does_not_wait_for_a_flood(
             stderr=out,
         )
         until = time.monotonic() + PATIENCE
-        while not (logs := list(tmp_path.glob("logs/*/all.log"))) or logs[0].stat().st_size < 20 * MB:
+        while not (logs := list(tmp_path.glob("logs/*/rank_0.log"))) or logs[0].stat().st_size < 20 * MB:
             assert time.monotonic() < until
             time.sleep(0.02)  # nobody announces that
         launcher.send_signal(signal.SIGINT)
-        before = logs[0].stat().st_size
+        before = sum(log.stat().st_size for log in logs[0].parent.glob("rank_*.log"))
         assert launcher.wait(PATIENCE) == 130
-    with logs[0].open("rb") as log:
-        log.seek(before)
-        seen = log.read()
-    assert seen.index(b"[ddpkit] SIGINT: ending all ranks") < 20 * MB
+    assert "SIGINT: ending all ranks" in (logs[0].parent / "ddpkit.log").read_text().splitlines()[1]
+    rows = [row.split() for row in (logs[0].parent / "all.index").read_text().splitlines() if row.strip("@")]
+    second = [number for number, row in enumerate(rows) if row[0] == "ddpkit"][1]
+    assert sum(int(row[1]) for row in rows[:second] if row[0].isdecimal()) - before < 20 * MB
 
 
 def test_a_full_standard_output_is_reported_once(
@@ -66,7 +67,7 @@ def test_a_full_standard_output_is_reported_once(
     assert done.returncode == 0
     words = "ddpkit: cannot write to standard output: No space left on device; the logs have all lines"
     assert done.stderr.count(words) == 1
-    assert next(tmp_path.glob("logs/*/all.log")).read_text().count("] ran") == 2
+    assert all_lines(next(tmp_path.glob("logs/*"))).count("] ran") == 2
 
 
 @pytest.mark.parametrize("files", [64, 65, 66])  # the last one is missing at another step of a rank's start
@@ -128,7 +129,16 @@ def test_what_takes_the_place_of_the_directory_of_a_run_stays_as_it_is(
     """In the `logs/` of a team another user can put a link there, which leads to files of this user."""
     script(SWAP)
     (tmp_path / "data").mkdir()
-    names = ("run.json", "status.json", "timeline.json", "launch.json", "all.log", "on_end.log", "requests")
+    names = (
+        "run.json",
+        "status.json",
+        "timeline.json",
+        "launch.json",
+        "all.index",
+        "rank_0.log",
+        "on_end.log",
+        "requests",
+    )
     for name in names:
         (tmp_path / "data" / name).write_text("months of work\n")
     done = ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": "echo hooked"})
@@ -138,7 +148,7 @@ def test_what_takes_the_place_of_the_directory_of_a_run_stays_as_it_is(
     )
     moved = next(tmp_path.glob("logs/*.moved"))
     assert json.loads((moved / "run.json").read_text())["state"] == "done"
-    assert "swapped" in (moved / "all.log").read_text()
+    assert "swapped" in all_lines(moved)
     assert (moved / "on_end.log").read_text() == "hooked\n"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_logs import all_lines
 
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
@@ -17,6 +18,7 @@ from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.execution.executor import carry
 from ddpkit.launchers.events import Command
 from ddpkit.launchers.plan import Plan, Proc, Step
+from ddpkit.run.log_files import LogFiles
 
 SAMPLE = {"pid": 1, "state": "S", "cpu": 0.0, "rss": 0, "out": None}
 
@@ -62,7 +64,7 @@ def played(tmp_path: Path, links: list[Played], restarts: int = 0, err: io.Bytes
     )
     plan = Plan(run_id="r", backend="ssh", steps=steps, world_size=len(links), grace=1.0)
     screen = Screen(io.BytesIO(), err or io.BytesIO(), lambda: None)
-    relay = Relay(tmp_path, screen.out, screen.err)
+    relay = Relay(LogFiles(tmp_path), screen.out, screen.err)
     try:
         return carry(plan, relay, lambda step: links[step.node_rank], queue.SimpleQueue(), screen)
     finally:
@@ -115,7 +117,7 @@ def test_what_agents_say_when_all_ranks_have_ended_well_is_only_in_the_log(tmp_p
     assert played(tmp_path, links, err=err).exit_code == 0
     assert b"one rank runs" in err.getvalue()
     assert b"DistNetworkError" not in err.getvalue()
-    assert "DistNetworkError" in (tmp_path / "all.log").read_text()
+    assert "DistNetworkError" in all_lines(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -138,4 +140,4 @@ def test_a_node_speaks_for_its_own_ranks(event: Any, rank: int, tmp_path: Path) 
     where = "which runs on node1" if rank == 0 else "which this run does not have"
     assert (outcome.failure.host, outcome.failure.rank) == ("node2", None)
     assert outcome.failure.reason == f"node2 sent an event of rank {rank}, {where}"
-    assert "forged" not in (tmp_path / "all.log").read_text()
+    assert "forged" not in all_lines(tmp_path)

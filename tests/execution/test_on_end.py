@@ -19,6 +19,7 @@ from ddpkit.console.relay import Relay
 from ddpkit.execution.executor import Inbox
 from ddpkit.execution.on_end import run_on_end
 from ddpkit.launchers.plan import OnEnd
+from ddpkit.run.log_files import LogFiles
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -124,7 +125,7 @@ def test_a_run_of_a_program(tmp_path: Path, script: SCRIPT, monkeypatch: pytest.
 def ended(command: str, folder: Path, *, document: str = "{}", inbox: Inbox | None = None, limit: float = 60.0) -> str:
     """What is shown of a command."""
     err = io.BytesIO()
-    lines = Relay(folder, io.BytesIO(), err)
+    lines = Relay(LogFiles(folder), io.BytesIO(), err)
     where = OnEnd(command=command, directory=str(folder / "in"))
     signals: Inbox = queue.SimpleQueue() if inbox is None else inbox
     run_on_end(where, document, folder, err.write, lines.note, signals, limit=limit)

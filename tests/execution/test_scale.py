@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+from run_logs import all_lines
 from scale import run
 
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import LIMIT, Screen
 from ddpkit.execution.executor import WAITING, Inbox
 from ddpkit.run import timeline
+from ddpkit.run.log_files import LogFiles
 
 NODES, RANKS, BURST = 50, 8, 10
 OPTIONS: dict[str, Any] = {"burst": BURST, "line_every": 0.5, "step_every": 0.5, "seconds": 2.0}
@@ -25,12 +27,12 @@ def carried(folder: Path, **options: Any) -> None:
     inbox = Inbox()
     with open("/dev/null", "wb") as null:
         screen = Screen(null, null, lambda: None)
-        relay = Relay(folder, screen.out, screen.err)
+        relay = Relay(LogFiles(folder), screen.out, screen.err)
         outcome = run(folder, NODES, RANKS, {**OPTIONS, **options}, inbox, relay, screen)
         relay.close()
         screen.close(None)
     assert outcome.exit_code == 0, outcome
-    assert not relay.problem
+    assert not relay.logs.problem
 
 
 def test_every_line_of_many_nodes_is_there_in_its_order(tmp_path: Path) -> None:
@@ -41,7 +43,7 @@ def test_every_line_of_many_nodes_is_there_in_its_order(tmp_path: Path) -> None:
         assert len(lines) > BURST
         assert [line.partition(":")[0] for line in lines] == [f"rank {rank} line {each}" for each in range(len(lines))]
         total += len(lines)
-    everything = (tmp_path / "all.log").read_text().splitlines()
+    everything = all_lines(tmp_path).splitlines()
     assert len(everything) == total
     last = [line for line in everything if line.startswith(f"[{NODES * RANKS - 1} ")]
     assert [line.split()[5] for line in last] == [f"{each}:" for each in range(len(last))]
@@ -85,7 +87,7 @@ def test_a_slow_screen_slows_all_nodes_and_loses_nothing(tmp_path: Path) -> None
 
         reader = threading.Thread(target=look)
         reader.start()
-        relay = Relay(tmp_path, screen.out, screen.err)
+        relay = Relay(LogFiles(tmp_path), screen.out, screen.err)
         try:
             outcome = run(tmp_path, NODES, RANKS, {**OPTIONS, "burst": 400}, Inbox(), relay, screen)
         finally:
@@ -97,4 +99,4 @@ def test_a_slow_screen_slows_all_nodes_and_loses_nothing(tmp_path: Path) -> None
     assert outcome.exit_code == 0, outcome
     assert LIMIT <= screen.most < LIMIT + 2 * WAITING
     assert shown.count(b"\n") >= NODES * RANKS * 400
-    assert bytes(shown) == (tmp_path / "all.log").read_bytes()
+    assert shown.decode() == all_lines(tmp_path)

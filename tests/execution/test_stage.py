@@ -20,7 +20,7 @@ from ddpkit.execution.stage import Content, by_nodes, check_node, conda_archive,
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Archive, Job
 from ddpkit.launchers.preload import is_conda_archive
-from ddpkit.node import stage, stage_lock
+from ddpkit.node import bundle, stage, stage_lock
 from ddpkit.run.timeline import read_copies
 
 
@@ -294,7 +294,7 @@ def test_what_a_node_cannot_use(one: Content, said: dict[str, Any], what: str | 
 
 def task(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the program of a node, as a step of a job does."""
-    argv = [sys.executable, "-B", "-I", "-S", str(folder / "stage/stage_task.py"), *words]
+    argv = [sys.executable, "-I", "-S", str(folder / bundle.NAME), "stage", str(folder / "stage"), *words]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
@@ -304,9 +304,10 @@ def submit(folder: Path, source: Path, root: Path) -> Job:
     moved = by_nodes(asked, NodeOptions(stage="project", stage_dir=str(root)), "logs")
     assert moved.stage is not None
     (folder / "stage").mkdir(parents=True)
-    for name in ("stage_task", "stage", "stage_lock", "owned", "owners", "rsync_server"):
-        text = Path(stage.__file__).with_name(f"{name}.py").read_text()
-        (folder / f"stage/{name}.py").write_text(text.replace('"bcachefs ', '"9p bcachefs '))  # of some sandboxes
+    texts = {
+        name: text.replace('"bcachefs ', '"9p bcachefs ') for name, text in bundle.read_texts().items()
+    }  # of sandboxes
+    (folder / bundle.NAME).write_bytes(bundle.pack(texts))
     (folder / "stage/contents.json").write_text(moved.stage.contents)
     for path, archive in moved.stage.archives.items():
         assert archive is not None

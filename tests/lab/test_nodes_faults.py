@@ -75,6 +75,10 @@ def exits_early_with_an_error(bare: Bare) -> None:
     bare.write("node3", Path.home() / ".bashrc", "echo no licence left >&2\nexit 3\n")
 
 
+def reads_input(bare: Bare) -> None:
+    bare.write("node3", Path.home() / ".bashrc", 'read -p "activate env? [y/n] " yn\n')
+
+
 def no_python(bare: Bare) -> None:
     bare.toml('[host.node3]\npython = "/nowhere/python"\n')
 
@@ -122,6 +126,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (revoked_host_key, "host key .* revoked", "administrator"),
     (exits_early, "start-up file.*good morning", "bashrc"),
     (exits_early_with_an_error, "exit code 3.*no licence left", r"ssh node3 .*python.* --version"),
+    (reads_input, "start-up file of its shell took the input", "end ~/.bashrc early"),
     (no_python, "Python cannot be started.*/nowhere/python", r"\[host\.node3\]"),
     (python_that_hangs, "its Python did not start ddpkit's process in time", "python --version; .*-o connect_timeout="),
     (old_python, "its Python 3.6.8 is older than 3.8; ddpkit requires Python 3.8", r"\[host\.node3\]"),

@@ -503,7 +503,7 @@ def test_a_folder_without_room_for_logs(bare: Bare, options: str, filled: str, w
     bare.small("login", bare.folder / "logs", options)
     bare.lab.run("login", *filled.format(bare.folder / "logs").split(), check=False)
     text = (
-        "from ddpkit.preflight.disk_check import check_logs; c = check_logs('logs'); "
+        "from ddpkit.preflight.resource_checks import check_logs; c = check_logs('logs'); "
         "print(c.status, c.host, c.evidence + ': ' + c.cause)"
     )
     done = bare.lab.run("login", sys.executable, "-c", text, cwd=bare.folder, env={"PYTHONPATH": str(ROOT)})

@@ -216,7 +216,7 @@ def test_a_step_in_an_allocation(cluster: Cluster) -> None:
     away = cluster.now("node1")
     assert (away["state"], away["summary"]) == ("elsewhere", "on login, and not visible from here")
     assert f"hint: ssh login '{sys.executable} -m ddpkit stop " in cluster.run("stop", host="node1", code=121)
-    assert re.search(r"run \S+: stopped \(it ran for \d+ s\)", cluster.run("stop"))
+    assert re.search(r"run \S+: stopped \(it ran for [\d.]+ s\)", cluster.run("stop"))
     assert launcher.wait(PATIENCE) == 143
     cluster.until(lambda: not cluster.left())
     assert cluster.empty()

@@ -96,7 +96,7 @@ def test_what_the_configuration_says_is_done(bare: Bare, backend: str) -> None:
         "threading.Thread(target=up, daemon=True).start()\n"
         "while data := s.recv(65536):\n    os.write(1, data)\n"
     )
-    bare.ssh_config("Include conf.d/*\n")
+    bare.ssh_config("Include\tconf.d/*\n")
     ran(bare.launch("-b", backend, "a", "b", "c", *RANKS, "--", "job.py"), "node1", "node2", "node3")
 
 
@@ -154,6 +154,50 @@ def test_a_proxy_command_that_is_ssh_itself(bare: Bare, backend: str) -> None:
     bare.firewall("node2", "tcp dport 22 ip saddr != 10.77.0.1 drop")
     bare.ssh_config("Host node2\n  ProxyCommand ssh -W %h:%p node1\n")
     ran(bare.launch("-b", backend, "node2", "node3", *RANKS, "--", "job.py"), "node2", "node3")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_a_proxy_says_is_not_the_nodes(bare: Bare, backend: str) -> None:
+    bare.ssh_config(
+        "Host node1\n  ProxyCommand sh -c 'echo 407 authentication required >&2; exit 1'\n"
+        "Host node3\n  ProxyCommand sleep 60\n"
+    )
+    done = bare.launch("-b", backend, "node1", "node2", "node3", *RANKS, "--", "job.py")
+    assert done.code == 123, done.text
+    assert re.search(r"^  node1: its proxy \(ProxyCommand sh -c .*407 authentication required", done.err, re.MULTILINE)
+    assert re.search(r"^  node3: its proxy \(ProxyCommand sleep 60\) connects to no SSH server", done.err, re.MULTILINE)
+    assert "  node2:" not in done.err
+    assert "hint: ssh -v node1 true" in done.err
+    assert done.seconds < 15 or done.slow, done.text
+
+
+def test_the_users_options_for_the_ssh_of_pdsh(bare: Bare) -> None:
+    key = bare.key("mine")
+    bare.authorize(key.with_suffix(".pub"))
+    bare.no_own_key()
+    bare.sshd("node1", {}, port=2222)
+    env = {"PDSH_SSH_ARGS_APPEND": f"-o HostKeyAlias=node1 -i {key} -p 2222"}
+    ran(bare.launch("-b", "pdsh", "node1", *RANKS, "--", "job.py", env=env), "node1")
+    done = bare.launch("-b", "pdsh", "node1", *RANKS, "--", "job.py", env={"PDSH_SSH_ARGS": "-n %h"})
+    assert done.code == 121, done.text
+    assert "PDSH_SSH_ARGS: -n is not for a launch" in done.err
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_agent_that_the_configuration_names(bare: Bare, backend: str) -> None:
+    """As of 1Password: the file has the public part alone, and SSH_AUTH_SOCK is not set."""
+    key = bare.key("mine")
+    bare.authorize(key.with_suffix(".pub"))
+    bare.no_own_key()
+    socket = bare.folder / "own-agent"
+    bare.daemon(LOGIN, "ssh-agent", "-D", "-a", str(socket))
+    bare.lab.run(LOGIN, "ssh-add", str(key), env={"SSH_AUTH_SOCK": str(socket)})
+    key.unlink()
+    bare.ssh_config(
+        f"Host alpha # my first node\n  HostName node1 # the address\n  HostKeyAlias node1\n  User root # me\n"
+        f"  IdentityFile {key}.pub\n  IdentitiesOnly yes\n  IdentityAgent {socket}\n  Port 22 # usual\n"
+    )
+    ran(bare.launch("-b", backend, "alpha", *RANKS, "--", "job.py", env={"SSH_AUTH_SOCK": ""}), "node1")
 
 
 def test_pdsh_does_not_end_a_run_after_so_many_seconds(bare: Bare) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ddpkit.launchers.cpu_binding import NumaNode, Topology, cpu_sets, format_cpus, python_code, threads
-from ddpkit.node import cpu_topology, probe
-from ddpkit.node.cpu_topology import numbers
+from ddpkit.node import gpus, probe
+from ddpkit.node.gpus import numbers
 
 
 def machine(nodes: list[tuple[str, int]], gpus: list[int]) -> Topology:
@@ -117,7 +117,7 @@ ALL = set(range(512))
 
 
 def seen(root: Path, environ: dict[str, str] | None = None, allowed: set[int] = ALL) -> Topology:
-    return Topology.of(cpu_topology.read_topology(environ or {}, allowed, str(root)))  # type: ignore[arg-type]
+    return Topology.of(gpus.read_topology(environ or {}, allowed, str(root)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

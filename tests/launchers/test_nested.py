@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from ddpkit.launchers.nested import find_launcher, split_python
+from ddpkit.launchers.nested import find_launcher, split_python, uv_project
 
 # command -> launcher, the script that it would start, the number of its ranks
 FOUND = {
@@ -30,6 +30,30 @@ FOUND = {
     "env FOO=1 torchrun -m pkg.train a": ("torchrun", "-m pkg.train a", ""),
     "timeout 1h torchrun ok.py": ("torchrun", "ok.py", ""),
     "numactl --cpunodebind=0 torchrun ok.py": ("torchrun", "ok.py", ""),
+    "numactl --cpunodebind 0 --membind 0 torchrun ok.py": ("torchrun", "ok.py", ""),
+    "env -u FOO torchrun ok.py": ("torchrun", "ok.py", ""),
+    "env -S 'torchrun ok.py'": ("torchrun", "ok.py", ""),
+    "timeout -k 5 10m nice -n 10 torchrun ok.py": ("torchrun", "ok.py", ""),
+    "bash -euo pipefail -c 'while true; do torchrun ok.py; done'": ("torchrun", "ok.py", ""),
+    "uv run torchrun --nproc-per-node 2 ok.py": ("torchrun", "uv run python ok.py", "2"),
+    "uv run --frozen --extra cuda -- torchrun ok.py a": ("torchrun", "uv run --frozen --extra cuda python ok.py a", ""),
+    "uv run --with torch torchrun -m pkg.train": ("torchrun", "uv run --with torch python -m pkg.train", ""),
+    "uv run python -m torch.distributed.run ok.py": ("torchrun", "uv run python ok.py", ""),
+    "conda run -n env --no-capture-output torchrun ok.py": (
+        "torchrun",
+        "conda run -n env --no-capture-output python ok.py",
+        "",
+    ),
+    "poetry run torchrun ok.py": ("torchrun", "poetry run python ok.py", ""),
+    "pixi run -e gpu accelerate launch ok.py": ("accelerate launch", "", ""),
+    "nsys profile -o out --trace=cuda,nvtx torchrun ok.py": (
+        "torchrun",
+        "nsys profile -o out --trace=cuda,nvtx python ok.py",
+        "",
+    ),
+    "env A=1 uv run bash -c 'torchrun ok.py'": ("torchrun", "ok.py", ""),
+    "apptainer exec --nv image.sif torchrun ok.py": ("torchrun", "apptainer exec --nv image.sif python ok.py", ""),
+    "tune run --nproc_per_node 4 full_finetune --config c": ("tune run", "tune run full_finetune --config c", "4"),
 }
 NONE = (
     "train.py --x torchrun",
@@ -45,6 +69,16 @@ NONE = (
     "bash -c 'unfinished \"quote'",
     "env",
     "sleep 1",
+    "uv run train.py torchrun",
+    "uv run python train.py torchrun",
+    "uv sync",
+    "uv run --with torchrunx train.py",
+    "conda run -n torch python train.py",
+    "conda run -n torch my-program torchrun",
+    "nsys profile -o out python train.py",
+    "tune run full_finetune --config c",
+    "tune download x",
+    "apptainer exec image.sif python ok.py",
 )
 
 
@@ -78,3 +112,24 @@ def test_nothing_else_is_a_launcher(command: str) -> None:
 def test_python_in_front_of_its_script(command: str, python: str, script: str) -> None:
     found = split_python(shlex.split(command))
     assert (found[0], shlex.join(found[1])) == (python, script)
+
+
+@pytest.mark.parametrize(
+    ("command", "runner", "script"),
+    [
+        ("uv run train.py --x", "uv run", "train.py --x"),
+        ("uv run --frozen --extra cuda -p 3.12 python -u train.py", "uv run --frozen --extra cuda -p 3.12", "train.py"),
+        ("/opt/uv run --project=/p -- python -m pkg.train a", "/opt/uv run --project=/p", "-m pkg.train a"),
+        ("uv run -m pkg.train", "uv run", "-m pkg.train"),
+        ("uv run --with rich train.py", "", ""),
+        ("uv run --isolated train.py", "", ""),
+        ("uv run --script train.py", "", ""),
+        ("uv run my-program", "", ""),
+        ("uv run", "", ""),
+        ("uv sync", "", ""),
+        ("python uv run", "", ""),
+    ],
+)
+def test_the_project_that_uv_would_run_in(command: str, runner: str, script: str) -> None:
+    found = uv_project(shlex.split(command))
+    assert (shlex.join(found[0]), shlex.join(found[1])) == (runner, script)

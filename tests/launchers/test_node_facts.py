@@ -46,6 +46,6 @@ def test_parts_of_an_inventory_have_the_keys_of_their_types(gathered: dict[str, 
 
 def test_a_file_system_and_a_gpu_have_the_keys_of_their_types(gathered: dict[str, Any]) -> None:
     assert set(gathered["space"]["tmp"]) == keys(node_facts.Space)
-    computed = {"index", "ecc_errors", "slow_because", "links", "pci", "numa", "users", "vendor"}
+    computed = {"index", "ecc_errors", "slow_because", "links", "pci", "numa", "users", "vendor", "is_node"}
     assert {*gpu_inventory.FIELDS, *computed} == keys(node_facts.Gpu)
     assert set(gathered["gpu_host"]) == keys(node_facts.GpuHost)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ddpkit.monitor import dump, hang, rank_state
+from ddpkit.monitor.hang import FindingKind
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
-from ddpkit.node.flight_record import reduce_facts
+from ddpkit.node.stack_dump import reduce_facts
 
 NOW = 1_800_000_000.0
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
@@ -239,10 +240,10 @@ def test_a_wait_in_vain_is_one_although_its_record_says_retired() -> None:
 
 def test_a_rank_that_waited_too_long_is_the_last_to_blame() -> None:
     """Others may wait for it in another group."""
-    waits = hang.Finding(kind="late", ranks=(0,), words="rank 0 has not joined all_reduce #3 of group 1")
-    sleeps = hang.Finding(kind="late", ranks=(3,), words="rank 3 has not joined all_reduce #12 of group 0")
-    stuck = hang.Finding(kind="stuck", ranks=(), words="all ranks have joined")
-    blind = hang.Finding(kind="unrecorded", ranks=(1,), words="only stacks are compared")
+    waits = hang.Finding(kind=FindingKind.LATE, ranks=(0,), words="rank 0 has not joined all_reduce #3 of group 1")
+    sleeps = hang.Finding(kind=FindingKind.LATE, ranks=(3,), words="rank 3 has not joined all_reduce #12 of group 0")
+    stuck = hang.Finding(kind=FindingKind.STUCK, ranks=(), words="all ranks have joined")
+    blind = hang.Finding(kind=FindingKind.UNRECORDED, ranks=(1,), words="only stacks are compared")
     assert hang.after_timeout([waits, sleeps, blind], [0, 1]) == [sleeps, waits]
     assert hang.after_timeout([waits, stuck], [0]) == [stuck, waits]
     assert hang.after_timeout([waits, blind], [0]) == [waits]
@@ -331,7 +332,7 @@ def test_what_cannot_be_unpacked() -> None:
 # ---- the watch
 
 
-def look(idle: float | None, kind: str = "late") -> tuple[list[Rank], list[hang.Finding]]:
+def look(idle: float | None, kind: FindingKind = FindingKind.LATE) -> tuple[list[Rank], list[hang.Finding]]:
     return [Rank(rank=0, host="a", idle=idle)], [hang.Finding(kind=kind, ranks=(0,), words="x")]
 
 
@@ -351,7 +352,7 @@ def test_the_watch_says_a_hang_once() -> None:
 def test_a_run_that_computes_for_long_does_not_hang() -> None:
     watch = Watch(60, "warn", 0.0)
     for now in range(60, 1000, 60):
-        assert not watch.judged(now, *look(now, kind="none"), last_line=0)
+        assert not watch.judged(now, *look(now, kind=FindingKind.NONE), last_line=0)
 
 
 def test_lines_do_not_count_where_there_is_a_record() -> None:
@@ -362,7 +363,7 @@ def test_lines_do_not_count_where_there_is_a_record() -> None:
 def test_without_a_record_lines_and_stacks_count() -> None:
     ranks = [Rank(rank=0, host="a", stack=(("a.py", 1, "f"),))]
     other = [Rank(rank=0, host="a", stack=(("a.py", 2, "f"),))]
-    finding = look(None, "stacks")[1]
+    finding = look(None, FindingKind.STACKS)[1]
     watch = Watch(60, "warn", 0.0)
     assert not watch.judged(60, ranks, finding, last_line=30)  # the first stack there is
     assert not watch.judged(120, other, finding, last_line=30)  # it has moved

@@ -20,7 +20,7 @@ from ddpkit.monitor import hang, rank_state
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
 from ddpkit.node import rank_observe, rank_responder
-from ddpkit.node.flight_record import reduce_facts
+from ddpkit.node.stack_dump import reduce_facts
 
 OLD_NAME = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 NOW = 1_800_000_000.0

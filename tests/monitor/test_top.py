@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,11 +22,12 @@ from amd_node import mi300x
 from conftest import PATIENCE, Command
 from test_docs_blocks import output
 
-from ddpkit.cli.top import Table, _fitted
+from ddpkit.cli.live import Table, _fitted
 from ddpkit.monitor import top
 from ddpkit.monitor.server import MonitorServer
-from ddpkit.node import amd_gpus
+from ddpkit.node import gpus as node_gpus
 from ddpkit.node import resource_sample as sample
+from ddpkit.node.process_tree import Process
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -223,6 +225,9 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
         monitor._sample.until = 0.0  # b has had its time
         monitor.turn()
         assert not (tmp_path / "top.1.ask").exists()
+        for thread in threading.enumerate():
+            if thread.name == "ddpkit sample":
+                thread.join(PATIENCE)
         found: dict[str, Any] = json.loads((tmp_path / "top.json").read_text())
         return found
 
@@ -449,7 +454,7 @@ def test_gpus_of_amd_are_those_of_nvidia_in_the_table(tmp_path: Path) -> None:
     process.mkdir(parents=True)
     (process / "vram_42700").write_text("1610612736")
     (process / "vram_42701").write_text("0")
-    found = amd_gpus.sample_amd_gpus(root)
+    found = node_gpus.sample_amd_gpus(root)
     assert found is not None
     rows, users = found
     value: dict[str, Any] = {"gpus": rows, "apps": sample._apps(users, {"2": [os.getpid()]}, {})}
@@ -468,10 +473,10 @@ def test_gpus_of_amd_are_those_of_nvidia_in_the_table(tmp_path: Path) -> None:
 def test_a_container_has_its_own_gpus_of_amd(tmp_path: Path) -> None:
     root = mi300x(tmp_path)
     (tmp_path / "dev/dri").mkdir(parents=True)
-    assert amd_gpus.sample_amd_gpus(root) is None
+    assert node_gpus.sample_amd_gpus(root) is None
     (tmp_path / "dev/dri/renderD129").touch()
-    assert [gpu.key for gpu in amd_gpus.list_amd_gpus(root)] == ["42701"]
-    assert amd_gpus.list_amd_gpus(f"{tmp_path}/elsewhere/") == []
+    assert [gpu.key for gpu in node_gpus.list_amd_gpus(root)] == ["42701"]
+    assert node_gpus.list_amd_gpus(f"{tmp_path}/elsewhere/") == []
 
 
 @pytest.mark.parametrize(
@@ -503,14 +508,14 @@ def test_what_could_not_be_looked_at_is_unknown(
 
 def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:
     """One in the driver's hands that its look has left behind: no other is started, and the reason is said."""
-    ours = {77: (os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0)}
+    ours = {77: Process(os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0)}
     assert str(sample._hung(ours)).startswith("nvidia-smi does not answer: process 77 hangs in the driver for ")
     up = float(Path("/proc/uptime").read_text().split()[0])
     for other in (
-        (os.getppid(), "S", 0.0, 0, 0, "nvidia-smi", 0.0),  # it works
-        (os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", up),  # it has only just begun
-        (os.getpid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0),  # somebody waits for it
-        (os.getppid(), "D", 0.0, 0, 0, "python", 0.0),
+        Process(os.getppid(), "S", 0.0, 0, 0, "nvidia-smi", 0.0),  # it works
+        Process(os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", up),  # it has only just begun
+        Process(os.getpid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0),  # somebody waits for it
+        Process(os.getppid(), "D", 0.0, 0, 0, "python", 0.0),
     ):
         assert sample._hung({77: other}) is None
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from conftest import MARK, PATIENCE, Command, marked
 
-from ddpkit.node.daemons import is_shared_daemon
+from ddpkit.node.process_tree import is_shared_daemon
 
 TMUX: dict[str, Any] = {
     "adopted": True,

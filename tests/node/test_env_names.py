@@ -9,7 +9,7 @@ import pytest
 from ddpkit.launchers import containers
 from ddpkit.node.env_names import ENV_NAMES, env_matcher
 
-USES = {"stale", "place", "container", "tuning", "private", "reported"}
+USES = {"stale", "launcher", "place", "container", "tuning", "private", "reported"}
 NAMES = [name for _, group in ENV_NAMES for name in group.split()]
 
 

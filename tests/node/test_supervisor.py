@@ -14,8 +14,10 @@ from conftest import PATIENCE
 
 from ddpkit.node import rank_output
 from ddpkit.node.event_loop import EventLoop
+from ddpkit.node.launcher_io import LauncherIO
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_table import RankTable
+from ddpkit.node.seal import Seal
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
 PROGRAMS = sorted(path.stem for path in NODE.glob("*.py"))
@@ -99,6 +101,20 @@ def test_a_line_comes_after_those_that_another_rank_wrote_before_it(monkeypatch:
     for write in writers:
         os.close(write)
     output.close()
+
+
+def test_the_last_events_are_sent_before_a_wait(capfd: pytest.CaptureFixture[str]) -> None:
+    """Every run ended a second late."""
+
+    class NeverReady(EventLoop):
+        def is_ready(self, fd: int, timeout: float) -> bool:
+            raise AssertionError("the launcher reads already")
+
+    launcher = LauncherIO(NeverReady(), 0.0, b"", (Seal("", "node"), Seal("", "launcher")))
+    launcher.on_pause = lambda paused: None
+    launcher.send(e="end")
+    launcher.flush_all(lambda: None)
+    assert capfd.readouterr().out == '{"e":"end"}\n'
 
 
 def test_a_killed_torchrun_is_the_first_failure_also_where_a_rank_is_collected_before_it() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,11 +28,10 @@ from ddpkit.node import gpu_inventory, probe
 from ddpkit.preflight import rank_checks, slurm_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.gpu_checks import check_gpus, closest_adapters, visible
-from ddpkit.preflight.machine_checks import check_infiniband
 from ddpkit.preflight.node import Node
-from ddpkit.preflight.node_checks import check_nodes
+from ddpkit.preflight.node_checks import LOADED, check_driver, check_nccl, check_nodes, join_nccl, loaded_nccl
 from ddpkit.preflight.rank_program import ProgramRun
-from ddpkit.preflight.software_checks import LOADED, check_driver, check_nccl, join_nccl, loaded_nccl
+from ddpkit.preflight.resource_checks import check_infiniband
 
 PROGRAM = """#!/bin/sh
 case "$*" in
@@ -44,6 +45,9 @@ PROCESS = {"pid": ME, "type": "C", "process_name": "/usr/bin/python3", "used_mem
 MPS = {"pid": ME, "type": "C", "process_name": "nvidia-cuda-mps-server", "used_memory": "30 MiB"}
 SCREEN = {"pid": ME, "type": "G", "process_name": "/usr/lib/xorg/Xorg", "used_memory": "9 MiB"}
 HBM3 = H100["product_name"]
+BUSES = [f"0000:{0x17 + 8 * index:02x}:00.0" for index in range(8)]
+# Elements as in the recorded output of this directory; values: gpud#1106.
+RACK = {**outputs.GB200, "fabric/cliqueId": "32766", "fabric/clusterUuid": "f2a7d1c4-3b5e-4f60-9d21-7c8e9a0b1c2d"}
 Gpus = list[tuple[outputs.Table, Sequence[outputs.Table]]]
 
 
@@ -71,6 +75,7 @@ class Row:
     isolated: bool = False
     status: str = "pass"
     evidence: str = ""
+    cause: str = ""
     fix: str = ""
     doc: str = ""
 
@@ -87,7 +92,14 @@ HEALTHY = {
     "MIG, one rank": Row(gpus=[gpu(A100_MIG)], evidence="1 x NVIDIA A100-SXM4-80GB"),
     "MPS": Row(gpus=[gpu(H100, MPS, compute_mode="Exclusive_Process")], evidence="1 x NVIDIA H100"),
     "a screen": Row(gpus=[gpu(outputs.GTX_1080, SCREEN)], evidence="1 x GeForce"),
-    "hidden by a cgroup": Row(gpus=gpus(2, H100), slots=2, known=8, host={"hidden": 6}, evidence="2 x NVIDIA H100"),
+    "hidden by a cgroup": Row(gpus=gpus(2, H100), slots=2, known=8, host={"listed": BUSES[:2]}, evidence="2 x NVIDIA"),
+    "half the lanes by design": Row(
+        gpus=gpus(4, {**H100, "pci/pci_gpu_link_info/link_widths/current_link_width": "8x"})
+    ),
+    "page cache in GPU memory": Row(
+        gpus=[gpu({**outputs.GB200, "fb_memory_usage/used": "40321 MiB", "addressing_mode": "ATS"})]
+    ),
+    "one node of an NVLink domain": Row(gpus=gpus(4, RACK), slots=4, host={"imex": ["channel0"]}),
     "peermem": Row(gpus=gpus(2, H100), slots=2, ports=8, host={"direct": "nvidia_peermem"}, evidence="2 x"),
     "dma-buf": Row(gpus=gpus(2, H100), slots=2, ports=8, host={"direct": "dma-buf"}, evidence="2 x"),
     "GeForce has no GPUDirect": Row(
@@ -126,11 +138,30 @@ FAULTS = {
         gpus=gpus(7, H100),
         slots=7,
         known=8,
-        host={"listed": [f"0000:{0x17 + 8 * index:02x}:00.0" for index in range(8)]},
+        host={"listed": BUSES},
         status="fail",
         evidence="nvidia-smi lists 7 GPUs, and the driver 8; 0000:4f:00.0 is missing",
         fix="xid",
         doc="gpu-lost",
+    ),
+    "one is lost, in a job with half the node": Row(  # the variables and the cgroup hide the other four
+        gpus=gpus(3, H100),
+        slots=3,
+        known=4,
+        host={"listed": BUSES[:4]},
+        status="fail",
+        evidence="nvidia-smi lists 3 GPUs, and the driver 4; 0000:2f:00.0 is missing",
+        fix="xid",
+        doc="gpu-lost",
+    ),
+    "an NVLink domain in parts": Row(
+        gpus=gpus(4, RACK, cliqueId="2"),
+        slots=4,
+        host={"imex": ["channel0"]},
+        status="warn",
+        evidence="its GPUs are in 2 NVLink domains or cliques",
+        fix="grep -A 6 Fabric",
+        doc="imex",
     ),
     "one is lost while it answers": Row(
         gpus=[gpu(outputs.GB200), gpu(outputs.LOST)],
@@ -176,7 +207,8 @@ FAULTS = {
         slots=4,
         status="fail",
         evidence=f"GPU 3 ({uuid(3)}): 2 uncorrected memory errors",
-        fix="nvidia-smi -r -i 3",
+        cause="sudo nvidia-smi -r",
+        fix="nvidia-smi",
         doc="gpu-ecc",
     ),
     "a row to be remapped": Row(  # G12; on A100 and H100, where retired pages are N/A
@@ -184,7 +216,8 @@ FAULTS = {
         slots=8,
         status="fail",
         evidence=f"GPU 3 ({uuid(3)}): a row remap is pending",
-        fix="nvidia-smi -r -i 3",
+        cause="sudo nvidia-smi -r",
+        fix="nvidia-smi",
         doc="gpu-ecc",
     ),
     "a row that cannot be remapped": Row(
@@ -199,7 +232,8 @@ FAULTS = {
         gpus=[gpu(outputs.GTX_1080, pending_retirement="Yes")],
         status="fail",
         evidence="a row remap is pending",
-        fix="nvidia-smi -r",
+        cause="after its last job: sudo nvidia-smi -r -i 0",
+        fix="nvidia-smi",
         doc="gpu-ecc",
     ),
     "a reset is recommended": Row(
@@ -207,7 +241,8 @@ FAULTS = {
         slots=4,
         status="fail",
         evidence="the driver recommends: Drain and Reset",
-        fix="nvidia-smi -r -i 3",
+        cause="sudo nvidia-smi -r",
+        fix="nvidia-smi",
         doc="gpu-ecc",
     ),
     "ECC after a reset": Row(
@@ -215,7 +250,8 @@ FAULTS = {
         slots=4,
         status="warn",
         evidence="ECC is Disabled, and Enabled after a reset",
-        fix="nvidia-smi -r -i 3",
+        cause="sudo nvidia-smi -r",
+        fix="nvidia-smi",
         doc="gpu-ecc",
     ),
     "hot": Row(  # G13
@@ -233,9 +269,10 @@ FAULTS = {
         doc="straggler",
     ),
     "narrow": Row(  # G13
-        gpus=[gpu(H100, current_link_width="8x")],
+        gpus=gpus(8, H100, current_link_width="8x"),
+        slots=8,
         status="warn",
-        evidence="PCIe x8 of x16",
+        evidence=f"GPU 3 ({uuid(3)}): PCIe width 8x, on the other GPUs 16",
         fix="lspci",
         doc="straggler",
     ),
@@ -300,7 +337,8 @@ FAULTS = {
         slots=4,
         status="fail",
         evidence=f"GPU 3 ({uuid(3)}): a repair is pending: a memory channel, a group of cores",
-        fix="nvidia-smi -r -i 3",
+        cause="sudo nvidia-smi -r",
+        fix="nvidia-smi",
         doc="gpu-ecc",
     ),
     "memory without repair": Row(
@@ -446,6 +484,9 @@ def test_the_whole_output_of_a_real_h100() -> None:
         "fabric_health": "N/A",
         "power_limit": "700.00 W",
         "clock_limit": "1980 MHz",
+        "addressing": "None",
+        "clique": "N/A",
+        "cluster": "N/A",
     }
     assert (found["ecc_errors"], found["slow_because"], found["users"]) == (0, ["gpu_idle"], [])
 
@@ -459,6 +500,8 @@ def test_from_an_output_to_the_finding(name: str, tmp_path: Path, monkeypatch: p
     assert (check.id, check.status, check.host, check.doc) == ("gpus", given.status, "node1", given.doc), check
     assert given.evidence in check.evidence
     assert given.fix in check.fix
+    assert given.cause in check.cause
+    assert " -r" not in check.fix  # a hint that ends the jobs of others
     if given.status in ("warn", "fail"):
         assert check.fix.startswith(("ssh node1 ", "-n ", "-o "))
         assert check.cause
@@ -525,22 +568,40 @@ def test_a_faulty_node_of_two_is_the_only_one_with_a_finding(
 
 
 @pytest.mark.parametrize(
-    ("names", "indices"),
+    ("vendor", "environ", "indices"),
     [
-        (None, "01234567"),
-        ("4,5", "45"),
-        (f"{uuid(6)},{uuid(7)[:12]}", "67"),
-        (f"MIG-{uuid(2)}/1/0", "2"),  # before driver 470
-        ("MIG-7a1c9e2b-0d4f-5c6a-8b3e-2f9d1a7c4e60", "01234567"),  # names no GPU
-        ("2,-1,3", "2"),
-        ("", ""),
-        ("NoDevFiles", ""),
-        ("9", ""),
+        ("NVIDIA", {}, "01234567"),
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": "4,5"}, "45"),
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": "0, 1"}, "01"),
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": f"{uuid(6)},{uuid(7)[:12]}"}, "67"),
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": f"MIG-{uuid(2)}/1/0"}, "2"),  # before driver 470
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": "MIG-7a1c9e2b-0d4f-5c6a-8b3e-2f9d1a7c4e60"}, "01234567"),  # names no GPU
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": "2,-1,3"}, "2"),
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": ""}, ""),
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ""),
+        ("NVIDIA", {"CUDA_VISIBLE_DEVICES": "9"}, ""),
+        ("NVIDIA", {"ROCR_VISIBLE_DEVICES": "1"}, "01234567"),
+        ("AMD", {"ROCR_VISIBLE_DEVICES": "4,5,6"}, "456"),  # as SLURM sets it
+        ("AMD", {"ROCR_VISIBLE_DEVICES": "4,5,6", "HIP_VISIBLE_DEVICES": "0, 2"}, "46"),
+        ("AMD", {"HIP_VISIBLE_DEVICES": "3", "CUDA_VISIBLE_DEVICES": "5"}, "3"),
+        ("AMD", {"CUDA_VISIBLE_DEVICES": "5"}, "5"),
+        ("AMD", {"ROCR_VISIBLE_DEVICES": uuid(7)}, "7"),
     ],
 )
-def test_the_gpus_that_a_variable_names(names: str | None, indices: str) -> None:
-    eight: Any = [{"index": str(number), "uuid": uuid(number)} for number in range(8)]
-    assert "".join(each["index"] for each in visible(eight, names)) == indices
+def test_the_gpus_that_variables_name(vendor: str, environ: dict[str, str], indices: str) -> None:
+    eight: Any = [{"index": str(number), "uuid": uuid(number), "vendor": vendor} for number in range(8)]
+    assert "".join(each["index"] for each in visible(eight, environ)) == indices
+
+
+def test_a_domain_of_several_nodes_needs_channels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one, NCCL takes the network between nodes of a rack."""
+    nodes = pair(tmp_path, monkeypatch, gpus=gpus(4, RACK), slots=4, known=4, links=[])
+    assert [(check.host, check.doc) for check in odd(nodes)] == [("node2", "imex")]
+    assert "no IMEX channel can be used" in odd(nodes)[0].evidence
+    container = replace(nodes[1], inventory={**nodes[1].inventory, "container": "docker"})
+    assert "--device=/dev/nvidia-caps-imex-channels/channel0" in odd([nodes[0], container])[0].fix
+    given = {**nodes[1].inventory["gpu_host"], "imex": ["channel0"]}
+    assert odd([nodes[0], replace(nodes[1], inventory={**nodes[1].inventory, "gpu_host": given})]) == []  # type: ignore[typeddict-item]
 
 
 def test_other_gpus_may_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -783,8 +844,13 @@ def test_other_accelerators_are_counted(tmp_path: Path) -> None:
     ("odd", "status", "evidence", "fix"),
     [
         ({}, "pass", "8 x AMD Instinct MI300X", ""),
-        ({"current_link_width": "8"}, "warn", "GPU 3 (GPU-6c62b25e6b0b4b4a): PCIe x8 of x16", "lspci -vv -d 1002:"),
-        ({"ras__umc_err_count": "ue: 2\nce: 9"}, "fail", "2 uncorrected memory errors", "amd-smi reset -G -g 3"),
+        (
+            {"current_link_width": "8"},
+            "warn",
+            "GPU 3 (GPU-6c62b25e6b0b4b4a): PCIe width 8, on the other GPUs 16",
+            "lspci -vv -d 1002:",
+        ),
+        ({"ras__umc_err_count": "ue: 2\nce: 9"}, "fail", "2 uncorrected memory errors", "amd-smi"),
         ({"mem_info_vram_used": "42280000000"}, "warn", "40321 MiB are in use, without", "fuser -v /dev/kfd"),
     ],
 )
@@ -833,26 +899,38 @@ def bridge(control: int) -> bytes:
     return bytes(config)
 
 
+def test_bridges_between_gpus_and_adapters() -> None:
+    """Root ports have ACS on most servers, and nothing passes between devices there: "ACS is on at 38 bridges"."""
+    gpu, adapter = "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:0{0}.0/0000:{1}:00.0".format, "pci0000:7f/0000:80:00.0"
+    apart = ["pci0000:15/0000:15:01.0/0000:16:00.0", "pci0000:37/0000:37:01.0/0000:38:00.0"]
+    assert gpu_inventory.bridges_between(apart, [adapter]) == set()
+    assert gpu_inventory.bridges_between([gpu(0, "1b")], [gpu(2, "18"), adapter]) == {"0000:17:00.0", "0000:17:02.0"}
+    assert gpu_inventory.bridges_between([gpu(0, "1b"), "", gpu(1, "1c")], []) == {"0000:17:00.0", "0000:17:01.0"}
+
+
 def test_bridges_that_redirect_are_counted(tmp_path: Path) -> None:
     folder = tmp_path / "sys/bus/pci/devices"
     for name, kind, config in (
         ("0000:00:01.0", "0x060400", bridge(0x1D)),  # SrcValid, ReqRedir, CmpltRedir, UpstreamFwd
         ("0000:00:02.0", "0x060400", bridge(0x00)),
-        ("0000:17:00.0", "0x030200", bridge(0x1D)),  # a GPU
+        ("0000:00:03.0", "0x060400", bridge(0x1D)),  # between no two of these devices
     ):
         (folder / name).mkdir(parents=True)
         (folder / name / "class").write_text(kind)
         (folder / name / "config").write_bytes(config)
-    assert gpu_inventory.redirects(f"{tmp_path}/") == 1
+    ports = {"0000:00:01.0", "0000:00:02.0"}
+    assert gpu_inventory.redirects(ports, f"{tmp_path}/") == 1
+    assert gpu_inventory.redirects(set(), f"{tmp_path}/") == 0
     (folder / "0000:00:01.0/config").write_bytes(bridge(0x1D)[:64])  # as another user than root reads it
     (folder / "0000:00:02.0/config").write_bytes(bridge(0x1D)[:64])
-    assert gpu_inventory.redirects(f"{tmp_path}/") is None
+    assert gpu_inventory.redirects(ports, f"{tmp_path}/") is None
 
 
 @pytest.mark.parametrize(
     ("modules", "version", "release", "way"),
     [
         (["nvidia_peermem"], "NVIDIA UNIX x86_64 Kernel Module  535.54.03", "5.4.0", "nvidia_peermem"),
+        (["efa_nv_peermem"], "NVIDIA UNIX x86_64 Kernel Module  535.54.03", "5.4.0", "efa_nv_peermem"),  # openucx#10704
         ([], "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15", "5.15.0-91-generic", "dma-buf"),
         ([], "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15", "5.4.0", ""),
         ([], "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15", "6.8.0", ""),
@@ -866,19 +944,56 @@ def test_the_way_of_adapters_to_gpu_memory(
     assert gpu_inventory.gpu_direct(f"{tmp_path}/", version, release) == way
 
 
-def test_gpus_that_a_cgroup_hides_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("file", "text", "way"), [("gdr", "NVIDIA", "EFA"), ("p2p", "NVIDIA", "EFA"), ("p2p", "NONE", "")]
+)
+def test_the_word_of_efa(file: str, text: str, way: str, tmp_path: Path) -> None:
+    device = tmp_path / "sys/class/infiniband/rdmap0s6/device"
+    device.mkdir(parents=True)
+    (device / file).write_text(f"{text}\n")
+    assert gpu_inventory.gpu_direct(f"{tmp_path}/", "NVIDIA UNIX x86_64 Kernel Module  570.86.15", "6.8.0") == way
+
+
+def test_no_device_is_opened_to_see_which_a_cgroup_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without persistence mode, to open one takes seconds. access() asks the cgroup as well."""
     (tmp_path / "dev").mkdir()
-    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
-        (tmp_path / "dev" / name).touch()
-    real = os.open
+    for number, bus in enumerate(BUSES[:4]):
+        information = tmp_path / "proc/driver/nvidia/gpus" / bus / "information"
+        information.parent.mkdir(parents=True)
+        information.write_text(f"Model: \t\t NVIDIA H100 80GB HBM3\nDevice Minor: \t {number}\n")
+        if number != 3:  # as in a container of CDI
+            (tmp_path / f"dev/nvidia{number}").touch()
+    real, opened = os.access, os.open
+    monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and not path.endswith("nvidia1"))
+    monkeypatch.setattr(os, "open", lambda path, *more: pytest.fail(path) if "nvidia" in path else opened(path, *more))
+    assert gpu_inventory.listed_gpus(f"{tmp_path}/") == [BUSES[0], BUSES[2]]
 
-    def opened(path: str, *args: Any) -> int:
-        if path.endswith(("nvidia1", "nvidia2")):
-            raise PermissionError(1, "Operation not permitted")
-        return real(path, *args)
 
-    monkeypatch.setattr(os, "open", opened)
-    assert gpu_inventory.hidden(f"{tmp_path}/") == 2
+@pytest.mark.skipif(
+    not Path("/sys/fs/cgroup/devices").is_dir() or os.getuid() != 0, reason="needs cgroups of version 1"
+)
+def test_access_asks_the_cgroup() -> None:
+    code = "import os; print(os.access('/dev/zero', os.R_OK | os.W_OK), os.access('/dev/null', os.R_OK | os.W_OK))"
+    group = Path(f"/sys/fs/cgroup/devices/ddpkit-test-{os.getpid()}")
+    group.mkdir()
+    try:
+        (group / "devices.deny").write_text("c 1:5 rwm")
+        enter = f'echo $$ > {group}/cgroup.procs && exec {sys.executable} -c "{code}"'
+        done = subprocess.run(["sh", "-c", enter], capture_output=True, text=True, check=True)
+    finally:
+        group.rmdir()
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_processes_on_a_gpu_of_amd_seen_from_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's pids are of the machine: here, others have these numbers."""
+    root = mi300x(tmp_path)
+    process = tmp_path / "sys/class/kfd/kfd/proc" / ME
+    process.mkdir(parents=True)
+    (process / "vram_42701").write_text("1610571776\n")
+    monkeypatch.setattr(gpu_inventory, "inside", lambda: True)
+    (user,) = gpu_inventory.amd_gpus(root)[1]["users"]
+    assert (user["pid"], user["name"], user["user"]) == (os.getpid(), "", "")
 
 
 def test_the_adapter_near_each_gpu() -> None:

@@ -16,7 +16,7 @@ from test_compatibility import specs
 from ddpkit.launchers.node_facts import NodeInventory
 from ddpkit.launchers.plan import Job
 from ddpkit.node import inventory
-from ddpkit.preflight import causes, disk_check, env_checks, network_checks, node_checks
+from ddpkit.preflight import network_checks, node_checks, node_survey, request_checks, resource_checks
 from ddpkit.preflight.check import TITLES, Check
 from ddpkit.preflight.node import Node
 from ddpkit.text import format_size_in_digits as size
@@ -40,13 +40,13 @@ def space(free: int, total: int = 100 * GIB, **changes: Any) -> dict[str, Any]:
 
 
 NO_GPU_HOST: dict[str, Any] = {
-    "hidden": 0,
     "listed": [],
     "cuda_driver": None,
     "direct": "",
     "redirects": None,
     "others": {},
     "inside": False,
+    "imex": [],
 }
 
 
@@ -460,7 +460,7 @@ def test_a_driver_that_is_too_old() -> None:
 
 def environment(*each: dict[str, str], env: dict[str, Any] | None = None, **changes: Any) -> list[Check]:
     nodes = [node(number, environ=environ, env=env or {}, **changes) for number, environ in enumerate(each, 1)]
-    return odd(list(env_checks.check_environment(nodes)))
+    return odd(list(request_checks.check_environment(nodes)))
 
 
 def test_a_variable_that_one_node_sets() -> None:
@@ -653,7 +653,7 @@ def test_a_node_that_nobody_reaches(why: str, doc: str) -> None:
     world, apart, _ = found([look(1), look(2), look(3)], cut, why)
     assert world is None
     (problem,) = apart
-    check = causes.from_problem(problem)
+    check = node_survey.from_problem(problem)
     assert (check.host, check.id, check.doc) == ("n2", "mesh", doc)
     assert "no other node can reach its port 40002" in check.evidence
     assert check.fix == "ssh n2 sudo iptables -I INPUT -p tcp -s 10.0.0.1,10.0.0.3 -j ACCEPT"
@@ -681,7 +681,7 @@ def test_of_two_nodes_the_one_that_listens_is_named() -> None:
 def test_a_master_port_that_a_firewall_closes() -> None:
     """L02."""
     _, (problem,), _ = found([look(1), look(2), look(3)], [("n2", "24000"), ("n3", "24000")], master_port=24000)
-    check = causes.from_problem(problem)
+    check = node_survey.from_problem(problem)
     assert (check.host, check.id, check.doc) == ("n1", "master-port", "master-unreachable")
     assert check.fix == "ssh n1 sudo iptables -I INPUT -p tcp -s 10.0.0.2,10.0.0.3 --dport 24000 -j ACCEPT"
 
@@ -691,15 +691,15 @@ def test_a_masters_name_that_one_node_does_not_know() -> None:
     _, (problem,), _ = found(
         [look(1), look(2), look(3)], [("n2", "head")], "name or service not known", master_addr="head"
     )
-    check = causes.from_problem(problem)
+    check = node_survey.from_problem(problem)
     assert (check.host, check.doc) == ("n2", "master-name-unknown")
     assert check.fix == "ssh n2 'echo 10.0.0.1 head | sudo tee -a /etc/hosts'"
 
 
 def test_a_masters_name_that_means_another_host_on_one_node() -> None:
     _, (problem,), _ = found([look(1), look(2), look(3)], [("n2", "head")], "connection refused", master_addr="head")
-    said = causes.with_inventory(problem, gathered(names={"head": ["10.0.0.9"]}), "n2", "head")
-    check = causes.from_problem(said)
+    said = node_survey.with_inventory(problem, gathered(names={"head": ["10.0.0.9"]}), "n2", "head")
+    check = node_survey.from_problem(said)
     assert "head resolves to 10.0.0.9 on that node" in check.evidence
     assert check.fix == "-o master_addr=10.0.0.1"
 
@@ -770,7 +770,7 @@ def test_what_names_mean_on_other_nodes() -> None:
 
 def test_every_problem_has_a_cause_a_fix_and_a_place_to_read_on() -> None:
     for check in ("transport", "machine", "workdir", "script", "tmp", "python", "torch", "gpus", "master-port", "mesh"):
-        made = causes.from_problem(Problem(host="n1", what="something {odd}", fix="do {this}", check=check))
+        made = node_survey.from_problem(Problem(host="n1", what="something {odd}", fix="do {this}", check=check))
         assert made.status == "fail"
         assert made.cause, check
         assert made.doc, check
@@ -782,10 +782,10 @@ def test_who_has_a_port_is_said() -> None:
     problem = Problem(
         host="n1", what="rank 0 cannot listen on port 29500: address already in use", fix="", check="master-port"
     )
-    said = causes.with_inventory(problem, gathered(port_owner=owner), "n1", "")
+    said = node_survey.with_inventory(problem, gathered(port_owner=owner), "n1", "")
     assert "in use by pid 4711 (python serve.py), user eve; by default ddpkit chooses a free port" in said.what
     assert said.fix == "remove -o master_port"
-    assert causes.with_inventory(problem, gathered(), "n1", "") == problem
+    assert node_survey.with_inventory(problem, gathered(), "n1", "") == problem
 
 
 def test_a_listener_is_found_by_its_pid() -> None:
@@ -808,11 +808,11 @@ def test_a_listener_is_found_by_its_pid() -> None:
 
 
 def test_a_folder_for_logs(tmp_path: Path) -> None:
-    assert disk_check.check_logs(str(tmp_path / "not" / "yet")).evidence == f"{tmp_path}/not/yet is writable"
+    assert resource_checks.check_logs(str(tmp_path / "not" / "yet")).evidence == f"{tmp_path}/not/yet is writable"
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file" / "logs", Path("/proc/logs")):
-        check = disk_check.check_logs(str(folder))
+        check = resource_checks.check_logs(str(folder))
         assert (check.id, check.status, check.doc) == ("disk", "fail", "disk-full")
         assert f"cannot write logs to {folder}: " in check.evidence
         assert check.cause

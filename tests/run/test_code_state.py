@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.run import code_state, record
-from ddpkit.run.code_state import Code, Versions, node_versions, read_code, without_secrets
+from ddpkit.run import record
+from ddpkit.run.record import Code, Versions, node_versions, read_code, without_secrets
 from ddpkit.run.timeline import LaunchFile, TimelineFile
 from ddpkit.run.trust import Origin
 
@@ -73,7 +73,7 @@ def slow_git(folder: Path) -> str:
 
 
 def test_a_slow_git_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code_state, "LIMIT", 0.2)
+    monkeypatch.setattr(record, "GIT_LIMIT", 0.2)
     monkeypatch.setenv("PATH", slow_git(tmp_path), prepend=":")
     assert read_code(str(tmp_path)) is None
 

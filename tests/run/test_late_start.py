@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ddpkit.node import rank_events
-from ddpkit.run.late_start import describe_late_start
-from ddpkit.run.timeline import RankTimeline, Timeline
+from ddpkit.run.timeline import RankTimeline, Timeline, describe_late_start
 
 NOW = 1000.0
 STARTED = {"start": 900.0, "python": 901.0, "import": 902.0, "imported": 905.0}

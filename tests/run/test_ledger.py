@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ddpkit.diagnosis.outcome import Decision, Failure
-from ddpkit.run.ledger import describe, ledger
+from ddpkit.run.documents import describe, ledger
 from ddpkit.run.record import Attempt, Run
 
 RUN = Run(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ddpkit.files import read_part
-from ddpkit.run import logs
+from ddpkit.run import log_files, logs
 from ddpkit.run.logs import Line, LineFilter
 from ddpkit.run.record import Run
 
@@ -20,12 +20,22 @@ RUN = Run(
 RARE = 90_000  # of 100,000 lines, the one that rank 2 printed
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    lines = [f"[{number % 2} a] line {number}" for number in range(100_000)]
-    lines[RARE] = "[2 a] rare"
-    (tmp_path / "all.log").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "rank_2.log").write_bytes(b"10%\r50%\rrare\n\nlast")
+LINES = [f"[{number % 2} a] line {number}" for number in range(100_000)]
+LINES[RARE] = "[2 a] rare"
+
+
+@pytest.fixture(params=["index", "all.log"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """A run of this version, or of one that wrote every line twice."""
+    if request.param == "all.log":
+        (tmp_path / "all.log").write_text("".join(f"{line}\n" for line in LINES))
+        (tmp_path / "rank_2.log").write_bytes(b"10%\r50%\rrare\n\nlast")
+    else:
+        files = log_files.LogFiles(tmp_path)
+        for line in LINES:
+            rank, _, text = line[1:].partition(" a] ")
+            files.keep(rank, "a", text.encode() + b"\n")
+        files.close()
     return replace(RUN, folder=str(tmp_path))
 
 
@@ -34,8 +44,8 @@ def shown(run: Run, wanted: LineFilter, number: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, 20_000, 200_000])
-def test_the_last_lines_are_those_of_the_whole_file(number: int, run: Run) -> None:
-    everything = (Path(run.folder) / "all.log").read_bytes().splitlines()
+def test_the_last_lines_are_those_of_the_whole_log(number: int, run: Run) -> None:
+    everything = [line.encode() for line in LINES]
     assert shown(run, LineFilter(), number) == (everything[-number:] if number else [])
     assert shown(run, LineFilter(pattern=re.compile(b"rare")), number) == ([b"[2 a] rare"] if number else [])
     odd = [line for line in everything if line.startswith(b"[1 ")]
@@ -44,23 +54,42 @@ def test_the_last_lines_are_those_of_the_whole_file(number: int, run: Run) -> No
     )
 
 
-def test_only_the_end_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ranks", [None, frozenset({1})])
+def test_only_the_end_is_read(ranks: frozenset[int] | None, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
 
     def part(path: Path, offset: int, size: int) -> bytes:
-        read.append(offset)
-        return read_part(path, offset, size)
+        data = read_part(path, offset, size)
+        read.append(len(data))
+        return data
 
     monkeypatch.setattr(logs, "read_part", part)
-    assert shown(run, LineFilter(), 3)[-1] == b"[1 a] line 99999"
-    assert min(read) >= (Path(run.folder) / "all.log").stat().st_size - logs.BLOCK
+    assert shown(run, LineFilter(ranks=ranks), 3)[-1] == b"[1 a] line 99999"
+    assert sum(read) <= 3 * logs.BLOCK
 
 
 def test_lines_of_one_rank_are_those_of_its_file(run: Run) -> None:
+    (Path(run.folder) / "rank_2.log").write_bytes(b"10%\r50%\rrare\n\nlast")
     one = LineFilter(ranks=frozenset({2}))
     assert shown(run, one, 9) == [b"[2 a] rare", b"[2 a] ", b"[2 a] last"]
     assert list(logs.read_lines(run, one)) == [
         Line(source="2", host="a", text=text) for text in (b"rare", b"", b"last")
     ]
-    elsewhere = replace(run, ranks={})  # its host is not known: then from the log of all
-    assert shown(elsewhere, one, 9) == [b"[2 a] rare"]
+
+
+def test_the_host_of_a_rank_is_in_the_log_of_all(run: Run) -> None:
+    elsewhere = replace(run, ranks={})
+    assert shown(elsewhere, LineFilter(ranks=frozenset({2})), 9) == [b"[2 a] rare"]
+
+
+def test_a_damaged_index_shows_what_can_be_read(tmp_path: Path) -> None:
+    """Its rows may be torn, or another user's: they name no file but a log of this directory."""
+    (tmp_path / "rank_0.log").write_text("one\ntwo\n")
+    (tmp_path / "private.log").write_text("secret\n")
+    (tmp_path / "all.index").write_bytes(
+        b"0 4\n@ x\n0 4 0 a\n../private 7 0 a\nprivate 7 0 a\n0 -3\n0 x 0 a\n1 9 0 a\n\xff 1 1 1 1\n"
+        b"0 4\n0 99999999999\n0 4"
+    )
+    run = replace(RUN, folder=str(tmp_path))
+    assert [line.labelled for line in logs.read_lines(run, LineFilter())] == [b"[0 a] one", b"[0 a] two"]
+    assert shown(run, LineFilter(), 1) == [b"[0 a] two"]

@@ -9,8 +9,8 @@ from job_lines import ended, failed, start
 
 from ddpkit.run import postmortem
 from ddpkit.run.postmortem import first_failure
-from ddpkit.run.rank_status import read_ranks
 from ddpkit.run.record import RecordedJob, Run
+from ddpkit.run.status import read_ranks
 
 START = "".join(start(rank, f"node{rank + 1}", 40 + rank) for rank in range(2))
 TRACEBACK = """\

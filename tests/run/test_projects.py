@@ -14,7 +14,7 @@ import pytest
 from conftest import Command
 from terminal import Terminal
 
-from ddpkit.cli import ps
+from ddpkit.cli import runs
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
 from ddpkit.run.record import Run
 from ddpkit.run.run_index import find_project, short_ids
@@ -212,7 +212,7 @@ SEEN = [
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_ps_is_one_line_a_run_at_any_width(width: int) -> None:
-    head, *rows = ps.table(SEEN, {RUN.run_id: "3fa9"}, 120.0, width)
+    head, *rows = runs.table_of_runs(SEEN, {RUN.run_id: "3fa9"}, 120.0, width)
     assert head.split() == ["ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "RESULT"]
     assert len(rows) == 3
     assert all(row.startswith("3fa9  train.py ") and len(row) <= width for row in rows)
@@ -226,7 +226,7 @@ def test_ps_shows_the_directories_of_other_projects(width: int, monkeypatch: pyt
     monkeypatch.setenv("HOME", "/home/me")
     other = replace(SEEN[1], run=replace(SEEN[1].run, project="/home/me/experiments/of/last/year"))
     mine = replace(SEEN[2], run=replace(SEEN[2].run, project="/a"))
-    head, *rows = ps.table([other, mine], {RUN.run_id: "3fa9"}, 120.0, width, Path("/a"))
+    head, *rows = runs.table_of_runs([other, mine], {RUN.run_id: "3fa9"}, 120.0, width, Path("/a"))
     assert head.split() == ["ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "DIRECTORY", "RESULT"]
     assert all(len(row) <= width for row in rows)
     at = head.index("DIRECTORY")
@@ -234,17 +234,17 @@ def test_ps_shows_the_directories_of_other_projects(width: int, monkeypatch: pyt
     assert following == "."
     assert "~/experiments/of/last/year".endswith(shown.removeprefix("..."))
     assert shown.startswith("~/" if width == 200 else "...")
-    assert "DIRECTORY" not in ps.table([mine], {RUN.run_id: "3fa9"}, 120.0, width, Path("/a"))[0]
+    assert "DIRECTORY" not in runs.table_of_runs([mine], {RUN.run_id: "3fa9"}, 120.0, width, Path("/a"))[0]
 
 
 def test_ps_cuts_nothing_that_has_room() -> None:
-    row = ps.table(SEEN[2:], {RUN.run_id: "3fa9"}, 120.0, 200)[1]
+    row = runs.table_of_runs(SEEN[2:], {RUN.run_id: "3fa9"}, 120.0, 200)[1]
     assert "--data /data/imagenet  stopped  16     node1 +1  2 min  after 60 s" in row
 
 
 def test_ps_shows_the_name_of_a_run_or_its_job() -> None:
     named = replace(RUN, run_id="20260101-000000-base-line-3fa9")
-    row = ps.table([replace(SEEN[0], run=named)], {named.run_id: "3fa9"}, 120.0, 200)[1]
+    row = runs.table_of_runs([replace(SEEN[0], run=named)], {named.run_id: "3fa9"}, 120.0, 200)[1]
     assert row.startswith("3fa9  base-line: train.py --epochs 300 ")
 
 
@@ -262,7 +262,7 @@ def test_ps_in_a_narrow_terminal_and_a_pipe(ddpkit: DDPKIT, tmp_path: Path, clea
     ids = sorted((path.name for path in tmp_path.glob("logs/*")), reverse=True)
     piped = ddpkit("ps").stdout.splitlines()
     assert {line.split()[0] for line in piped[1:]} == {run_id[-4:] for run_id in ids}
-    assert all(len(line) <= ps.PIPED and "\t" not in line and "\x1b" not in line for line in piped)
+    assert all(len(line) <= runs.PIPED and "\t" not in line and "\x1b" not in line for line in piped)
     assert sorted(ddpkit("ps", "-q").stdout.splitlines(), reverse=True) == ids
     assert len(ddpkit("ps", "-q", "-n", "1").stdout.splitlines()) == 1
     assert len(ddpkit("ps", "-n", "1").stdout.splitlines()) == 2

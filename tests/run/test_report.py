@@ -97,15 +97,22 @@ def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
     assert [(place.host, place.ranks) for place in reported(run).places] == [("node1", (0,)), ("node2", (1,))]
 
 
-TOLD = """start 1 node2 {0}.0
-mark 1 python {0}.5
-mark 1 imported {0}.7
-steps 1 4 0.4 0.1 4 0.3 0.08
-mark 1 imported nonsense
-steps 1 2
-steps 1 2 nan 0.1 2 0.1 0.1
-
-"""
+def told(rank: int, start: float) -> str:
+    """What a rank reported of itself, among nonsense."""
+    good: list[dict[str, object]] = [
+        {"e": "start", "rank": rank, "pid": 7, "host": "node2", "t": start},
+        {"e": "mark", "rank": rank, "name": "python", "t": start + 0.5},
+        {"e": "mark", "rank": rank, "name": "imported", "t": start + 0.7},
+        {"e": "steps", "t": start, "ranks": {str(rank): [[4, 0.4, 0.1, 4, 0.3, 0.08]]}},
+    ]
+    bad: list[object] = [
+        {"e": "mark", "rank": rank, "name": "imported", "t": "nonsense"},
+        {"e": "steps", "t": start, "ranks": {str(rank): [[2]]}},
+        {"e": "steps", "t": start, "ranks": {str(rank): [[2, -1, 0.1, 2, 0.1, 0.1]]}},
+        {"e": "no such event"},
+        [],
+    ]
+    return "".join(json.dumps(event) + "\n" for event in (*good, *bad))
 
 
 def test_what_ranks_wrote_themselves(tmp_path: Path) -> None:
@@ -113,9 +120,9 @@ def test_what_ranks_wrote_themselves(tmp_path: Path) -> None:
     folder = tmp_path / "marks"
     folder.mkdir()
     (folder / "job").write_text("99.5\n198.5\n")
-    (folder / "1").write_text(TOLD.format(100) + TOLD.format(200))  # started again
-    (folder / "0").write_bytes(TOLD.format(201).replace("k 1", "k 0").encode() + b"mark 0 \xff\xfe\nmark 0 st")
-    (folder / "7_0").write_text("of an array\n")
+    text = told(1, 100.0) + told(1, 200.0) + told(0, 201.0)  # rank 1 was started again
+    (folder / "events").write_bytes(text.encode() + b'{"e": "mark \xff\xfe\n{"e": "ma')
+    (folder / "events_7").write_text("of an array\n")
     (tmp_path / "launch.json").write_text(json.dumps({"began": 90.0, "prepared": 91.0}))
     run = ended(tmp_path, hosts=("slurm",), ranks={})
     found = reported(run)

@@ -113,8 +113,8 @@ def test_a_log_that_is_no_regular_file_is_not_read(
     folder = made_run(ddpkit, script, tmp_path)
     private = tmp_path / "private"
     private.write_text("[0 host] the secret\n" * 3)
-    for name in ("all.log", "rank_0.log"):
-        (folder / name).unlink()
+    for name in ("all.log", "all.index", "rank_0.log"):
+        (folder / name).unlink(missing_ok=True)
         if kind == "pipe":
             os.mkfifo(folder / name)
         else:

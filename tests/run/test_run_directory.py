@@ -82,7 +82,7 @@ def test_nobody_else_can_write_to_it(ddpkit: DDPKIT, script: SCRIPT, tmp_path: P
     [
         "checkpoint.pt", "metrics.jsonl", "model.safetensors", "samples", "rank_0.pt", "rank_x.log", "train.log",
         "run.json.bak", "attempt-", "attempt-1.tar", "slurm.out", "dump-mine", "jobs.sbatch", ".env", ".run.json.swp",
-        "all.log.1", "hosts.txt", "logs", "stage.py", "events.out.tfevents.1",
+        "all.log.1", "rank_1.from_.log", "hosts.txt", "logs", "stage.py", "events.out.tfevents.1",
     ],
 )  # fmt: skip
 def test_names_of_a_script(name: str, tmp_path: Path) -> None:
@@ -92,7 +92,8 @@ def test_names_of_a_script(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["run.json", "rank_12.log", "torchrun_node1.cluster.log", "slurm-17.out", "slurm-17_3.out",
+    ["run.json", "rank_12.log", "rank_12.from_65536.log", "all.index", "all.from_0.index", "ddpkit.log",
+     "torchrun_node1.cluster.log", "slurm-17.out", "slurm-17_3.out",
      "dump-20260131-235959-2/rank_0.json", ".run.json.0123456789abcdef", "attempt-3/all.log", "marks/job", "marks/17_3",
      owned.MARKER, "metrics_kept.jsonl", "__pycache__/daemons.cpython-38.pyc", "stage/.owned.py.0123456789abcdef",
      "stage/node1.cluster.json", "stage/__pycache__/stage_lock.cpython-311.pyc", "stage/contents.json"],

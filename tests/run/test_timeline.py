@@ -126,7 +126,8 @@ with open(HOOK + "/marks", "wb") as file:
 """
     # What the process began with; it has been taken out of os.environ.
     head = "began = open('/proc/self/environ').read().split('\\0')\n"
-    head += "HOOK = next(each for each in began if each.startswith('DDPKIT_HOOK=')).partition('=')[2]\n"
+    head += "bundle = next(each for each in began if each.startswith('DDPKIT_HOOK=')).partition('=')[2]\n"
+    head += "HOOK = bundle.rpartition('/')[0]\n"
     done = ddpkit("launch", "-n", "1", "--observe", "start", "--", script(head + text))
     assert done.returncode == 0, done.stdout + done.stderr
     assert kept(tmp_path)["ranks"]["0"]["marks"]["fine"] == 1.5

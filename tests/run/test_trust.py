@@ -445,7 +445,7 @@ def test_a_live_run_of_another_machine_with_this_name_is_not_lost(ddpkit: DDPKIT
     assert now["state"] == "elsewhere"
     ddpkit("rm", "--ended")
     assert ddpkit("rm", folder.name).returncode == 121
-    assert (folder / "all.log").exists()
+    assert (folder / "all.index").exists()
 
 
 # ---- the index

@@ -23,9 +23,9 @@ from ddpkit.node.seal import TAG, Seal
 from ddpkit.transports import channel, protocol
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError, not_started
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pdsh import PdshStream
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
-from ddpkit.transports.ssh_program import SshStream
+from ddpkit.transports.ssh.pdsh import PdshStream
+from ddpkit.transports.ssh.program import SshStream
 
 PATIENCE = 120.0
 SKEW = 30.0  # seconds between a word and the moment at which a busy machine hears it
@@ -549,7 +549,7 @@ def test_a_killed_guard_is_the_reason_also_where_its_end_closed_the_connection(t
 
 def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """ssh has never come, or is gone: the pipe is ours for both, and would take no more and say nothing."""
-    monkeypatch.setattr("ddpkit.transports.ssh_program.WRITE_LIMIT", 0.3)
+    monkeypatch.setattr("ddpkit.transports.ssh.program.WRITE_LIMIT", 0.3)
     stream = PdshStream(str(tmp_path / "node1"), HostSpec(name="node1"))
     stream.open()
     with pytest.raises(OSError, match="accepts no input"):

@@ -15,11 +15,10 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Allocation, Container, HetGroup, Plan, Proc, RankStarter, Request, Step, World
 from ddpkit.transports.batch import JobLink
 from ddpkit.transports.choose import REACHES, transport_class
-from ddpkit.transports.container import ContainerLink
 from ddpkit.transports.protocol import LocalLink
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
 from ddpkit.transports.srun import SrunLink
-from ddpkit.transports.this_machine import LocalTransport
+from ddpkit.transports.this_machine import ContainerLink, LocalTransport
 
 STEP = Step(
     host="node1", node_rank=0, ranks=range(1), workdir="/", env={}, procs=(Proc(name="rank", argv=("true",), rank=0),)

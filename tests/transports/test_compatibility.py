@@ -254,6 +254,17 @@ def test_nccl_leaves_docker_out_by_itself() -> None:
     assert dict(world.hosts[1].env) == {}
 
 
+@pytest.mark.parametrize("name", ["GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"])
+def test_an_interface_of_the_user_that_leads_nowhere_is_named(name: str) -> None:
+    both = [facts(n, addresses=[["docker0", "172.17.0.1"], ["eth0", f"10.0.0.{n}"]]) for n in (1, 2)]
+    cut = [(who, port, "172.17.0.1") for who in ("n1", "n2") for port in (24000, 40001, 40002)]
+    for value, said in (("docker0", True), ("eth0", False), ("docker1", False)):
+        needs = replace(NEEDS, job=replace(JOB, env={name: value}))
+        _, _, notes = together(*both, cut=cut, needs=needs)
+        text = f"{name} is docker0, over which the other nodes cannot reach it; remove it, or --env {name}=eth0"
+        assert notes == ({("interfaces", text): ["n1", "n2"]} if said else {})
+
+
 @pytest.mark.parametrize("where", ["node", "job", "host"])
 def test_an_interface_that_the_user_chose_stays(where: str) -> None:
     name, given = "GLOO_SOCKET_IFNAME", {"GLOO_SOCKET_IFNAME": "ib0"}
@@ -336,3 +347,11 @@ def test_one_fault_is_one_checks_problem(changes: dict[str, Any], check: str) ->
     )
     problems = [problem for each in compatibility.NODE_CHECKS if (problem := each(node)) is not None]
     assert [problem.check for problem in problems] == [check]
+
+
+def test_another_name_of_the_directory_is_offered_before_a_copy() -> None:
+    """/home is a link to /export/home here, and the node has /home alone."""
+    lost = facts(1, no_workdir="No such file or directory", workdir="/export/home/me")
+    ((_, what, fix),) = alone(lost, needs=replace(NEEDS, other_workdir="/home/me"))
+    assert what.endswith("no such file or directory; here it is /home/me as well, by a symbolic link")
+    assert fix.startswith("--workdir /home/me; or add --sync")

@@ -22,6 +22,7 @@ from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.execution.executor import carry
 from ddpkit.launchers.plan import Plan, Proc, Step
 from ddpkit.node.seal import Seal
+from ddpkit.run.log_files import LogFiles
 from ddpkit.transports.channel import Channel
 
 # `DDPKIT_FUZZ=10000` tries as many.
@@ -113,7 +114,7 @@ def played(folder: Path, lines: list[str]) -> tuple[Outcome, str]:
     plan = Plan(run_id="r", backend="ssh", steps=(step("node1", 0), step("node2", 1)), world_size=2, grace=0.1)
     err = io.BytesIO()
     screen = Screen(io.BytesIO(), err, lambda: None)
-    relay = Relay(folder, screen.out, screen.err)
+    relay = Relay(LogFiles(folder), screen.out, screen.err)
 
     def write() -> None:
         with open(stream.far_out, "wb") as far:
@@ -140,8 +141,7 @@ def test_whatever_a_node_sends_it_is_that_nodes_failure(tmp_path_factory: Any, l
     assert (folder / "rank_0.log").read_text() == "mine\n"
     assert {path.name for path in folder.iterdir()} <= {
         *(
-            "all.log",
-            "all.times",
+            "all.index",
             "rank_0.log",
             "rank_1.log",
             "rank_node2.log",

@@ -211,3 +211,10 @@ def test_the_node_list_of_slurm_has_names_alone(nodes: str) -> None:
 )
 def test_usual_names_of_users_and_hosts(user: str, name: str) -> None:
     assert hosts.HostSpec(name=name, user=user).name == name
+
+
+def test_a_group_in_a_host_file() -> None:
+    specs = hosts.parse_file("hosts.txt", "n1\n@team slots=2\n", {}, groups={"team": ["n[2-3]"]})
+    assert [(spec.name, spec.slots) for spec in specs] == [("n1", None), ("n2", 2), ("n3", 2)]
+    with pytest.raises(UsageError, match="group @none not found"):
+        hosts.parse_file("hosts.txt", "@none\n", {})

@@ -11,8 +11,8 @@ import paramiko
 import pytest
 
 from ddpkit.transports.channel import RefusedError
-from ddpkit.transports.known_hosts import KnownHosts, _matches
-from ddpkit.transports.ssh_config import SshHost
+from ddpkit.transports.ssh.config import SshHost
+from ddpkit.transports.ssh.keys import KnownHosts, _matches
 
 
 def made(folder: Path, name: str, kind: str = "ed25519") -> tuple[str, Any]:
@@ -31,7 +31,7 @@ class Known:
         self.files = (str(self.path),)
 
     def host(self, name: str, port: int = 22, **more: Any) -> SshHost:
-        return replace(SshHost(name=name, hostname=name, user="me", port=port, known_hosts=self.files), **more)
+        return replace(SshHost(name=name, hostname=name, user="me", port=port, user_known_hosts=self.files), **more)
 
     def check(self, host: str, key: Any, port: int = 22, **more: Any) -> None:
         made = self.host(host, port, **more)
@@ -125,7 +125,7 @@ def test_several_files_are_read(tmp_path: Path) -> None:
     known = Known(tmp_path)
     line, key = made(tmp_path, "one")
     (tmp_path / "more").write_text(f"node1 {line}\n")
-    known.check("node1", key, known_hosts=(f"{tmp_path}/nothing", f"{tmp_path}/more"))
+    known.check("node1", key, user_known_hosts=(f"{tmp_path}/nothing", f"{tmp_path}/more"))
 
 
 def test_new_keys_are_added_where_asked_and_changed_ones_never(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_new_keys_are_added_where_asked_and_changed_ones_never(tmp_path: Path) -
     _, other = made(tmp_path, "two")
     known.path.write_text("# no end of line")
     known.check("node1", key)
-    known.check("node1", key, 2222, known_hosts=(str(tmp_path / "new" / "known"),))
+    known.check("node1", key, 2222, user_known_hosts=(str(tmp_path / "new" / "known"),))
     known.check("node1", key)  # and not twice
     assert known.path.read_text() == f"# no end of line\nnode1 {line}\n"
     assert (tmp_path / "new/known").read_text() == f"[node1]:2222 {line}\n"
@@ -154,17 +154,24 @@ def test_the_configuration_may_ask_for_new_keys_as_well(tmp_path: Path, asked: s
     known.refuses("has changed", "node1", other, strict_host_keys=asked)
 
 
+def test_a_key_is_never_added_to_the_file_of_the_machine(tmp_path: Path) -> None:
+    known = Known(tmp_path, accept_new=True)
+    _, key = made(tmp_path, "one")
+    known.check("node1", key, user_known_hosts=(), machine_known_hosts=(str(known.path),))
+    assert not known.path.exists()
+
+
 def test_a_user_who_wants_nothing_remembered_hears_nothing(tmp_path: Path) -> None:
     known = Known(tmp_path)
     _, key = made(tmp_path, "one")
-    known.check("node1", key, strict_host_keys="off", known_hosts=("/dev/null",))
+    known.check("node1", key, strict_host_keys="off", user_known_hosts=("/dev/null",))
     assert known.notes == []
 
 
 def test_a_file_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
     known = Known(tmp_path, accept_new=True)
     _, key = made(tmp_path, "one")
-    known.check("node1", key, known_hosts=(str(tmp_path),))
+    known.check("node1", key, user_known_hosts=(str(tmp_path),))
     assert known.notes == [f"cannot add the key of node1 to {tmp_path}: Is a directory"]
 
 

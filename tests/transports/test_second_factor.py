@@ -24,8 +24,8 @@ import os, sys, time
 from pathlib import Path
 from ddpkit.transports import hosts
 from ddpkit.transports.channel import RefusedError
-from ddpkit.transports.ssh import Ssh
-from ddpkit.transports.ssh_config import SshConfig, read_files
+from ddpkit.transports.ssh.client import Ssh
+from ddpkit.transports.ssh.config import SshConfig, read_files
 [spec] = hosts.parse(["node1"], {}, {}, "")
 config = SshConfig(lambda spec: read_files(spec, [Path(os.environ["HOME"], ".ssh/config")]))
 try:

@@ -12,10 +12,10 @@ import paramiko
 import pytest
 
 from ddpkit.transports import hosts
-from ddpkit.transports import ssh as remote
 from ddpkit.transports.channel import RefusedError
-from ddpkit.transports.ssh_config import SshConfig, SshHost, read_files
-from ddpkit.transports.tcp import ProxySocket
+from ddpkit.transports.sockets import ProxySocket
+from ddpkit.transports.ssh import client as remote
+from ddpkit.transports.ssh.config import SshConfig, SshHost, read_files
 
 CONFIG = "".join(f"Host node{number}\n  IdentityFile /keys/{number}\n  User user{number}\n" for number in range(64))
 
@@ -47,12 +47,18 @@ def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
 
 
 def test_what_libraries_import_for_tests_alone_costs_a_launch_nothing() -> None:
-    code = (
-        "import sys, ddpkit.transports.ssh; print(*sorted({'asyncio', 'unittest', 'unittest.mock'} & set(sys.modules)))"
-    )
+    code = "import sys, ddpkit.transports.ssh.client\n"
+    code += "print(*sorted({'asyncio', 'unittest', 'unittest.mock'} & set(sys.modules)))"
     code += "\nfrom unittest.mock import Mock; print(type(Mock().any).__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\nMock\n"
+
+
+@pytest.mark.parametrize("module", ["openssh", "pdsh"])
+def test_connections_through_a_program_do_not_load_paramiko(module: str) -> None:
+    code = f"import sys, ddpkit.transports.ssh.{module}; print('paramiko' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def login(text: str = "", spec: str = "me@node1:2222") -> remote._Login:

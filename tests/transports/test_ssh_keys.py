@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from paramiko import PKey
 
-from ddpkit.transports.ssh_config import SshHost
-from ddpkit.transports.ssh_keys import Agent, Keys, is_encrypted, leave_out_if_silent, public_part
+from ddpkit.transports.ssh.config import SshHost
+from ddpkit.transports.ssh.keys import Agent, Keys, is_encrypted, public_part
+from ddpkit.transports.ssh.program import leave_out_if_silent
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ddpkit.errors import UsageError
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pdsh import PdshStream
-from ddpkit.transports.questions import QUESTION_LENGTH, of_host, printable
-from ddpkit.transports.ssh_program import explain_login, no_login
+from ddpkit.transports.ssh.pdsh import PdshStream, ssh_options
+from ddpkit.transports.ssh.program import QUESTION_LENGTH, explain_login, no_login, of_host, printable
 
 NODE = HostSpec(name="node1", user="me", port=2222)
 
@@ -83,3 +83,25 @@ def test_pdsh_has_no_terminal_for_an_answer() -> None:
     refused = stream.refusal(["me@node1: Permission denied (keyboard-interactive)."])
     assert refused is not None
     assert refused.fix == "launch from a terminal with -b ssh -o transport=openssh"
+
+
+@pytest.mark.parametrize(
+    ("environ", "options"),
+    [
+        ({}, []),
+        ({"PDSH_SSH_ARGS_APPEND": "-o X=y  -i ~/key -p 2222"}, ["-oX=y", "-i~/key", "-p2222"]),
+        ({"PDSH_SSH_ARGS": "-2 -a -x -l%u %h"}, ["-2", "-a", "-x", "-lme"]),
+        ({"PDSH_SSH_ARGS": "-q", "PDSH_SSH_ARGS_APPEND": "-oA=%h -xv"}, ["-oA=node1", "-x", "-v", "-q"]),
+    ],
+)
+def test_the_users_options_for_the_ssh_of_pdsh(environ: dict[str, str], options: list[str]) -> None:
+    """In pdsh's order: what PDSH_SSH_ARGS_APPEND says comes first."""
+    assert ssh_options(environ, NODE) == options
+
+
+@pytest.mark.parametrize("words", ["-tt", "-xn", "-N", "-W a:1", "-p", "-k=1 other", "-Z"])
+@pytest.mark.parametrize("name", ["PDSH_SSH_ARGS", "PDSH_SSH_ARGS_APPEND"])
+def test_options_with_which_ssh_would_start_no_supervisor(name: str, words: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}: ") as refused:
+        ssh_options({name: words}, NODE)
+    assert refused.value.hint == f"unset {name}"

@@ -1,7 +1,7 @@
 """Known failures as data: symptom, cause, a command that shows it, fix, and a public link.
 
 The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING.md use it. The entries are the TOML
-files in `core` and `packs`. An entry is made from its table when it is asked for.
+files in `core` and `packs`, and those of a site. One is made from its table when it is asked for.
 """
 
 from __future__ import annotations
@@ -28,24 +28,29 @@ class _ById(Mapping[str, Entry]):
         if name not in self._made:
             from ddpkit.diagnosis.catalogue.built import entry_of
 
-            self._made[name] = entry_of(name, _built().tables[name])
+            self._made[name] = entry_of(name, load().tables[name])
         return self._made[name]
 
+    def forget(self) -> None:
+        """Make each entry again, from what is loaded then."""
+        self._made.clear()
+
     def __iter__(self) -> Iterator[str]:
-        return iter(_built().tables)
+        return iter(load().tables)
 
     def __len__(self) -> int:
-        return len(_built().tables)
+        return len(load().tables)
 
 
-BY_ID: Mapping[str, Entry] = _ById()
+BY_ID = _ById()
 
 
 @cache
-def _built() -> Built:
-    from ddpkit.diagnosis.catalogue import built
+def load() -> Built:
+    """Return the whole catalogue: that of ddpkit, and of this site."""
+    from ddpkit.diagnosis.catalogue import built, site
 
-    return built.load()
+    return site.add_site(built.load())
 
 
 @cache
@@ -53,24 +58,24 @@ def known_failures() -> Matcher:
     """Return the matcher of all entries."""
     from ddpkit.diagnosis.catalogue.matcher import Matcher
 
-    return Matcher(_built().words, BY_ID)
+    return Matcher(load().words, BY_ID)
 
 
 def standing_in_for(name: str) -> tuple[Entry, ...]:
     """Return the entries that can stand in the place of the one of this id: see `Entry.instead`."""
-    return tuple(BY_ID[each] for each in _built().instead.get(name, ()))
+    return tuple(BY_ID[each] for each in load().instead.get(name, ()))
 
 
 def category(entry: Entry) -> str:
     """Return the title of an entry's part."""
-    return next(title for title, ids in _built().parts.items() if entry.id in ids)
+    return next(title for title, ids in load().parts.items() if entry.id in ids)
 
 
 def __getattr__(name: str) -> Any:
     if name == "PARTS":
-        return {title: tuple(BY_ID[each] for each in ids) for title, ids in _built().parts.items()}
+        return {title: tuple(BY_ID[each] for each in ids) for title, ids in load().parts.items()}
     if name == "ENTRIES":
-        return tuple(BY_ID[each] for ids in _built().parts.values() for each in ids)
+        return tuple(BY_ID[each] for ids in load().parts.values() for each in ids)
     raise AttributeError(name)
 
 

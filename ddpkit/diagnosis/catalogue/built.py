@@ -5,9 +5,9 @@ A wheel holds that file, and no TOML. A clone makes it beside Python's compiled 
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,18 +36,24 @@ def load() -> Built:
     if not sources:
         return Built(*json.loads((HERE / NAME).read_bytes()))
     hashed = _hash(sources)
-    # Where Python keeps the compiled modules of this directory.
-    stored = Path(__spec__.cached).parent / NAME if __spec__ is not None and __spec__.cached else None
-    try:
-        head, _, body = stored.read_bytes().partition(b"\n") if stored else (b"", b"", b"")
-        if head == hashed:
-            return Built(*json.loads(body))
-    except (OSError, ValueError):
-        pass
+    places = _places()
+    for place in places:
+        try:
+            head, _, body = place.read_bytes().partition(b"\n")
+            if head == hashed:
+                return Built(*json.loads(body))
+        except (OSError, ValueError):
+            pass
     built = build(sources)
-    if stored:
-        _store(stored, hashed + b"\n" + encode(built))
+    any(_store(place, hashed + b"\n" + encode(built)) for place in places)
     return built
+
+
+def _places() -> list[Path]:
+    """Where a build is kept: with Python's compiled modules, or in a clone of another user, in this user's cache."""
+    compiled = [Path(__spec__.cached).parent / NAME] if __spec__ is not None and __spec__.cached else []
+    own = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ddpkit", NAME)  # noqa: PTH111
+    return [*compiled, own] if own.is_absolute() else compiled
 
 
 def source_files() -> dict[str, bytes]:
@@ -60,6 +66,8 @@ def source_files() -> dict[str, bytes]:
 
 def _hash(sources: Mapping[str, bytes]) -> bytes:
     """Of the sources, and of the code that builds: no build of another state is ever read."""
+    import hashlib
+
     found = hashlib.blake2b(digest_size=20)
     for name, content in (*sources.items(), *((path.name, path.read_bytes()) for path in sorted(HERE.glob("*.py")))):
         found.update(b"%s %d\n" % (name.encode(), len(content)))
@@ -67,14 +75,16 @@ def _hash(sources: Mapping[str, bytes]) -> bytes:
     return found.hexdigest().encode()
 
 
-def _store(path: Path, content: bytes) -> None:
+def _store(path: Path, content: bytes) -> bool:
+    """Keep a build. False where that may not be, as on a full disk: the next command builds it again."""
     from ddpkit.files import make_directories, write_atomically
 
     try:
         make_directories(path.parent)
         write_atomically(path, content)
-    except OSError:  # a clone of another user, or a full disk: the next command builds it again
-        pass
+    except OSError:
+        return False
+    return True
 
 
 def build(sources: Mapping[str, bytes]) -> Built:
@@ -96,11 +106,16 @@ def build(sources: Mapping[str, bytes]) -> Built:
         parts.setdefault(file.part, []).extend(file.entries)
     check_references(tables, places, ())
     entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
-    instead: dict[str, list[str]] = {}
+    return Built(parts, tables, index_of(entries), standing_in(entries))
+
+
+def standing_in(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """For each id the ids of those entries that can stand in its place."""
+    found: dict[str, list[str]] = {}
     for entry in entries:
         for name in dict.fromkeys(name for rule in entry.instead for name in rule.of):
-            instead.setdefault(name, []).append(entry.id)
-    return Built(parts, tables, index_of(entries), instead)
+            found.setdefault(name, []).append(entry.id)
+    return found
 
 
 def encode(built: Built) -> bytes:
@@ -108,9 +123,9 @@ def encode(built: Built) -> bytes:
     return json.dumps(built, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def entry_of(name: str, table: Mapping[str, Any], origin: str = "") -> Entry:
+def entry_of(name: str, table: Mapping[str, Any]) -> Entry:
     """Return an entry from its table, which has been checked."""
-    return Entry(id=name, origin=origin, **{key: _frozen(value) for key, value in table.items()})
+    return Entry(id=name, **_frozen_values(table))
 
 
 def _frozen(value: Any) -> Any:

@@ -24,6 +24,7 @@ SEEN: dict[str, str] = {
     "host-memory": "host-out-of-memory",
     "own-option": "bad-arguments",
     "no-torch": "module-missing",
+    "torchrun-row": "child-failed",
 }
 # Signals for which a command on the host shows more than the last lines.
 LOOK = (signal.SIGKILL, signal.SIGBUS, signal.SIGILL)

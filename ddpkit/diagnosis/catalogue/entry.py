@@ -61,9 +61,9 @@ class Entry:
     id: str
     title: str  # the symptom, as the user sees it
     cause: str
-    probe: str  # one command that shows it
     fix: str  # one command, or one change
-    link: str
+    probe: str = ""  # one command that shows it
+    link: str = ""
     kind: Kind = "cause"
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check detects it
     needs: str = ""
@@ -83,7 +83,7 @@ class Entry:
     evidence: Literal["text", "kernel"] = "text"
     role: Literal["", "waits", "misses"] = ""
     scope: Literal["", "job", "launcher", "outside", "shell"] = ""
-    origin: str = ""  # the file of an entry that is a site's own
+    origin: str = ""  # the file of an entry that is a site's own; no key of it
 
 
 _REFERENCE = re.compile(r"\(\?P=(\w+)\)")

@@ -7,7 +7,7 @@ the patterns with one of these words. The time does not grow with the catalogue.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -141,6 +141,10 @@ def _has_all(line: str, words: Sequence[str]) -> bool:
     return all(word in line for word in words)
 
 
+def _order(tried: tuple[Row, str]) -> tuple[int, int]:
+    return tried[0][0], tried[0][1]  # of the index as it is stored, a row is a list
+
+
 class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
@@ -156,14 +160,14 @@ class Matcher:
         """A matcher of some entries."""
         return cls(index_of(entries), {entry.id: entry for entry in entries})
 
-    def matches(self, line: str) -> Iterator[Match]:
-        """All entries that know the line, the best one first."""
+    def matches(self, line: str, holds: Callable[[Match], bool] = lambda _: True) -> list[Match]:
+        """All entries that know the line and hold in its log, the best one first."""
         lower = line.lower()
         words = {*WORDS.findall(lower)}
         indexed = words & self.words
         tried = [(row, word) for word in indexed for row in self._by_word[word] if _has_all(lower, row[3])]
         matched: dict[str, Match] = {}
-        for (_, number, name, _), word in sorted(tried):
+        for (_, number, name, _), word in sorted(tried, key=_order):
             if name in matched:
                 continue
             entry = self._entries[name]
@@ -172,9 +176,11 @@ class Matcher:
                 match, offset = hit
                 values = {k: v for k, v in match.groupdict().items() if v}
                 matched[name] = Match(entry=entry, values=values, start=max(0, offset + match.start()))
-        explained = {name for each in matched.values() for name in each.entry.explains}
-        yield from sorted(matched.values(), key=lambda each: (each.entry.id in explained, _ORDER[each.entry.kind]))
+        held = [match for match in matched.values() if holds(match)]
+        explained = {name for match in held for name in match.entry.explains}
+        return sorted(held, key=lambda match: (match.entry.id in explained, _ORDER[match.entry.kind]))
 
     def best(self, line: str) -> Match | None:
         """The best entry for a line that stands alone."""
-        return next((each for each in self.matches(line) if re.search(needed(each.entry, each.values), line)), None)
+        found = self.matches(line, lambda match: re.search(needed(match.entry, match.values), line) is not None)
+        return found[0] if found else None

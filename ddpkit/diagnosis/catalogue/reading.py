@@ -23,7 +23,7 @@ NOT_READ = ("id", "origin")  # fields of an entry that are no keys of its table
 EXPRESSIONS = ("patterns", "needs", "context", "branches", "overcome_by", "explains_text", "request")
 EXPRESSIONS_OF_INSTEAD = ("text", "near", "frames", "above", "needs", "unless")
 Tables = Mapping[str, Mapping[str, Any]]  # of entries, by their ids
-_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _GROUP_OF_MATCH = re.compile(r"\(\?P=\w+\)")
 
 
@@ -60,7 +60,7 @@ def read_file(text: str, name: str) -> File:
         place = f"{name}: [{entry}]"
         if not isinstance(table, dict):
             raise CatalogueError(f"{name}: {entry} = {table!r} stands outside of an entry: [ID] begins one")
-        if not _ID.fullmatch(entry):
+        if not ID.fullmatch(entry):
             raise CatalogueError(f"{place}: an id is lower-case words with hyphens between them")
         examples[entry] = _examples(table.pop(EXAMPLES, []), place)
         _check_table(table, Entry, place)

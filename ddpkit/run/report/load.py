@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import read_head, read_tail
-from ddpkit.run import metrics, timeline
+from ddpkit.run import logs, metrics, timeline
 from ddpkit.run.record import Run
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile
 from ddpkit.run.trust import Origin
@@ -43,7 +42,7 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     original = None if theirs else metrics.find(run.workdir, run.command, run.started, run.ended)
     path = metrics_file or kept or original
     beside = original.parent if original else folder if theirs else Path(run.workdir).expanduser()
-    lines = _last(folder / "all.log")
+    lines = logs.read_end(folder / "all.log", TAIL).decode("utf-8", "surrogateescape").split("\n")
     return Files(
         launch=timeline.read_launch(folder),
         timeline=timeline.read(folder),
@@ -52,21 +51,6 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
         metrics=path,
         records=metrics.read(path, None if metrics_file else folder) if path else [],
         saved=metrics.newest(beside, metrics.CHECKPOINTS, run.started, run.ended),
-        head=_first(folder / "all.log"),
+        head=tuple(logs.read_begin(folder, HEAD).decode("utf-8", "replace").split("\n")),
         tail=tuple(lines[-LINES - 1 :][:LINES]),
     )
-
-
-def _first(path: Path) -> tuple[str, ...]:
-    try:
-        return tuple(read_head(path, HEAD).decode("utf-8", "replace").split("\n"))
-    except OSError:
-        return ()
-
-
-def _last(path: Path) -> list[str]:
-    try:
-        data = read_tail(path, TAIL)
-    except OSError:
-        return []
-    return data.decode("utf-8", "surrogateescape").split("\n") if data else []

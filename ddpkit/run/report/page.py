@@ -11,13 +11,13 @@ from typing import Any
 
 from ddpkit.files import read_head
 from ddpkit.launchers.shell import join
-from ddpkit.run.code_state import Code
-from ddpkit.run.ledger import describe
+from ddpkit.run.documents import describe
+from ddpkit.run.record import Code
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
 from ddpkit.run.report.escape import lines, moment, seconds, text
 from ddpkit.run.report.summary import Place, Report
-from ddpkit.text import format_ranges
+from ddpkit.text import format_hosts, format_ranges
 
 ROWS = 64  # ranks in a picture; of more, those that differ most are shown
 Column = tuple[str, str, Callable[[Place], str]]  # title, class, what stands there
@@ -133,7 +133,7 @@ def _time(report: Report) -> str:
     body = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>'
     if report.attempts:
         ends = "".join(
-            f'<tr><td class="n">{text(each.number)}</td><td>{text(", ".join(each.hosts))}</td>'
+            f'<tr><td class="n">{text(each.number)}</td><td>{text(format_hosts(each.hosts))}</td>'
             f"<td>{text(each.verdict or ('running' if each.ended is None else 'succeeded'))}</td>"
             f"<td>{text(f'{each.decision.action}: {each.decision.reason}' if each.decision else '')}</td></tr>"
             for each in report.attempts
@@ -200,8 +200,11 @@ def _phases(start: startup.Start) -> str:
         else f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td><td></td><td></td></tr>'
         for each in start.phases
     )
-    entered = "".join(f"<li>{text(host)} {seconds(max(0.0, when))}</li>" for host, when in start.entered.items())
-    nodes = f'<p class="soft small">Nodes connected after:</p><ul class="key">{entered}</ul>' if entered else ""
+    last = sorted(start.entered.items(), key=lambda each: -each[1])
+    shown = last[:NODES_SHOWN] if len(last) > NODES_SHOWN else start.entered.items()
+    entered = "".join(f"<li>{text(host)} {seconds(max(0.0, when))}</li>" for host, when in shown)
+    which = f"The last {NODES_SHOWN} of {len(last)} nodes" if len(last) > NODES_SHOWN else "Nodes"
+    nodes = f'<p class="soft small">{which} connected after:</p><ul class="key">{entered}</ul>' if entered else ""
     head = '<tr><th>phase</th><th class="n">median</th><th class="n">longest</th><th>slowest rank</th></tr>'
     table = f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
     return f"{table}{nodes}"

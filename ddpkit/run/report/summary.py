@@ -10,9 +10,8 @@ from typing import Any
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.node_facts import RecordedFacts
-from ddpkit.run.code_state import Code, Versions, node_versions
-from ddpkit.run.ledger import Ledger, ledger
-from ddpkit.run.record import Attempt
+from ddpkit.run.documents import Ledger, ledger
+from ddpkit.run.record import Attempt, Code, Versions, node_versions
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files

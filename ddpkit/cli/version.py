@@ -1,3 +1,0 @@
-"""The version of ddpkit."""
-
-__version__ = "0.3.0"

@@ -1,0 +1,373 @@
+"""Story of a run: who waited for whom, what each rank did last, and what its logs show only together. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from ddpkit.diagnosis import progress
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, Instead
+from ddpkit.diagnosis.collectives import (
+    absent_ranks,
+    busy_ranks,
+    different_calls,
+    idle_ranks,
+    lagging,
+    list_ranks,
+    name_ranks,
+    passed_before,
+    waiting_together,
+)
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
+from ddpkit.diagnosis.progress import RANKS, Course
+from ddpkit.diagnosis.tracebacks import aborted_ranks
+
+_WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
+# torchrun's agents log this at the level INFO.
+_AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
+_LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
+# Each of several processes says this: no launcher told them of the others.
+_ALONE = re.compile(
+    r"(?i)\b(?:rank|process)(?:[ _]?id)?[\"']?[ :=#]*0[ ,]*(?:/|of|out of) *1\b(?![./]\d)"
+    r"|\brank[\"']?[ :=]+0\b[^\n]{0,20}\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b"
+    r"|\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b[^\n]{0,20}\brank[\"']?[ :=]+0\b"
+)
+# Lines of SLURM below the last line of a rank: they end the job, and no rank went on.
+_JOB_ENDS = re.compile(r"^(?:srun|slurmstepd(?:-\S+)?|scancel): |\bCANCELLED AT\b")
+_MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
+
+
+def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the index of the last line of a member, the id and the values of an entry; None if no member is missing.
+
+    The log of a node has only members of that node. If it continues after them, the others joined.
+    """
+    logs = list(logs)
+    alone = _alone(logs[-1]) if logs else None
+    if alone is not None:
+        return alone
+    waiting = _waiting(logs[0]) if len(logs) == 1 else None
+    if waiting is not None:
+        return waiting
+    seen: Counter[int] = Counter()
+    wanted = last = 0
+    for lines in logs:
+        members = [(index, match) for index, line in enumerate(lines) if (match := _MEMBER.search(line))]
+        if not members or any(line.strip() and not _JOB_ENDS.search(line) for line in lines[members[-1][0] + 1 :]):
+            return None
+        last = members[-1][0]
+        seen.update(int(match["rank"]) for _, match in members)
+        wanted = max(wanted, *(int(match["wanted"]) for _, match in members))
+    missing = [rank for rank in range(wanted) if rank not in seen]
+    if not missing:
+        return None
+    if min(seen.values()) > 1:
+        return last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
+    return last, "missing-ranks", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
+
+
+def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the same where several processes each take themselves for the only one."""
+    alone = [(index, line) for index, line in enumerate(lines) if _ALONE.search(line)]
+    labels = {(speaker.rank, speaker.host) for _, line in alone if (speaker := speaker_of_line(line)).known}
+    twins = sum(late[0] == early[0] + 1 for early, late in pairwise(alone))
+    number = len(labels) if len(labels) > 1 else twins + 1
+    return (alone[-1][0], "alone", {"number": str(number)}) if number > 1 else None
+
+
+def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the same where a log ends while a rank waits for others at the store."""
+    last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
+    if lines and _AGENT_WAITS.search(lines[last].strip()):
+        nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
+        return (last, "agents-wait", {}) if nodes and max(nodes) > 1 else None
+    match = _WAITS.search(lines[last]) if lines else None
+    if match is None or int(match["joined"]) >= int(match["wanted"]):
+        return None
+    return last, "missing-ranks", match.groupdict()
+
+
+_VERSION = re.compile(r"\b[NR]CCL version ?:? (\d+\.\d+\.\d+)")
+MOST_VERSIONS = 200  # with a version, of one log
+
+
+def differing_versions(logs: Iterable[Sequence[str]]) -> str:
+    """Return `2.19.3 and 2.20.5 on node2`, with hosts where the lines have them; empty where there is one version."""
+    hosts: dict[str, str] = {}
+    for lines in logs:
+        for line in [each for each in lines if "CCL version" in each][:MOST_VERSIONS]:
+            version = _VERSION.search(line)
+            if version:
+                hosts[version[1]] = hosts.get(version[1]) or speaker_of_line(line).host
+    if len(hosts) < 2:
+        return ""
+    words = [f"{version} on {host}" if host else version for version, host in hosts.items()]
+    return ", ".join(words[:-1]) + f" and {words[-1]}"
+
+
+# `node1:2114:2170 [0] NCCL INFO comm 0x55 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 86000 commId 0x3f - Init START`
+_COMMUNICATOR = re.compile(
+    r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] NCCL INFO "
+    r"(?:ncclCommInit\w+ )?comm 0x\w+ rank (?P<rank>\d+) "
+    r"n[Rr]anks (?P<count>\d+) cudaDev \d+ (?:nvmlDev \d+ )?busId (?P<bus>\w+)(?: commId (?P<group>\w+))?"
+)
+MOST_LINES = 20_000  # about communicators, of one log
+
+
+def shared_gpu(lines: Sequence[str]) -> tuple[int, dict[str, str]] | None:
+    """Return the line of a rank whose GPU another process of its group has, and values of an entry."""
+    seen: dict[tuple[str, str, str, str], tuple[str, str]] = {}
+    for index in [index for index, line in enumerate(lines) if " busId " in line][:MOST_LINES]:
+        line = _COMMUNICATOR.search(lines[index])
+        if line is None:
+            continue
+        rank, pid = seen.setdefault(
+            (line["host"], line["bus"], line["count"], line["group"] or ""), (line["rank"], line["pid"])
+        )
+        if rank != line["rank"] and pid != line["pid"]:
+            one, other = sorted((rank, line["rank"]), key=int)
+            sharing = f"ranks {one} and {other} on {line['host']}, PCI bus {line['bus']}"
+            return index, {"sharing": sharing, "rank": line["rank"], "other": rank, "host": line["host"]}
+    return None
+
+
+WARNING = "hostname of the client socket cannot be retrieved"
+SLOW = 4.0  # seconds from one warning to the next
+FEWEST = 3  # such pauses that show that the look-ups themselves are slow
+
+
+def slow_look_ups(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] | None:
+    """Return the index of the last warning of the last log, and values of an entry; None if no look-up was slow."""
+    result: tuple[int, dict[str, str]] | None = None
+    for lines in logs:
+        times = [
+            (index, when)
+            for index, line in enumerate(lines)
+            if WARNING in line and (when := split_prefix(visible_line(line)).when) is not None
+        ]
+        pauses = [later - earlier for (_, earlier), (_, later) in pairwise(times)]
+        slow = sorted(pause for pause in pauses if pause >= SLOW)
+        if len(slow) >= FEWEST:
+            result = times[-1][0], {"number": f"{slow[len(slow) // 2]:.0f}"}
+    return result
+
+
+# Of the watchdog's lines, those of a rank whose own collective failed.
+_OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
+_HIDDEN = re.compile(r"\[repeated \d+x across cluster\]")  # Ray prints one of several equal lines
+SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
+WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
+_TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
+_TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
+_RESTARTS = re.compile(r"\b(?:agent_restarts|restart_count)['\"]?\s*[:=]\s*(?P<count>\d+)")
+_BAR_BODY = re.compile(r"\|[^|]{12,}\|")
+_ERROR_LINE = re.compile(r"\[[EFIW](?:\d{3,4} [\d:.]+)? \S+\.cpp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """One file: its lines, and the number of each in the file."""
+
+    lines: Sequence[str]
+    numbers: Sequence[int]
+    course: Course
+    harmless: set[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the story shows for a rule: values of its entry, and a line of its own where the first failure has none."""
+
+    values: Mapping[str, str]
+    kind: str = ""
+    speaker: Speaker | None = None
+    file: str = ""
+    index: int | None = None
+    warned: bool = False
+
+
+class Story:
+    """The logs of a run, and its first failure."""
+
+    def __init__(
+        self,
+        logs: Mapping[str, Log],
+        first: LogMatch | None,
+        alike: Sequence[LogMatch],
+        consequences: Sequence[LogMatch],
+        hints: Sequence[LogMatch],
+    ) -> None:
+        self.logs = logs
+        self._lines = [log.lines for log in logs.values()]
+        self._first = first
+        self._same = [each for each in (first, *alike) if each is not None]
+        self._consequences = consequences
+        self._hints = hints
+        self._last: dict[int, str] = {}  # the last line of each rank
+
+    # ---- who waited for whom
+
+    @cached_property
+    def _waited(self) -> set[int | None]:
+        """The ranks that are known to have waited."""
+        others = [each for each in self._consequences if each.role == "waits" or _OWN_FAILURE.search(each.text)]
+        waited = {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
+        return waited | aborted_ranks(line for lines in self._lines for line in lines)
+
+    @cached_property
+    def _speaking(self) -> dict[int, str]:
+        """The ranks that print near the end, each with its host, empty where no line has it."""
+        hosts: dict[int, str] = {}
+        for lines in self._lines:
+            above = ""
+            for line in lines[-SPOKEN_LINES:]:
+                row = _TABLE_ROW.search(line)
+                if row:
+                    host = _TABLE_HOST.search(above)
+                    hosts[int(row[1])] = hosts.get(int(row[1])) or (host[1] if host else "")
+                elif line.strip():
+                    speaker = split_prefix(visible_line(line)).speaker
+                    ranks = [speaker.rank] if speaker.rank is not None else [int(each) for each in RANKS.findall(line)]
+                    for rank in ranks:
+                        hosts[rank] = hosts.get(rank) or speaker.host
+                        self._last[rank] = line
+                above = line
+        return hosts
+
+    @cached_property
+    def _hides_lines(self) -> bool:
+        return any(_HIDDEN.search(line) for lines in self._lines for line in lines)
+
+    @cached_property
+    def silent_ranks(self) -> list[int]:
+        """The ranks that print, and do not report that they waited.
+
+        One whose last line is of torch's own threads reacts to the others: its report can be missing.
+        """
+        if self._hides_lines:
+            return []
+        silent = set(self._speaking) - self._waited
+        return sorted(rank for rank in silent if not _ERROR_LINE.search(self._last.get(rank, "")))
+
+    def name_awaited(self, first: LogMatch) -> LogMatch:
+        """Return a timeout with the ranks that others waited for, as far as the logs show them."""
+        late, values = ([], {}) if self._hides_lines else self._late_ranks()
+        if late and first.speaker.rank is not None:
+            host = next((each.speaker.host for each in self._consequences if each.speaker.rank == late[0]), "")
+            several = ", ".join(map(str, late)) if len(late) > 1 else ""
+            speaker = Speaker(rank=late[0], host=host or self._speaking.get(late[0], ""), ranks=several)
+            first = replace(first, speaker=speaker, reporter=first.speaker)
+        return replace(first, values={**first.values, **values})
+
+    def _late_ranks(self) -> tuple[list[int], dict[str, str]]:
+        """Return the ranks that others waited for, where that is certain, and what the log shows as values."""
+        idle = idle_ranks(self._same, self._lines)
+        # Of ranks that are known, no advice for other reasons.
+        certain = {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
+        if len(idle) > 1:
+            return idle, {"absent": f"{name_ranks(idle)} never called it", **certain}
+        named = self._same[0].values.get("late", "")  # by a barrier
+        if named.isdecimal() and int(named) not in self._waited:
+            return [int(named)], {}
+        late = idle or (self.silent_ranks if len(self.silent_ranks) == 1 and self._shows_end else [])
+        if late or self.silent_ranks:
+            return late, {**passed_before(self._same), **({"late": str(late[0]), **certain} if late else {})}
+        known = {rank for rank in self._waited if rank is not None}
+        absent, alone = absent_ranks(self._same, known)
+        if alone and len(absent) == 1 and len(known) > 1:
+            return absent, {"late": str(absent[0])}
+        values = lagging(self._same)
+        if absent and len(absent) <= max(1, len(known)):
+            values["absent"] = f"no line of {name_ranks(absent)} is in this log"
+        return [], values or waiting_together(self._same) or passed_before(self._same)
+
+    @property
+    def _shows_end(self) -> bool:
+        """Whether a launcher reports ends of ranks: else a rank that is silent may still print that it waited."""
+        return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
+
+    @property
+    def restarts(self) -> int:
+        """How often torchrun had started the ranks again."""
+        found = (_RESTARTS.search(line) for lines in self._lines for line in lines if "restart" in line)
+        return max((int(each["count"]) for each in found if each), default=0)
+
+    # ---- what stands in place of the first failure
+
+    def read(self, rule: Instead) -> Found | None:
+        """Return what the logs show for a rule, by the name of what it reads; None where it does not hold."""
+        if rule.text and self._first is not None and not re.search(rule.text, self._first.text):
+            return None
+        reader = {
+            "different-calls": self._different_calls,
+            "other-work": self._other_work,
+            "shared-gpu": self._shared_gpu,
+            "slow-names": self._slow_names,
+            "versions": self._versions,
+        }.get(rule.reads)
+        return reader() if reader else self._missing(rule.reads)
+
+    def _different_calls(self) -> Found | None:
+        calls, alone = different_calls(self._same, self._lines)
+        if not calls or (not calls.get("group") and self.silent_ranks):
+            return None
+        speaker = next((each.speaker for each in self._same if each.speaker.rank == alone), None)
+        return Found(values=calls, kind="" if "group" in calls else "generic", speaker=speaker)
+
+    def _other_work(self) -> Found | None:
+        """Find the last line before a timeout that reports other work of a rank."""
+        assert self._first is not None
+        log = self.logs[self._first.file]
+        matched = (*self._same, *self._consequences, *self._hints)
+        own = {each.number for each in matched if each.file == self._first.file}
+        timeout = progress.timeout_of(self._first.text)
+        seen = 0
+        for number in range(self._first.number - 1, 0, -1):
+            line = visible_line(log.lines[number - 1])
+            if number in own or not line.strip():
+                continue
+            seen += 1
+            if progress.is_slow_work(line) or progress.is_as_old_as(line, timeout):
+                prefixed = split_prefix(line)
+                busy = prefixed.speaker.rank
+                work = _BAR_BODY.sub("|...|", prefixed.text.strip())[:120]
+                if busy is None:
+                    return Found(values={"work": work})
+                return Found(values={"work": work, "busy": str(busy)}, speaker=prefixed.speaker)
+            if seen > WORK_LINES or progress.is_step(line):
+                return None
+        return None
+
+    def _shared_gpu(self) -> Found | None:
+        """Find two ranks of one group that NCCL saw on one GPU."""
+        for name, log in self.logs.items():
+            shared = shared_gpu(log.lines)
+            if shared is not None:
+                index, values = shared
+                speaker = Speaker(rank=int(values["rank"]), host=values["host"])
+                return Found(values=values, speaker=speaker, file=name, index=index)
+        return None
+
+    def _versions(self) -> Found | None:
+        versions = differing_versions(self._lines)
+        return Found(values={"versions": versions}) if versions else None
+
+    def _missing(self, name: str) -> Found | None:
+        """Find ranks that never came, where the logs end while others wait for them."""
+        end = self._first
+        lines = [each if end is None else each[: end.number - 1] for each in self._lines]
+        missing = missing_members(lines) if end is None or len(lines) == 1 else None
+        if missing is None or missing[1] != name:
+            return None
+        # The log may have been read while the others were still starting.
+        kind = "generic" if end else "hint"
+        return Found(values=missing[2], kind=kind, file=list(self.logs)[-1], index=missing[0], warned=True)
+
+    def _slow_names(self) -> Found | None:
+        slow = slow_look_ups(self._lines)
+        return Found(values=slow[1], kind="hint", file=list(self.logs)[-1], index=slow[0]) if slow else None
