@@ -262,7 +262,7 @@ def start(backend, timeout=None, store=None, rank=-1, world_size=-1, device_id=N
 dist.init_process_group = start
 dist.new_group = lambda backend, timeout: backend
 script.time_all_reduce = lambda env, device, elements, seconds, group=None: print("add", device, elements, group) or 1.0
-env = dataclasses.replace(resolver.resolve({}), local_rank=1, local_world_size=2, device_index=1)
+env = dataclasses.replace(script.resolve({}), local_rank=1, local_world_size=2, device_index=1)
 print(sorted(script.BackendCheck(env, script.RankStore(env, 10), "nccl", 1, 10).run()))
 """
     done = run("-c", START + text)
