@@ -110,7 +110,7 @@ def choose_device() -> torch.device:
     if torch.cuda.device_count() == 0:
         hidden = any(os.environ.get(f"{name}_VISIBLE_DEVICES") == "" for name in ("CUDA", "HIP", "ROCR"))
         if torch.version.hip and not hidden and Path("/dev/kfd").exists() and any(Path("/dev/dri").glob("renderD*")):
-            torch.cuda.init()  # HIP does not count broken GPUs
+            torch.empty(0, device="cuda")  # HIP does not count broken GPUs: this raises its own error
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) if torch.cuda.device_count() > 1 else 0)
     torch.cuda.set_device(device)

@@ -25,7 +25,8 @@ MOST = {
     **{"nproc_per_node": MOST_RANKS, "nnodes": MOST_NODES, "port": MOST_PORT, "slots": MOST_RANKS},
     **{"retries": MOST_NODES, "spares": MOST_NODES, "retry_codes": MOST_CODE, "stop_codes": MOST_CODE},
 }
-FROM_ZERO = ("retries", "spares")
+MOST_BYTES = (1 << 63) - 1  # of TOML's integers
+FROM_ZERO = ("retries", "spares", "log_limit")
 TEXT = {"type": "string"}
 WORDS = {"type": "array", "items": TEXT}
 # Settings whose flag has another sense.
@@ -46,6 +47,7 @@ OF_HOST = {
 ALSO: dict[str, list[dict[str, Any]]] = {
     "script": [TEXT],
     "nnodes": [{"type": "string", "pattern": "^[0-9]+:[0-9]+$"}],
+    "log_limit": [{"type": "string", "pattern": "^[0-9]+([KMGTkmgt]?)([iI]?[bB])?$"}],
     "nproc_per_node": [{"type": "string", "pattern": "^[0-9]+(,[0-9]+)*$"}],
     **{name: [TEXT, {"type": "integer", "minimum": 1, "maximum": MOST_CODE}] for name in ("retry_codes", "stop_codes")},
 }
@@ -109,7 +111,7 @@ def _forms(name: str, kind: Any) -> list[dict[str, Any]]:
         return []
     if kind in (str, bool, int, float):
         number = {
-            int: {"type": "integer", "minimum": int(name not in FROM_ZERO), "maximum": MOST.get(name)},
+            int: {"type": "integer", "minimum": int(name not in FROM_ZERO), "maximum": MOST.get(name, MOST_BYTES)},
             float: {"type": "number", "minimum": 0, "maximum": DAY},
         }
         return [number.get(kind) or {"type": "string" if kind is str else "boolean"}]

@@ -130,7 +130,6 @@ RANKS = (
     Symptom("no-nccl-in-torch", "has no NCCL", "a build of torch without CUDA"),
     Symptom("no-nccl-in-torch", r"without torch\.distributed", "a build of torch for one process"),
     Symptom("store-barrier-timeout", "another process has the same rank", "srun started torchrun for every task, or an earlier job still runs"),
-    Symptom("rank-not-set", "of PyTorch's variables only", "it was started without a launcher, or with variables of another one"),
     Symptom("cuda-init-failed", "Error 802", "nvidia-fabricmanager does not run on that node, or its version is not the driver's", "on {host}: systemctl status nvidia-fabricmanager; nvidia-smi"),
     Symptom("cuda-init-failed", "torch cannot use the GPUs|CUDA context", "CUDA does not start on that node: the driver, or another process in it, hangs"),
     Symptom("nccl-mismatch", "loads NCCL", "LD_LIBRARY_PATH or LD_PRELOAD replaces torch's own NCCL"),

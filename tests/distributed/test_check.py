@@ -15,6 +15,7 @@ import pytest
 from rank_processes import free_port, run, run_ranks
 
 from ddpkit.distributed import check as script
+from ddpkit.distributed import resolver
 
 HOST = socket.gethostname()
 START = "import os, sys\nfrom ddpkit.distributed import check as script\n"
@@ -57,10 +58,10 @@ def test_the_gpu_of_a_rank_is_the_one_of_a_launch() -> None:
     step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "1", "SLURM_JOB_ID": "7", "SLURM_PROCID": "2"}
     step |= {"SLURM_GTIDS": "0,1,2,3", "SLURM_LOCALID": "2", "SLURM_STEP_GPUS": "4,5", "CUDA_VISIBLE_DEVICES": "0,1"}
     step |= {"SLURM_GPUS_ON_NODE": "8", "MASTER_ADDR": "b", "SLURM_STEP_NODELIST": "b", "SLURM_STEP_NUM_NODES": "1"}
-    env = script.resolve({**step, "SLURM_STEP_TASKS_PER_NODE": "4"})
+    env = resolver.resolve({**step, "SLURM_STEP_TASKS_PER_NODE": "4"})
     assert (env.local_rank, script.gpu_index(env, 2)) == (2, 0)
     torch_own = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
-    assert script.gpu_index(script.resolve({**torch_own, "LOCAL_WORLD_SIZE": "4"}), 4) == 3
+    assert script.gpu_index(resolver.resolve({**torch_own, "LOCAL_WORLD_SIZE": "4"}), 4) == 3
 
 
 @pytest.mark.parametrize(

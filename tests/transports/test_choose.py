@@ -131,7 +131,7 @@ def test_an_allocation_with_a_different_number_of_tasks_on_each_node() -> None:
     assert held is not None
     assert held.nproc_per_node == (2, 1)
     transport.named = ("node9",)
-    with pytest.raises(UsageError, match="node9 is not a node of allocation 7: node1,node2"):
+    with pytest.raises(UsageError, match="node9 is not a node of allocation 7: node1, node2"):
         transport.survey()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,16 @@ from ddpkit.errors import UsageError
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.ssh import config as ssh_config
 from ddpkit.transports.ssh.client import Ssh
-from ddpkit.transports.ssh.config import ConfigError, SshConfig, SshHost, ask_ssh, host_of, last_jump, read_files
+from ddpkit.transports.ssh.config import (
+    ConfigError,
+    SshConfig,
+    SshHost,
+    Values,
+    ask_ssh,
+    host_of,
+    last_jump,
+    read_files,
+)
 
 SSH = shutil.which("ssh")
 needs_ssh = pytest.mark.skipif(SSH is None, reason="no ssh program here")
@@ -110,7 +121,7 @@ def test_a_program_without_that_option_is_no_error(
     message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OpenSSH before 6.8, and dropbear."""
-    ssh = program(tmp_path, f"echo {ssh_config.shlex.quote(message)} >&2; exit {255 if message else 0}")
+    ssh = program(tmp_path, f"echo {shlex.quote(message)} >&2; exit {255 if message else 0}")
     monkeypatch.setattr(ssh_config, "read_files", lambda spec: {"user": ["own"]})
     assert ask_ssh(ssh, HostSpec(name="x")) == {"user": ["own"]}
 
@@ -161,7 +172,11 @@ def both(folder: Path, name: str = "x") -> tuple[SshHost | None, SshHost | None]
     """What our own reading says, and what ssh says. None: refused."""
     answers: list[SshHost | None] = []
     spec = HostSpec(name=name)
-    for read in (lambda: read_files(spec, [folder / "config"]), lambda: ask_ssh(program(folder), spec)):
+    ways: list[Callable[[], Values]] = [
+        lambda: read_files(spec, [folder / "config"]),
+        lambda: ask_ssh(program(folder), spec),
+    ]
+    for read in ways:
         try:
             answers.append(host_of(spec, read()))
         except ConfigError:
