@@ -159,6 +159,21 @@ class StepSupervisor(Supervisor):
 
     # ---- signals
 
+    def start(self) -> None:
+        """Start the ranks. What ended the task before, they did not get."""
+        super().start()
+        try:
+            early = os.read(self.wakeup, 1 << 16)
+        except BlockingIOError:
+            return
+        for number in filter(FROM_ABOVE.__contains__, early):
+            self.direct.append((time.monotonic(), number))
+            if number in ENDING:
+                self.note_ending(number)
+                self.table.signal(number)
+                for pid in self.table.launchers:
+                    kill(pid, number)
+
     def handle_signals(self) -> None:
         super().handle_signals()
         for number in FROM_ABOVE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -259,6 +260,19 @@ while True:
     task.process.send_signal(signal.SIGTERM)
     assert "[2 node2] saved" in task.end()
     assert task.process.returncode == 0
+
+
+@pytest.mark.parametrize("to_all", [False, True], ids=["to the task alone", "to every process"])
+@pytest.mark.parametrize("alone", [False, True], ids=["of a node", "of a rank"])
+def test_a_signal_at_any_moment_of_the_start_ends_the_task(to_all: bool, alone: bool, start: START) -> None:
+    """Ten moments in the first quarter of a second. A rank that began after it waited for the scheduler's SIGKILL."""
+    for number in range(10):
+        task = start("import time; time.sleep(600)", alone=alone)
+        time.sleep(number / 40)
+        for pid in task.all() if to_all else [task.process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        assert task.process.wait(20) in (-signal.SIGTERM, 128 + signal.SIGTERM), f"after {number / 40:.3f} s"
 
 
 def test_what_ranks_leave_running_is_ended(start: START) -> None:
