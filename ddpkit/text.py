@@ -136,6 +136,13 @@ def _folded(before: str, width: int, after: str, numbers: list[int]) -> str:
     return f"{before}[{words}]{after}" if len(numbers) > 1 else f"{before}{words}{after}"
 
 
+def last_state(line: bytes) -> bytes:
+    """Return what a terminal shows of a line: of a progress bar, the last state that was drawn over the others."""
+    if b"\r" not in line:
+        return line
+    return next((state for state in reversed(line.split(b"\r")) if state), b"")
+
+
 def format_size(size: float) -> str:
     """`512 B`, `64 MiB`, `1.5 GiB`."""
     for unit in ("B", "KiB", "MiB"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
@@ -187,10 +187,6 @@ TORCHRUN: Mapping[str, Flag] = {
 def torchrun_name(name: str) -> str:
     """The long name of a flag of torchrun."""
     return SHORT.get(name, name)
-
-
-def long_names(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name[:2] == "--"]
 
 
 Flags = Mapping[str, bool]  # the options of a command, and whether each takes the next word as its value

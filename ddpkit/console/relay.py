@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
-from ddpkit.text import coloured, printable
+from ddpkit.text import coloured, last_state, printable
 
 TAIL = 20  # lines of each rank that a verdict can show
 LOGS_EVERY = 0.05  # seconds between two times that lines go to the logs, while lines come one after the other
@@ -157,8 +157,7 @@ class Relay:
         if b"\r" not in data:  # most often
             return (data[:-1] if data.endswith(b"\n") else data).split(b"\n")
         *lines, rest = data.replace(b"\r\n", b"\n").split(b"\n")
-        # What a terminal would show at the end: the last state that was drawn over the others.
-        drawn = [next((state for state in reversed(line.split(b"\r")) if state), b"") for line in lines]
+        drawn = [last_state(line) for line in lines]
         return [*drawn, rest] if rest and not rest.endswith(b"\r") else drawn
 
     def _bar_state(self, name: str, number: int, data: bytes) -> list[bytes]:

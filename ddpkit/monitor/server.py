@@ -195,6 +195,7 @@ class MonitorServer:
         self._dump: DumpQuestion | None = None
         self._turned_at = time.monotonic()
         self._reason = ""  # of the dump: asked, timeout, or watch
+        self._is_asked_again = False  # by who may have seen the dump that is written now: it waits for another
         self._hangs = False  # by the dump that is written
         self._on_timeout: Callable[[Dump, str], None] | None = None
         self._sample: Question | None = None
@@ -304,6 +305,7 @@ class MonitorServer:
 
         if self._dump is not None:
             self._reason = reason if reason != "watch" else self._reason
+            self._is_asked_again |= reason == "asked" and self._dump.phase is Phase.WRITTEN
         elif self._launcher.deadline is None:
             self._reason = reason
             ends = [request["until"] - time.time() for request in self._requests(DUMP_REQUESTS, ("until",))]
@@ -335,6 +337,9 @@ class MonitorServer:
     def _end_dump(self, question: DumpQuestion) -> None:
         self._dump = None
         question.close()
+        if self._is_asked_again:
+            self._is_asked_again = False
+            self.request_dump("asked")
 
     def _compose(self, question: DumpQuestion) -> None:
         from ddpkit.monitor import dump

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 NAME = "ddpkit.zip"
 # The packages are empty modules: nothing else of ddpkit is imported, and nothing of ours comes onto the path.
-_MAIN = """\
+_PACKAGES = """\
 import sys
-from importlib import import_module
 
 for name in ("ddpkit", "ddpkit.node"):
     sys.modules[name] = type(sys)(name)
-sys.modules["ddpkit.node"].__path__ = [sys.path.pop(0) + "/node"]
+sys.modules["ddpkit.node"].__path__ = [{bundle} + "/node"]
+"""
+_MAIN = """\
+from importlib import import_module
+
 program = import_module("ddpkit.node." + sys.argv.pop(1))
 sys.exit(program.main(*sys.argv[1:]))
 """
@@ -49,7 +52,7 @@ def read_texts() -> dict[str, str]:
 
 def pack(texts: dict[str, str]) -> bytes:
     """Return the zip. Nothing is compressed: each rank would import zlib. `zipfile` takes 15 ms to import."""
-    files = {"__main__": _MAIN, "sitecustomize": texts["rank_hook"]}
+    files = {"__main__": _PACKAGES.format(bundle="sys.path.pop(0)") + _MAIN, "sitecustomize": texts["rank_hook"]}
     files.update(("node/" + name, text) for name, text in texts.items())
     entries, directory = b"", b""
     for name, text in files.items():
@@ -59,6 +62,12 @@ def pack(texts: dict[str, str]) -> bytes:
         entries += b"PK\3\4" + facts + path + data
     end = struct.pack("<4H2IH", 0, 0, len(files), len(files), len(directory), len(entries), 0)
     return entries + directory + b"PK\5\6" + end
+
+
+def program_of(bundle: str, name: str) -> str:
+    """Return a Python program of its own, for a file, that runs one of a bundle with the file's arguments."""
+    packages = _PACKAGES.format(bundle=repr(bundle))
+    return packages + "from ddpkit.node import %s as program\nprogram.main(*sys.argv[1:])\n" % name
 
 
 def write_bundle(folder: str) -> str:

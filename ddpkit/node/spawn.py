@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 
-from ddpkit.node.bundle import write_bundle
+from ddpkit.node.bundle import program_of, write_bundle
 from ddpkit.node.event_loop import Children
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import die_with_parent, groups, is_absent
@@ -34,17 +34,6 @@ if TYPE_CHECKING:
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
-
-
-# torchrun's `--no_python` program reads this file in place of the rank's command (`launchers/starters.py`).
-_WRAPPER = """\
-import sys
-for name in ("ddpkit", "ddpkit.node"):
-    sys.modules[name] = type(sys)(name)
-sys.modules["ddpkit.node"].__path__ = [{bundle!r} + "/node"]
-from ddpkit.node import rank_wrapper
-rank_wrapper.main(*sys.argv[1:])
-"""
 
 
 class Spawner:
@@ -77,7 +66,9 @@ class Spawner:
             if proc["rank"] is None:
                 if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
-                    env["DDPKIT_TAP"] = self._write("wrapper.py", _WRAPPER.format(bundle=self._provide_bundle()))
+                    # torchrun's `--no_python` program is this file (`launchers/starters.py`).
+                    program = program_of(self._provide_bundle(), "rank_wrapper")
+                    env["DDPKIT_TAP"] = self._write("wrapper.py", program)
                     # torchrun makes a folder for logs that it does not write here, and leaves it behind.
                     env.setdefault("PET_LOG_DIR", self.folder)
                 self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)

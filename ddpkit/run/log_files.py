@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ddpkit.files import open_for_append, remove_if_same, rename_if_same
-from ddpkit.text import format_size
+from ddpkit.text import format_size, last_state
 
 INDEX, ALL = "all.index", "all.log"
 OWN = "ddpkit"  # name of ddpkit's own lines
@@ -56,13 +56,6 @@ def front_of(name: str, host: str) -> bytes:
     if name == OWN:
         return OWN_FRONT
     return f"[{name.removesuffix(f'_{host}')} {host}] ".encode("utf-8", "surrogateescape")
-
-
-def last_state(line: bytes) -> bytes:
-    """Return what a terminal shows of a line: of a progress bar, the last state that was drawn over the others."""
-    if b"\r" not in line:
-        return line
-    return next((state for state in reversed(line.split(b"\r")) if state), b"")
 
 
 class PiecesOfLines:

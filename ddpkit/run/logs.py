@@ -20,20 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ddpkit.errors import UsageError
-from ddpkit.files import open_to_read, read_bounded, read_head
+from ddpkit.files import open_to_read, read_bounded, read_head, read_part
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
-from ddpkit.run.log_files import ALL, OWN_FRONT, file_name, last_state
+from ddpkit.run.log_files import ALL, INDEX, NO_HOST, OWN, OWN_FRONT, PiecesOfLines, file_name
 from ddpkit.run.record import Run, attempt_folder
 from ddpkit.run.site import job_log, machine_of, reader_of
-from ddpkit.text import format_hosts
+from ddpkit.text import format_hosts, last_state
 
 if TYPE_CHECKING:  # loaded when they are needed: most commands that look at logs need neither
     from ddpkit.diagnosis.long_log import LogText
     from ddpkit.launchers.job_output import JobOutput
-
-from ddpkit.files import read_part
-from ddpkit.run.log_files import INDEX, NO_HOST, OWN, PiecesOfLines
 
 T = TypeVar("T")
 MOST_TIMES = 1 << 26  # bytes of all.times

@@ -426,3 +426,45 @@ def test_an_answer_counts_when_it_comes() -> None:
     question.close()
     assert question.silent == {"node1": (1,), "node2": (2,)}
     assert [rank.rank for rank in question.answered.ranks] == [0]
+
+
+def test_who_asks_when_a_dump_is_written_waits_for_another(tmp_path: Path) -> None:
+    """Its `ddpkit dump` may have seen the file of the one that is being written, and waits for a new one."""
+    step = Step(host="node0", node_rank=0, ranks=range(1), workdir="/", env={}, procs=())
+    calls: list[int] = []
+
+    def call(function: str, args: Mapping[str, object]) -> int:
+        calls.append(len(calls))
+        return calls[-1]
+
+    node = SimpleNamespace(index=0, step=step, ended=False, running={0}, link=SimpleNamespace(call=call))
+    plan = SimpleNamespace(run_id="r", steps=(step,))
+    monitor = server.MonitorServer(
+        SimpleNamespace(nodes=[node], deadline=None, folder=tmp_path, timed_out=set(), plan=plan)  # type: ignore[arg-type]
+    )
+
+    def turn_to(done: Callable[[], bool]) -> None:
+        until = time.monotonic() + PATIENCE
+        while not done() and time.monotonic() < until:
+            monitor.turn()
+            time.sleep(0.01)
+        assert done()
+
+    def answer(number: int) -> None:
+        value: dict[str, object] = {"host": "node0", "t": 1.0, "ranks": {}, "ras": None}
+        event: AnswerEvent = {"e": "answer", "id": number, "data": "", "values": [value], "error": None}
+        monitor.on_answer(node, event)
+
+    def written() -> list[Path]:
+        return list(tmp_path.glob(f"dump-*/{dump.SUMMARY}"))
+
+    monitor.request_dump("asked")
+    monitor.request_dump("asked")  # while nodes are asked: one dump for both
+    answer(0)
+    turn_to(lambda: len(written()) == 1 and not monitor.idle)
+    monitor.request_dump("asked")
+    turn_to(lambda: len(calls) == 2)
+    answer(1)
+    turn_to(lambda: monitor.idle)
+    assert len(written()) == 2
+    assert len(calls) == 2

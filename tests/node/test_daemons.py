@@ -146,7 +146,9 @@ def test_a_daemon_of_the_user_stays(
     if name == "tmux":  # a window that the user opens in it lives on as well
         argv = ["tmux", "new-window", "-d", "-n", "mywork", "sleep 3601"]
         subprocess.run(argv, env={**os.environ, **server, MARK: command.mark}, check=True, timeout=PATIENCE)
-        assert any("3601" in words for words in marked(command.mark).values())
+        while not any("3601" in words for words in marked(command.mark).values()):  # tmux does not wait for its start
+            assert time.monotonic() < until, marked(command.mark)
+            time.sleep(0.05)
 
 
 def test_a_window_that_was_opened_during_the_run_stays(

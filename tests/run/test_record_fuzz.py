@@ -146,8 +146,8 @@ ACTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.kill",
         "shutil.rmtree")  # fmt: skip
 
 
-def _spy(event: str, args: tuple[Any, ...]) -> None:
-    if not WATCHED.is_set():
+def _spy(event: str, args: tuple[Any, ...], watched: threading.Event = WATCHED) -> None:
+    if not watched.is_set():  # not the module's own name: Python clears it before the last events of its end
         return
     writes = event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
     if event in ACTS or writes:

@@ -273,7 +273,7 @@ _OTHERS = (
     "addkeystoagent checkhostip clearallforwardings compression connectionattempts connecttimeout controlmaster "
     "controlpath controlpersist escapechar exitonforwardfailure fingerprinthash forwardagent forwardx11 "
     "forwardx11timeout forwardx11trusted gatewayports gssapiauthentication gssapidelegatecredentials hashknownhosts "
-    "identitiesonly ipqos loglevel numberofpasswordprompts passwordauthentication permitlocalcommand "
+    "ipqos loglevel numberofpasswordprompts passwordauthentication permitlocalcommand "
     "pubkeyauthentication rekeylimit requesttty serveralivecountmax serveraliveinterval tcpkeepalive updatehostkeys "
     "verifyhostkeydns visualhostkey xauthlocation stdinnull forkafterauthentication sessiontype"
 ).split()
