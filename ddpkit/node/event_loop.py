@@ -52,11 +52,6 @@ class EventLoop:
         return [fd for fd, _ in self._poll.poll(timeout if sys.platform == "linux" else 1000 * timeout)]
 
 
-def exit_status(status: int) -> tuple[int | None, int | None]:
-    """A wait status as (exit code, None) or (None, signal)."""
-    return (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
-
-
 class Children:
     """`on_orphan` is set by the supervisor: a process that something else started, and that outlived it."""
 

@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 
+from ddpkit.node.child import die_with_parent, exit_status, prepend
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -138,22 +140,16 @@ class Pipes:
         while running:
             pid, status = os.wait()
             if pid in running:
-                killed = os.WIFSIGNALED(status)
-                code, number = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
-                tell("exit", running.pop(pid), code, number, time.time())
+                tell("exit", running.pop(pid), *exit_status(status), time.time())
         os._exit(0)
 
 
 def _become(rank: dict[str, Any], server: int) -> None:
     """What the supervisor does for a rank that it starts itself: a session, and the environment."""
     os.setsid()
-    import ctypes
-
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    die_with_parent(server, signal.SIGKILL)
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # ignored until here
         signal.signal(number, signal.SIG_DFL)
-    if os.getppid() != server:  # it ended before that call
-        os._exit(1)
     if rank["cpus"] and sys.platform == "linux":
         with contextlib.suppress(OSError):  # a container may have none of them
             os.sched_setaffinity(0, rank["cpus"])
@@ -207,7 +203,7 @@ def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> N
             if unsafe:  # the rank is started again, and finds `rank_hook.py` by itself
                 if bundle:
                     os.environ["DDPKIT_HOOK"] = bundle
-                    os.environ["PYTHONPATH"] = os.pathsep.join([bundle, *filter(None, [os.environ.get("PYTHONPATH")])])
+                    os.environ["PYTHONPATH"] = prepend(bundle, os.environ)
                 os.execv(sys.executable, _own_argv())
             if bundle:
                 register(bundle, times)

@@ -14,8 +14,9 @@ import struct
 import subprocess
 import time
 
+from ddpkit.node.child import is_absent
 from ddpkit.node.gpus import list_amd_gpus, memory_by_process
-from ddpkit.node.process_tree import is_absent, list_names, read_text
+from ddpkit.node.process_tree import list_names, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import signal
 import socket
 import subprocess
 
+from ddpkit.node.child import is_absent
 from ddpkit.node.env_names import env_matcher
 from ddpkit.node.owned import replace_file, strangers
-from ddpkit.node.process_tree import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

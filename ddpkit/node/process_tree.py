@@ -30,9 +30,6 @@ SETTLED = 0.2  # seconds after which a shared daemon without ranks is one that s
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
-PR_SET_CHILD_SUBREAPER = 36
 NULL = "/dev/null"
 GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel")
 _LISTENS = "00010000"  # a flag in /proc/net/unix
@@ -46,32 +43,6 @@ groups: set[int] = set()  # process groups that were begun here, by their first 
 Process = namedtuple(
     "Process", "parent state seconds memory group name started session terminal status", defaults=(0, False, 0)
 )
-
-
-def become_subreaper() -> None:
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def hide() -> None:
-    """Close memory and open files of this process to others of its user, such as its ranks.
-
-    What it executes is open again. Only root with CAP_SYS_PTRACE still reads them.
-    """
-    _prctl(PR_SET_DUMPABLE, 0)
-
-
-def die_with_parent(parent: int, number: int) -> None:
-    """Let the kernel send this signal when the parent dies. Exits at once where it has died already."""
-    _prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        import ctypes  # takes 3 ms, which a launcher does not need
-
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 # ---- the kernel's word
@@ -187,6 +158,21 @@ def kill_all_below() -> None:
             kill(pid, signal.SIGKILL)
 
 
+def end_all_below(limit: float) -> None:
+    """KILL what is below this process until nothing is left, for so many seconds at most."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        kill_all_below()
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        if nothing_left():
+            return
+        time.sleep(LOOK_AGAIN)
+
+
 def kill(pid: int, number: int) -> None:
     """Send a signal to a process below this one. Another process that has got its number meanwhile gets none."""
     try:
@@ -242,19 +228,6 @@ def name_of(pid: int) -> str:
     if sys.platform != "linux":
         return _command_by_ps(pid)
     return read_text(f"/proc/{pid}/comm") or "?"
-
-
-def is_absent(error: OSError, name: str, path: str | None = None) -> bool:
-    """Tell whether this error of a start means that there is no such program. `path` replaces PATH.
-
-    The kernel's answer to a name alone is that of the directories in PATH: one that this user may not enter makes it
-    "Permission denied", also where no other directory has the program. A shell says that the command is not found.
-    """
-    if error.errno != errno.EACCES or "/" in name:
-        return error.errno == errno.ENOENT
-    import shutil
-
-    return shutil.which(name, os.F_OK, path) is None
 
 
 # ---- shared daemons

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 
-from ddpkit.node.event_loop import exit_status
+from ddpkit.node.child import exit_status
 from ddpkit.node.first_failure import End, Kind, LastWords, first_failure
 from ddpkit.node.oom import Oom
 from ddpkit.node.process_tree import below, ended_as, kill, processes

@@ -13,8 +13,9 @@ import select
 import signal
 import time
 
+from ddpkit.node.child import die_with_parent
 from ddpkit.node.gpus import sample_amd_gpus
-from ddpkit.node.process_tree import TICKS, below, die_with_parent, kill, processes, read_process, read_text
+from ddpkit.node.process_tree import TICKS, below, kill, processes, read_process, read_text
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False

@@ -17,9 +17,10 @@ import sys
 import time
 
 from ddpkit.node.bundle import program_of, write_bundle
+from ddpkit.node.child import die_with_parent, execute, prepend
 from ddpkit.node.event_loop import Children
 from ddpkit.node.owned import create_file
-from ddpkit.node.process_tree import die_with_parent, groups, is_absent
+from ddpkit.node.process_tree import groups
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.rank_table import RankTable
@@ -103,7 +104,7 @@ class Spawner:
             "answer": env.pop("DDPKIT_HOOK", ""),
         }
         env["DDPKIT_PRELOAD"] = self._write("preload.json", json.dumps(spec))
-        env["PYTHONPATH"] = _before(bundle, base)
+        env["PYTHONPATH"] = prepend(bundle, base)
         self._start_launcher(request["procs"][0]["argv"], env, "preload", on_exit)
 
     # ---- environment
@@ -119,7 +120,7 @@ class Spawner:
         except OSError:
             return env  # a full disk: a run must not end because of it
         if os.path.basename(program).startswith("python"):
-            env["PYTHONPATH"] = _before(bundle, env)
+            env["PYTHONPATH"] = prepend(bundle, env)
         elif rank is not None:
             return env
         env["DDPKIT_HOOK"] = bundle
@@ -176,7 +177,7 @@ class Spawner:
                 if cpus and sys.platform == "linux":
                     with contextlib.suppress(OSError):  # a container may have none of them
                         os.sched_setaffinity(0, cpus)
-                _exec(argv, env)
+                execute(argv, env)
             finally:
                 os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -201,23 +202,7 @@ def reset_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _exec(argv: list[str], env: dict[str, str]) -> None:
-    """Become `argv`, or say why not and exit as a shell would."""
-    try:
-        os.execvpe(argv[0], argv, env)
-    except OSError as error:
-        absent = is_absent(error, argv[0], env.get("PATH"))
-        why = os.strerror(errno.ENOENT) if absent else error.strerror
-        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if absent else 126)
-
-
 def _merge(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
     """An environment with changes; None takes a name away."""
     merged = {**env, **changes}
     return {name: value for name, value in merged.items() if value is not None}
-
-
-def _before(folder: str, env: dict[str, str]) -> str:
-    """PYTHONPATH with a folder in front."""
-    return os.pathsep.join([folder, *filter(None, [env.get("PYTHONPATH")])])

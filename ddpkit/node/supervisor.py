@@ -53,17 +53,10 @@ import select
 import signal
 import time
 
-from ddpkit.node.event_loop import Children, EventLoop, exit_status
+from ddpkit.node.child import become_subreaper, die_with_parent, exit_status, hide
+from ddpkit.node.event_loop import Children, EventLoop
 from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import (
-    LOOK_AGAIN,
-    become_subreaper,
-    die_with_parent,
-    hide,
-    kill,
-    kill_all_below,
-    nothing_left,
-)
+from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rank_calls import RankCalls
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes
@@ -236,18 +229,8 @@ def guard(worker: int, folder: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: kill(worker, signal.SIGTERM))
     sweep()  # here, where nothing waits for it
     status = wait_for(worker, stdin)
-    until = time.monotonic() + STUCK_AFTER
-    # With status 0 the supervisor has ended everything itself.
-    while status != 0 and time.monotonic() < until:
-        kill_all_below()
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            break
-        if nothing_left():
-            break
-        time.sleep(LOOK_AGAIN)
+    if status != 0:  # else the supervisor has ended everything itself
+        end_all_below(STUCK_AFTER)
     remove(folder)
     os._exit(exit_status(status)[0] or 0)
 
