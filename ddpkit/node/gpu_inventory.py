@@ -16,7 +16,7 @@ import time
 
 from ddpkit.node.child import is_absent
 from ddpkit.node.gpus import list_amd_gpus, memory_by_process
-from ddpkit.node.process_tree import list_names, read_text
+from ddpkit.node.kernel import list_names, read_link, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,10 +181,7 @@ def owner(pid: str) -> str:
 
 def inside() -> bool:
     """Whether this process has a process namespace of its own."""
-    try:
-        return os.readlink("/proc/self/ns/pid") != FIRST_SPACE
-    except OSError:
-        return False
+    return read_link("/proc/self/ns/pid") not in ("", FIRST_SPACE)
 
 
 # ---- AMD

@@ -20,14 +20,13 @@ from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.gpus import (
     VISIBLE,
     VISIBLE_ELSEWHERE,
-    cpu_quota,
     has_mig,
     list_gpus,
     read_topology,
     visible_entries,
 )
+from ddpkit.node.kernel import cpu_quota, read_text
 from ddpkit.node.owned import own_file
-from ddpkit.node.process_tree import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,6 +22,8 @@ import sys
 import time
 from collections import namedtuple
 
+from ddpkit.node.kernel import open_files, read_link, read_text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Collection, Sequence
@@ -233,31 +235,18 @@ def name_of(pid: int) -> str:
 # ---- shared daemons
 
 
-def is_shared_daemon(
-    *,
-    adopted: bool,
-    leads_session: bool,
-    has_terminal: bool,
-    standard: Sequence[str] | None,
-    devices: Sequence[str],
-    sockets: Sequence[str],
-) -> bool:
-    """Decide from what the kernel knows of a process, not from its name.
+def is_shared_daemon(*, standard: Sequence[str] | None, devices: Sequence[str], sockets: Sequence[str]) -> bool:
+    """Decide about an orphan that leads a session without a terminal: from what the kernel knows, not from its name.
 
-    adopted: the process that started it has ended. standard: targets of its descriptors 0, 1 and 2, "" for a closed
-    one; None: it hides its descriptors, as agents with secret keys do. devices: GPUs that it has open. sockets: paths
-    at which it listens and which exist.
+    standard: targets of its descriptors 0, 1 and 2, "" for a closed one; None: it hides its descriptors, as agents with
+    secret keys do. devices: GPUs that it has open. sockets: paths at which it listens and which exist.
     """
-    if not adopted or not leads_session or has_terminal or devices:
-        return False
-    if standard is None:
-        return True
-    # Errors may still go where the rank's go: gpg-agent and older versions of ssh keep that descriptor.
-    return bool(sockets) and _is_given_up(standard)
+    return not devices and (standard is None or (bool(sockets) and _is_given_up(standard)))
 
 
 def _is_given_up(standard: Sequence[str]) -> bool:
     """Tell whether a process has neither input nor output."""
+    # Errors may still go where the rank's go: gpg-agent and older versions of ssh keep that descriptor.
     return all(target in ("", NULL) for target in standard[:2])
 
 
@@ -276,15 +265,9 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
             continue
         if standard and not _is_given_up(standard):
             continue  # the most of them: nothing else need be read
-        targets = _targets(pid)
-        if is_shared_daemon(
-            adopted=True,
-            leads_session=True,
-            has_terminal=False,
-            standard=standard,
-            devices=[target for target in targets if target.startswith(GPU_DEVICES)],
-            sockets=_listening(pid, targets),
-        ):
+        targets = list(open_files(pid).values())
+        devices = [target for target in targets if target.startswith(GPU_DEVICES)]
+        if is_shared_daemon(standard=standard, devices=devices, sockets=_listening(pid, targets)):
             daemons[pid] = name
     return daemons
 
@@ -315,21 +298,6 @@ def _standard(pid: int) -> list[str] | None:
             return None
         except OSError:
             targets.append("")
-    return targets
-
-
-def _targets(pid: int) -> list[str]:
-    """Return the targets of all descriptors of a process, as far as they may be read."""
-    folder, targets = "/proc/%d/fd" % pid, []
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    for name in names:
-        try:
-            targets.append(os.readlink("%s/%s" % (folder, name)))
-        except OSError:
-            pass
     return targets
 
 
@@ -370,17 +338,11 @@ def end_receivers(place: str) -> None:
                 continue
             with open("/proc/%s/cmdline" % pid, "rb") as words:
                 server = words.read().startswith(b"rsync\0--server\0")
-            if server and any(each == place or each.startswith(place + "/") for each in _opened(pid)):
+            opened = [read_link("/proc/%s/cwd" % pid), *open_files(pid).values()] if server else []
+            if any(each == place or each.startswith(place + "/") for each in opened):
                 os.kill(int(pid), signal.SIGKILL)
         except OSError:
             pass  # it ended
-
-
-def _opened(pid: str) -> list[str]:
-    """Return the directory of a process, and the files that it has open."""
-    folder = "/proc/%s/fd" % pid
-    links = ["/proc/%s/cwd" % pid, *(folder + "/" + number for number in os.listdir(folder))]
-    return [os.readlink(link) for link in links if os.path.lexists(link)]
 
 
 # ---- macOS, on a laptop alone: every node is Linux
@@ -420,23 +382,3 @@ def _command_by_ps(pid: int) -> str:
     argv = ["ps", "-o", "comm=", "-p", str(pid)]
     output = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
     return os.path.basename(output.decode("utf-8", "replace").strip()) or "?"
-
-
-# ---- files of the kernel
-
-
-def list_names(folder: str) -> list[str]:
-    """Names in a directory, sorted; empty if it cannot be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def read_text(path: str) -> str:
-    """Text of a file of the kernel, stripped; empty if it cannot be read."""
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

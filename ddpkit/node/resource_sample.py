@@ -15,7 +15,8 @@ import time
 
 from ddpkit.node.child import die_with_parent
 from ddpkit.node.gpus import sample_amd_gpus
-from ddpkit.node.process_tree import TICKS, below, kill, processes, read_process, read_text
+from ddpkit.node.kernel import meminfo, read_link, read_text
+from ddpkit.node.process_tree import TICKS, below, kill, processes, read_process
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False
@@ -120,11 +121,10 @@ def _pss(pids: list[int]) -> int | None:
 
 
 def _memory() -> dict[str, int] | None:
-    words = {line.split(":")[0]: line.split()[1] for line in read_text("/proc/meminfo").splitlines() if ":" in line}
-    if "MemTotal" not in words or "MemAvailable" not in words:
+    sizes = meminfo()
+    if "MemTotal" not in sizes or "MemAvailable" not in sizes:
         return None
-    total = int(words["MemTotal"]) * 1024
-    return {"total": total, "used": total - int(words["MemAvailable"]) * 1024}
+    return {"total": sizes["MemTotal"], "used": sizes["MemTotal"] - sizes["MemAvailable"]}
 
 
 def _shm() -> dict[str, int] | None:
@@ -218,10 +218,7 @@ def _apps(rows: list[list[str]], families: dict[str, list[int]], table: dict[int
     `ours` is None where it cannot be known: a container has process numbers of its own, and the driver has others.
     """
     ranks = {pid: rank for rank, pids in families.items() for pid in pids}
-    try:
-        inside = os.readlink("/proc/self/ns/pid") != FIRST_SPACE
-    except OSError:
-        inside = False
+    inside = read_link("/proc/self/ns/pid") not in ("", FIRST_SPACE)
     processes = []
     for uuid, bus, word, memory in rows:
         if word.isdigit():

@@ -13,25 +13,17 @@ import fcntl
 import os
 import zlib
 
+from ddpkit.node.kernel import read_text
 from ddpkit.node.owned import NotOwnedError, make_directory, remove_directory, remove_empty
 
 KIND = "private"  # of the folder, in its marker
 
 
-def _marks() -> tuple[str, str]:
+def _marks() -> tuple[str, ...]:
     """Eight digits that stand for this host, and eight for this start of its kernel."""
-    host = os.uname().nodename.encode("utf-8", "surrogateescape")
     # Machines with the same name may share a TMPDIR.
-    machine, boot = host + _read("/etc/machine-id"), _read("/proc/sys/kernel/random/boot_id")
-    return "%08x" % zlib.crc32(machine), "%08x" % zlib.crc32(boot)
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(100)
-    except OSError:
-        return b""
+    machine, boot = os.uname().nodename + read_text("/etc/machine-id"), read_text("/proc/sys/kernel/random/boot_id")
+    return tuple("%08x" % zlib.crc32(each.encode("utf-8", "surrogateescape")) for each in (machine, boot))
 
 
 _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
