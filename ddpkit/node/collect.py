@@ -4,7 +4,6 @@
 
 Each event is a line `ddpkit: {...}`, each line of a rank has its rank and host in front: no rank can write another one.
 The exit code is that of the first rank that failed, else the command's. Ends the command if it is killed itself.
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

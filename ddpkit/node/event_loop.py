@@ -1,8 +1,6 @@
 """Calls a handler for each file descriptor that is ready, and for each child process that ended.
 
-A part of `supervisor.py`.
-
-Standard library only, Python 3.8 and later. `selectors` would do the same, and takes longer to import than all of this.
+A part of `supervisor.py`. `selectors` would do the same, and takes longer to import than all of this.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ The ranks' own command is started once, with the bundle (`bundle.py`) first on P
 during the start of Python: after the command line was read, before the script is. A rank is forked right here and then
 simply returns, so that its `sys.argv`, `__main__`, `-m`, tracebacks, `atexit` and exit status are Python's own, made by
 Python itself. The first interpreter never returns: it waits for the ranks, reports how they ended, and exits.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

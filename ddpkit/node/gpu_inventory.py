@@ -1,6 +1,6 @@
 """GPUs of a node for the preflight, from nvidia-smi and the files of kernel drivers.
 
-Standard library only, Python 3.8 and later. Nothing here judges. A value that could not be read is None or missing.
+Nothing here judges. A value that could not be read is None or missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """GPUs of this machine with its NUMA nodes and sockets, from sysfs and the files of the GPU drivers. No tool is needed.
 
-Standard library only, Python 3.8 and later. Sources: kernel documentation, gpu/amdgpu and hwmon; /sys/class/kfd lists
-topology and processes of AMD's GPUs.
+Sources: kernel documentation, gpu/amdgpu and hwmon; /sys/class/kfd lists topology and processes of AMD's GPUs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Inventory of a node for the preflight, beyond `probe.look`: limits, disk space, memory, GPUs, software.
 
-Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor behind `probe.py`, or to a
-rank. Nothing here judges: the launcher compares nodes. A value that could not be read is None.
+Sent to a node's supervisor behind `probe.py`, or to a rank; torch is not imported. Nothing here judges: the launcher
+compares nodes. A value that could not be read is None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Commands of a scheduler and files of its jobs on a login host, for a launcher on another machine.
 
-Standard library only, Python 3.8 and later. Sent to a supervisor on the login host, which ends what runs here when the
-launcher is gone. Each function returns its value, the number of an OSError (0: none) and the path in that error.
+Sent to a supervisor on the login host, which ends what runs here when the launcher is gone. Each function returns its
+value, the number of an OSError (0: none) and the path in that error.
 """
 
 from __future__ import annotations

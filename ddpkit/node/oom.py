@@ -2,7 +2,7 @@
 
 Read when a rank died by SIGKILL, and never before. The kernel log names the process (`Out of memory: Killed process 123
 (python)`, Linux 4.19 and later), but is often not readable. A control group counts its kills for all its processes:
-there it is likely, and not sure. Standard library only, Python 3.8 and later.
+there it is likely, and not sure.
 """
 
 from __future__ import annotations

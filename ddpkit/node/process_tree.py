@@ -8,8 +8,6 @@ leaves the rank on purpose: it begins a session of its own, lets its parent end,
 output. It then waits at a named socket for any program of the user, who may have work in it that has nothing to do with
 the run. It is not ended with the run, and neither is what it has started. Whatever else a rank leaves behind, such as a
 worker with a session of its own or a command behind `nohup`, serves nobody once the rank is gone.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

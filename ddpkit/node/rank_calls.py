@@ -1,7 +1,4 @@
-"""Runs calls about the ranks, each in a process of its own, and sends their answers. A part of `supervisor.py`.
-
-Standard library only, Python 3.8 and later.
-"""
+"""Runs calls about the ranks, each in a process of its own, and sends their answers. A part of `supervisor.py`."""
 
 from __future__ import annotations
 

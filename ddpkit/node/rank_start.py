@@ -8,7 +8,7 @@ waits for a dead disk. Nothing in a rank is changed or disturbed by it. Marks, i
     group       threads of gloo or NCCL are there: its process group has started. torch 2.6 and later name them
     past        no such thread, and yet it is beyond its rendezvous: it prints, or computes
 
-With `--observe start` a rank tells more, and more exactly. Standard library only, Python 3.8 and later.
+With `--observe start` a rank tells more, and more exactly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Ranks of one node, the programs that start ranks, and the first failure among them. A part of `supervisor.py`.
-
-Standard library only, Python 3.8 and later.
-"""
+"""Ranks of one node, the programs that start ranks, and the first failure among them. A part of `supervisor.py`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The launcher calls it (`rpc.py`). A value that could not be read is None, or text that says why: never 0. Counters come
 as they are, so that two samples give rates, and nothing is waited for on the node.
 
-Standard library only, Python 3.8 and later. It runs while ranks train: it imports little and reads /proc once.
+It runs while ranks train: it imports little and reads /proc once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Starts the ranks of a request: their environment, hooks, wrappers and pipes. A part of `supervisor.py`.
 
-Standard library only, Python 3.8 and later.
-
 A private folder holds what ranks need: the bundle of programs (`bundle.py`) and named pipes. It is made only where
 something needs it.
 """
@@ -24,7 +22,7 @@ from ddpkit.node.process_tree import groups
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.rank_table import RankTable
-from ddpkit.node.scratch_dir import FOLDER, make_folder
+from ddpkit.node.scratch_dir import FOLDER, KIND, hold_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +128,7 @@ class Spawner:
 
     def _make_folder(self) -> None:
         if not self.folder:
-            make_folder(FOLDER)
+            hold_new(FOLDER, KIND)
             self.folder = FOLDER
 
     def _provide_bundle(self) -> str:

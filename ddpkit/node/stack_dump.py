@@ -8,8 +8,6 @@ the order of what they tell and cost:
 3. The signal for faulthandler, if the rank waits for it (its file in memory is there, and /proc says that the signal is
    caught): C code, which answers also where the interpreter lock is held. It interrupts the main thread for a moment.
 4. py-spy, where it is installed and the kernel lets it look: for a stopped process, or one without our handler.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Local copies of a project and of an environment (`--stage`): unpacked once, used again, and removed when old.
 
-Standard library only, Python 3.8 and later. Sent to a node's supervisor; under SLURM `main` is run from the bundle.
+Sent to a node's supervisor; under SLURM `main` is run from the bundle.
 
 A copy is NAME/ in ROOT, a directory `ddpkit-stage-UID` that ddpkit alone uses. It is unpacked from an archive into a
 draft, which then gets its name; its marker is written last. Who unpacks or removes it holds an exclusive lock, and who

@@ -3,8 +3,6 @@
 A part of the supervisor, which holds the locks of its run; under SLURM each task does (`stage.py`). A lock is one
 of the kernel: it works between containers and PID namespaces of a machine, and ends with its process. Between machines
 it may not work, so that on a file system of several machines nothing is locked, and nothing is removed.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

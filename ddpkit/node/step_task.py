@@ -4,7 +4,7 @@
 
 COMMAND is the rank's, or that of torchrun. No launcher is on the other side: events go to standard output as frames
 (`step_output.py`), and signals come from the scheduler. The task ends as its first failed rank did; srun then ends the
-others. Standard library only, Python 3.8 and later.
+others.
 
 SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
 does not. The task is the guard, and its supervisor is a process below it: what only the guard got, the ranks get here.

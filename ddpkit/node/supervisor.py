@@ -1,7 +1,6 @@
 """Runs the ranks of one node, reports everything about them to the launcher, and never outlives it.
 
-Standard library only, Python 3.8 and later: with its parts it is also sent over a connection, to nodes that have
-nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, from the lowest:
+With its parts it is also sent over a connection (`ddpkit.transports.protocol.program`). Its parts, from the lowest:
 
     seal                              tags of the lines to and from the launcher
     process_tree, oom                 processes below this one, and shared daemons; kills for want of memory
