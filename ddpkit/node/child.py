@@ -89,6 +89,12 @@ def end_as(status: int) -> None:
     os.kill(os.getpid(), killer)
 
 
+def merged(env: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """An environment with changes; None takes a name away."""
+    both: dict[str, str | None] = {**env, **changes}
+    return {name: value for name, value in both.items() if value is not None}
+
+
 def prepend(entry: str, env: Mapping[str, str]) -> str:
     """PYTHONPATH of an environment with an entry in front."""
     return os.pathsep.join([entry, *filter(None, [env.get("PYTHONPATH")])])

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 
+from ddpkit.node.child import merged
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.gpus import (
     VISIBLE,
@@ -164,7 +165,7 @@ def look(
     workdir: str, script: str | None, python: str, environ: dict[str, str | None], port: int | None, torch: bool
 ) -> dict[str, Any]:
     """Collect the facts of this machine alone. `port`: the master's, on the host of rank 0."""
-    env = {name: value for name, value in {**os.environ, **environ}.items() if value is not None}
+    env = merged(os.environ, environ)
     folder = os.path.abspath(os.path.expanduser(workdir))
     asked = _ask_torch(python, folder, env) if torch else None  # it thinks while we look at the rest
     facts: dict[str, Any] = {

@@ -15,7 +15,7 @@ import sys
 import time
 
 from ddpkit.node.bundle import program_of, running_bundle, write_bundle
-from ddpkit.node.child import die_with_parent, execute, prepend
+from ddpkit.node.child import die_with_parent, execute, merged, prepend
 from ddpkit.node.event_loop import Children
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
@@ -56,12 +56,12 @@ class Spawner:
         if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
             raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
         os.chdir(request["workdir"])
-        base = _merge({**os.environ, "PWD": request["workdir"]}, request["env"])
+        base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request["preload"]:
             self._start_fork_server(base, on_launcher_exit)
             return
         for proc in request["procs"]:
-            env = self._add_hook(_merge(base, proc["env"]), proc["rank"], proc["argv"][0])
+            env = self._add_hook(merged(base, proc["env"]), proc["rank"], proc["argv"][0])
             if proc["rank"] is None:
                 if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
@@ -207,9 +207,3 @@ def reset_signals() -> None:
     """Undo what Python and this program changed: an ignored signal would stay ignored in the rank."""
     for number in (*RANK_SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-
-
-def _merge(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
-    """An environment with changes; None takes a name away."""
-    merged = {**env, **changes}
-    return {name: value for name, value in merged.items() if value is not None}
