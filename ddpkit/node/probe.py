@@ -1,7 +1,7 @@
 """Facts of the machine that it runs on, and its connections: which ports others reach here, which it reaches there.
 
 Sent to a node's supervisor, whose launcher calls these functions; torch is not imported. This machine's own survey
-(`ddpkit/transports/local_facts.py`) calls the same ones.
+(`ddpkit/transports/this_machine.py`) calls the same ones.
 """
 
 from __future__ import annotations
