@@ -13,6 +13,7 @@ import glob
 import os
 import select
 import shutil
+import socket
 import stat
 import subprocess
 import threading
@@ -59,7 +60,7 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
         )
     except OSError as problem:
         path = (os.environ if env is None else env).get("PATH")
-        # As in `process_tree.is_absent`: the error may be that of a directory in PATH which is closed to this user.
+        # As in `child.is_absent`: the error may be that of a directory in PATH which is closed to this user.
         hidden = isinstance(problem, PermissionError) and "/" not in argv[0]
         if isinstance(problem, FileNotFoundError) or (hidden and shutil.which(argv[0], os.F_OK, path) is None):
             error = f"{argv[0]} not found on {os.uname().nodename}"
@@ -325,3 +326,7 @@ class Poller:
     def close(self) -> None:
         with self._clock.lock:
             self._clock.waiting.pop(self, None)
+
+
+def short_hostname() -> str:
+    return socket.gethostname().partition(".")[0] or "localhost"

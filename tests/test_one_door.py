@@ -39,7 +39,7 @@ DECLARED = {
     "distributed.torch: .unlink": "its own drafts, known by name and lock; `ddpkit init` copies it for other nodes",
     "distributed.torch: os.open": "a new draft: O_EXCL",
     "distributed.torch: .replace": "its own draft over the checkpoint that the script names",
-    "node.stage_lock: os.open": "a lock: nothing is written to it",
+    "node.stage: os.open": "a lock: nothing is written to it",
     "node.collect: os.open": "appends in the run's own directory: O_NOFOLLOW",
     "node.stack_dump: open": "the answer of a rank, a file in memory",
     "node.stack_dump: .truncate": "the answer of a rank, a file in memory",

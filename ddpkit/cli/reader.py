@@ -252,8 +252,7 @@ class _Reader:
     def _nodes_of_tasks(self) -> int:
         """The nodes among which --ntasks is divided: -N, else the hosts, else the allocation, else the node list."""
         from ddpkit.execution.requested_nodes import scheduled_hosts
-        from ddpkit.transports.local_facts import allocation
-        from ddpkit.transports.slurm_nodes import count_listed
+        from ddpkit.transports.slurm_nodes import allocation, count_listed
 
         settings = self.line.settings
         if self.given.keys() & {*NODES} or settings.nnodes:

@@ -31,7 +31,7 @@ from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.run.trust import check_run_folder
-from ddpkit.transports import local_facts
+from ddpkit.transports import slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
 from ddpkit.transports.this_machine import LocalTransport
@@ -94,7 +94,7 @@ def prepare(
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
-    check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
+    check_attempts(settings, chosen, allocated=chosen.slurm and bool(slurm_nodes.allocation(environ)))
     left = describe_left(held_back(settings, environ)) if chosen.slurm else left_here(settings, environ)
     left = "" if chosen.local else left
     if not chosen.names_nodes:
@@ -245,5 +245,5 @@ def _hosts_of_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -
 
 def unused_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
     """Describe the SLURM allocation that backend local was chosen not to use. Empty: none."""
-    unused = local_facts.unused_allocation(environ) if settings.backend == "local" else ""
+    unused = slurm_nodes.unused_allocation(environ) if settings.backend == "local" else ""
     return f"{unused}; these ranks run on this machine alone; on all nodes of the job: -b slurm" if unused else ""

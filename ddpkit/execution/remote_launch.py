@@ -21,8 +21,8 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.choose import transport_class
-from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.pool import Connector
 from ddpkit.transports.transport import SshTransport
 
 NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for

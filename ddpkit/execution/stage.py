@@ -32,9 +32,8 @@ from ddpkit.launchers.shell import quote
 from ddpkit.node.owned import own_file
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports.channel import NoAnswerError
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem, refusal
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
+from ddpkit.transports.pool import Connector
 
 LOOK_AGAIN = 0.3  # seconds
 BLOCK = 4096  # bytes that a small file takes on a disk

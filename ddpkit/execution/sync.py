@@ -30,9 +30,8 @@ from ddpkit.launchers.plan import Job, ProjectCopy
 from ddpkit.launchers.shell import count, quote
 from ddpkit.node import owned
 from ddpkit.node.sync import KINDS, SMALL, refuse_directory
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem, refusal
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
+from ddpkit.transports.pool import Connector
 
 NAMED = 5  # files of a kind in an error
 NONCE_NAME = ".ddpkit-nonce-"

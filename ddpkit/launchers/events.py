@@ -1,7 +1,7 @@
 """Event types (supervisor to launcher) and command types (launcher to supervisor).
 
-Each is one line of JSON. `e` is the kind of an event, `c` the kind of a command; mypy narrows on them. The docstring of
-`ddpkit/node/supervisor.py` is their specification on the node's side. Times are seconds since the epoch.
+Each is one line of JSON. `e` is the kind of an event, `c` the kind of a command; mypy narrows on them. The other side
+is `ddpkit/node/supervisor.py`. Times are seconds since the epoch.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from ddpkit.run.record import Run
 from ddpkit.run.site import job_log, machine_of, reader_of
 from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
-from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
+from ddpkit.transports.srun import SILENCE_LIMIT, OverlapStep
 
 PATIENCE = 20.0  # seconds for a launcher to answer
 DUMP_PATIENCE = 60.0  # the same for a dump of thousands of ranks

@@ -1,10 +1,8 @@
 """One zip of this package, written once into a run's directory: programs beside and inside ranks import from it.
 
-    python -S -I ddpkit.zip PROGRAM ARG...    calls `main(ARG, ...)` of ddpkit/node/PROGRAM.py
-    PYTHONPATH=ddpkit.zip DDPKIT_HOOK=ddpkit.zip python SCRIPT    a rank, with `rank_hook.py` as its sitecustomize
-    the same with DDPKIT_PRELOAD=spec.json    the interpreter that `fork_server.py` forks ranks from
-
-Standard library only, Python 3.8 and later.
+python -S -I ddpkit.zip PROGRAM ARG...    calls `main(ARG, ...)` of ddpkit/node/PROGRAM.py
+PYTHONPATH=ddpkit.zip DDPKIT_HOOK=ddpkit.zip python SCRIPT    a rank, with `rank_hook.py` as its sitecustomize
+the same with DDPKIT_PRELOAD=spec.json    the interpreter that `fork_server.py` forks ranks from
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@
 
 Each event is a line `ddpkit: {...}`, each line of a rank has its rank and host in front: no rank can write another one.
 The exit code is that of the first rank that failed, else the command's. Ends the command if it is killed itself.
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import select
 import signal
 import time
 
-from ddpkit.node.process_tree import die_with_parent, hide
+from ddpkit.node.child import die_with_parent, execute, exit_status, hide
 from ddpkit.node.step_output import OBSERVE, StepReader
 
 TYPE_CHECKING = False
@@ -135,9 +134,7 @@ def _start(argv: Sequence[str]) -> tuple[int, dict[int, int]]:
             for number in (*_NOT_OURS, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_OURS)
-            os.execvp(argv[0], list(argv))
-        except OSError as error:
-            os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode())
+            execute(list(argv), os.environ)
         finally:
             os._exit(127)
     for _, write in pipes:
@@ -171,8 +168,7 @@ def main(spec_file: str, *argv: str) -> None:
                 del outputs[fd]
         lines += reader.overdue(time.time())
         output.write(lines)
-    status = os.waitpid(pid, 0)[1]
-    code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-    output.write(reader.finish(code, time.time()))
+    code, killer = exit_status(os.waitpid(pid, 0)[1])
+    output.write(reader.finish(128 + killer if killer else code or 0, time.time()))
     output.close()
     os._exit(reader.exit_code)

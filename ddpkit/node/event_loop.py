@@ -1,8 +1,6 @@
 """Calls a handler for each file descriptor that is ready, and for each child process that ended.
 
-A part of `supervisor.py`.
-
-Standard library only, Python 3.8 and later. `selectors` would do the same, and takes longer to import than all of this.
+A part of `supervisor.py`. `selectors` would do the same, and takes longer to import than all of this.
 """
 
 from __future__ import annotations
@@ -50,11 +48,6 @@ class EventLoop:
     def _ready(self, timeout: float) -> list[int]:
         timeout = max(0.0, timeout) + 0.001  # not a moment before it is due
         return [fd for fd, _ in self._poll.poll(timeout if sys.platform == "linux" else 1000 * timeout)]
-
-
-def exit_status(status: int) -> tuple[int | None, int | None]:
-    """A wait status as (exit code, None) or (None, signal)."""
-    return (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
 
 
 class Children:

@@ -2,7 +2,7 @@
 
 When a rank dies, the others lose their connections to it, or wait for it in vain, and fail as well: some of them end
 before it, because a process closes its sockets before it ends. Their last lines say so. A part of `supervisor.py`, and
-of the launcher: standard library only, Python 3.8 and later.
+of the launcher.
 """
 
 from __future__ import annotations

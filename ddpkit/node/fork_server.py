@@ -4,8 +4,6 @@ The ranks' own command is started once, with the bundle (`bundle.py`) first on P
 during the start of Python: after the command line was read, before the script is. A rank is forked right here and then
 simply returns, so that its `sys.argv`, `__main__`, `-m`, tracebacks, `atexit` and exit status are Python's own, made by
 Python itself. The first interpreter never returns: it waits for the ranks, reports how they ended, and exits.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -18,6 +16,8 @@ import signal
 import sys
 import threading
 import time
+
+from ddpkit.node.child import die_with_parent, exit_status, prepend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,22 +138,16 @@ class Pipes:
         while running:
             pid, status = os.wait()
             if pid in running:
-                killed = os.WIFSIGNALED(status)
-                code, number = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
-                tell("exit", running.pop(pid), code, number, time.time())
+                tell("exit", running.pop(pid), *exit_status(status), time.time())
         os._exit(0)
 
 
 def _become(rank: dict[str, Any], server: int) -> None:
     """What the supervisor does for a rank that it starts itself: a session, and the environment."""
     os.setsid()
-    import ctypes
-
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    die_with_parent(server, signal.SIGKILL)
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # ignored until here
         signal.signal(number, signal.SIG_DFL)
-    if os.getppid() != server:  # it ended before that call
-        os._exit(1)
     if rank["cpus"] and sys.platform == "linux":
         with contextlib.suppress(OSError):  # a container may have none of them
             os.sched_setaffinity(0, rank["cpus"])
@@ -207,7 +201,7 @@ def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> N
             if unsafe:  # the rank is started again, and finds `rank_hook.py` by itself
                 if bundle:
                     os.environ["DDPKIT_HOOK"] = bundle
-                    os.environ["PYTHONPATH"] = os.pathsep.join([bundle, *filter(None, [os.environ.get("PYTHONPATH")])])
+                    os.environ["PYTHONPATH"] = prepend(bundle, os.environ)
                 os.execv(sys.executable, _own_argv())
             if bundle:
                 register(bundle, times)

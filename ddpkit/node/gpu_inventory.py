@@ -1,6 +1,6 @@
 """GPUs of a node for the preflight, from nvidia-smi and the files of kernel drivers.
 
-Standard library only, Python 3.8 and later. Nothing here judges. A value that could not be read is None or missing.
+Nothing here judges. A value that could not be read is None or missing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import struct
 import subprocess
 import time
 
+from ddpkit.node.child import is_absent
 from ddpkit.node.gpus import list_amd_gpus, memory_by_process
-from ddpkit.node.process_tree import is_absent, list_names, read_text
+from ddpkit.node.kernel import list_names, read_link, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,10 +181,7 @@ def owner(pid: str) -> str:
 
 def inside() -> bool:
     """Whether this process has a process namespace of its own."""
-    try:
-        return os.readlink("/proc/self/ns/pid") != FIRST_SPACE
-    except OSError:
-        return False
+    return read_link("/proc/self/ns/pid") not in ("", FIRST_SPACE)
 
 
 # ---- AMD

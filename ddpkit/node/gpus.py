@@ -1,7 +1,6 @@
 """GPUs of this machine with its NUMA nodes and sockets, from sysfs and the files of the GPU drivers. No tool is needed.
 
-Standard library only, Python 3.8 and later. Sources: kernel documentation, gpu/amdgpu and hwmon; /sys/class/kfd lists
-topology and processes of AMD's GPUs.
+Sources: kernel documentation, gpu/amdgpu and hwmon; /sys/class/kfd lists topology and processes of AMD's GPUs.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import itertools
 import os
 import re
 
-from ddpkit.node.process_tree import list_names, read_text
+from ddpkit.node.kernel import list_names, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,35 +150,6 @@ def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) 
                 chosen.append(same[0])
             gpus, mixed = chosen, False
     return [] if mixed else [node for _, _, node, _ in gpus]
-
-
-# ---- cgroups
-
-
-def cgroups(controller: str, root: str = "") -> list[str]:
-    """The folders of this process's cgroup for a controller, version 2 or 1, and of those above it: all bound it."""
-    for line in read_text(root + "/proc/self/cgroup").splitlines():
-        _, controllers, place = line.split(":", 2)
-        top = ""
-        if controllers == "" and os.path.exists(root + "/sys/fs/cgroup/cgroup.controllers"):
-            top = root + "/sys/fs/cgroup"
-        elif controller in controllers.split(","):
-            top = root + "/sys/fs/cgroup/" + controller
-        if top:
-            parts = [part for part in place.split("/") if part]
-            return ["/".join([top, *parts[:count]]) for count in range(len(parts), -1, -1)]
-    return []
-
-
-def cpu_quota(root: str = "") -> float | None:
-    """Processors whose time the cgroups allow this process; None: all. The number of processors does not show it."""
-    quotas = []
-    for folder in cgroups("cpu", root):
-        words = read_text(folder + "/cpu.max").split()
-        words = words or [read_text(folder + "/cpu.cfs_" + name + "_us") for name in ("quota", "period")]
-        if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
-            quotas.append(int(words[0]) / int(words[1]))
-    return min(quotas) if quotas else None
 
 
 # ---- AMD's GPUs; nothing starts their driver

@@ -1,7 +1,7 @@
 """Inventory of a node for the preflight, beyond `probe.look`: limits, disk space, memory, GPUs, software.
 
-Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor behind `probe.py`, or to a
-rank. Nothing here judges: the launcher compares nodes. A value that could not be read is None.
+Sent to a node's supervisor behind `probe.py`, or to a rank; torch is not imported. Nothing here judges: the launcher
+compares nodes. A value that could not be read is None.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, owner, pci_place
-from ddpkit.node.gpus import cgroups, cpu_quota
+from ddpkit.node.kernel import cgroups, cpu_quota, list_names, meminfo, open_files, read_number, read_text, tcp_sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def gather(
         "memory": memory(),
         "cpus": processors(),
         "environ": library_variables(),
-        "ptrace_scope": _number("/proc/sys/kernel/yama/ptrace_scope"),
+        "ptrace_scope": read_number("/proc/sys/kernel/yama/ptrace_scope"),
         "remove_ipc": remove_ipc(),
         "infiniband": infiniband(),
         "container": container(),
@@ -84,19 +84,6 @@ class _Asked:
         return self._value
 
 
-def _read(path: str) -> str | None:
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return None
-
-
-def _number(path: str) -> int | None:
-    text = _read(path)
-    return int(text) if text and text.lstrip("-").isdigit() else None
-
-
 def _look_up(names: list[str], answers: dict[str, Any]) -> None:
     """Addresses of each name on this machine, or why it has none. The first is the machine's own."""
     for name in [socket.gethostname(), *names]:
@@ -124,8 +111,8 @@ def threads_left(root: str = "") -> int | None:
     """How many processes and threads may still be started in this cgroup and those above; None: no bound is known."""
     left = []
     for folder in cgroups("pids", root):
-        most, now = _read(folder + "/pids.max"), _number(folder + "/pids.current")
-        if most and most.isdigit() and now is not None:
+        most, now = read_text(folder + "/pids.max"), read_number(folder + "/pids.current")
+        if most.isdigit() and now is not None:
             left.append(int(most) - now)
     return min(left) if left else None
 
@@ -154,7 +141,7 @@ def full_disks(places: dict[str, str], mounts: str = "/proc/self/mounts") -> dic
     known = {_device(folder) for folder in places.values()}
     below = os.path.join(places.get("workdir", os.devnull), "")
     found = {}
-    for line in (_read(mounts) or "").splitlines():
+    for line in read_text(mounts).splitlines():
         _, escaped, kind, options = line.split(" ")[:4]
         path = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), escaped)
         if kind not in _LOCAL_DISKS or "ro" in options.split(","):
@@ -183,17 +170,15 @@ def _is_open_to_all(path: str) -> bool:
 
 def memory(root: str = "") -> dict[str, int | None]:
     """Bytes: of the machine, free for us, and what the cgroup allows that leaves us least (None: no bound)."""
-    text = _read(root + "/proc/meminfo") or ""
-    words = {line.split(":")[0]: line.split()[1] for line in text.splitlines() if ":" in line}
-    total, free = int(words.get("MemTotal", 0)) * 1024, int(words.get("MemAvailable", 0)) * 1024
+    sizes = meminfo(root)
     bounds = []
     for folder in cgroups("memory", root):
         for most, now in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-            limit = _number(folder + "/" + most)
+            limit = read_number(folder + "/" + most)
             if limit is not None and limit < 1 << 60:
-                bounds.append((limit, _number(folder + "/" + now)))
+                bounds.append((limit, read_number(folder + "/" + now)))
     bound, used = min(bounds, key=lambda each: each[0] - (each[1] or 0)) if bounds else (None, None)
-    return {"total": total, "free": free, "bound": bound, "used": used}
+    return {"total": sizes.get("MemTotal", 0), "free": sizes.get("MemAvailable", 0), "bound": bound, "used": used}
 
 
 def processors(root: str = "") -> dict[str, Any]:
@@ -207,31 +192,21 @@ def processors(root: str = "") -> dict[str, Any]:
 
 def port_owner(port: int) -> dict[str, Any] | None:
     """Process that listens on a port: pid, command, user; None where we may not see it."""
-    wanted = set()
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in (_read(path) or "").splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
-                wanted.add("socket:[" + words[9] + "]")
-    for pid in filter(str.isdigit, _list("/proc")) if wanted else ():
-        for number in _list("/proc/" + pid + "/fd"):
-            try:
-                owns = os.readlink("/proc/" + pid + "/fd/" + number) in wanted
-            except OSError:
-                continue
-            if owns:
-                words = (_read("/proc/" + pid + "/cmdline") or "").split("\0")
-                return {"pid": int(pid), "command": " ".join(words)[:60].strip(), "user": owner(pid)}
+    wanted = {link for local, _, listens, link in tcp_sockets() if listens and local == port}
+    for pid in filter(str.isdigit, list_names("/proc")) if wanted else ():
+        if wanted.intersection(open_files(pid).values()):
+            words = read_text("/proc/" + pid + "/cmdline").split("\0")
+            return {"pid": int(pid), "command": " ".join(words)[:60].strip(), "user": owner(pid)}
     return None
 
 
 def infiniband() -> list[dict[str, str]]:
     """Ports of InfiniBand, RoCE and EFA adapters, with the kernel's word for their state."""
     root, ports = "/sys/class/infiniband", []
-    for device in sorted(_list(root)):
-        for port in sorted(_list(root + "/" + device + "/ports")):
+    for device in list_names(root):
+        for port in list_names(root + "/" + device + "/ports"):
             folder = "/".join((root, device, "ports", port))
-            state = (_read(folder + "/state") or "").rpartition(":")[2].strip()
+            state = read_text(folder + "/state").rpartition(":")[2].strip()
             place = pci_place(os.path.basename(os.path.realpath(root + "/" + device + "/device")))
             ports.append({"device": device, "port": port, "state": state, "no_verbs": _no_verbs(device), **place})
     return ports
@@ -242,20 +217,13 @@ def _no_verbs(device: str, root: str = "/") -> str:
 
     The kernel shows its adapters in every container, with or without their files.
     """
-    for name in _list(root + "sys/class/infiniband/" + device + "/device/infiniband_verbs"):
+    for name in list_names(root + "sys/class/infiniband/" + device + "/device/infiniband_verbs"):
         path = root + "dev/infiniband/" + name
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
             return "%s: %s" % (path, error.strerror)
     return ""
-
-
-def _list(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def container() -> str:
@@ -272,13 +240,13 @@ def container() -> str:
 
 def remove_ipc() -> bool | None:
     """Whether systemd takes a user's shared memory away when the last session ends; None: no logind here."""
-    texts = [_read("/etc/systemd/logind.conf")]
-    texts += [_read("/etc/systemd/logind.conf.d/" + name) for name in sorted(_list("/etc/systemd/logind.conf.d"))]
+    texts = [read_text("/etc/systemd/logind.conf")]
+    texts += [read_text("/etc/systemd/logind.conf.d/" + name) for name in list_names("/etc/systemd/logind.conf.d")]
     if not os.path.isdir("/run/systemd/system"):
         return None
     value = None
     for text in texts:
-        for match in re.finditer(r"(?m)^\s*RemoveIPC\s*=\s*(\w+)", text or ""):
+        for match in re.finditer(r"(?m)^\s*RemoveIPC\s*=\s*(\w+)", text):
             value = match.group(1).lower() in ("yes", "true", "1", "on")
     return value
 
@@ -296,7 +264,7 @@ def library_variables() -> dict[str, str]:
 
 def nccl(torch: str) -> str | None:
     """The version of the NCCL that was installed with torch; None where it has none of its own."""
-    for name in _list(os.path.dirname(torch)):
+    for name in list_names(os.path.dirname(torch)):
         match = re.match(r"nvidia_nccl_cu\d+-([\d.]+)\.dist-info$", name)
         if match:
             return match.group(1)
@@ -305,11 +273,11 @@ def nccl(torch: str) -> str | None:
 
 def cuda(torch: str) -> str | None:
     """The CUDA that torch was built for; None: for none."""
-    match = re.search(r"(?m)^cuda(?:: [^=]+)? = '([^']+)'", _read(torch + "/version.py") or "")
+    match = re.search(r"(?m)^cuda(?:: [^=]+)? = '([^']+)'", read_text(torch + "/version.py"))
     return match.group(1) if match else None
 
 
 def driver() -> str | None:
     """The version of NVIDIA's kernel driver."""
-    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]+)", _read("/proc/driver/nvidia/version") or "")
+    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]+)", read_text("/proc/driver/nvidia/version"))
     return match.group(1) if match else None

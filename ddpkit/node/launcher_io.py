@@ -1,6 +1,6 @@
 """Standard input and output of the supervisor: commands from the launcher, events to it, and its silence.
 
-A part of `supervisor.py`. Standard library only, Python 3.8 and later.
+A part of `supervisor.py`.
 
 Events wait in a buffer while the launcher does not read. Above `BACKLOG_HIGH` bytes the pipes of the ranks are paused,
 so that the ranks block as they would on a slow terminal.

@@ -1,7 +1,7 @@
 """Commands of a scheduler and files of its jobs on a login host, for a launcher on another machine.
 
-Standard library only, Python 3.8 and later. Sent to a supervisor on the login host, which ends what runs here when the
-launcher is gone. Each function returns its value, the number of an OSError (0: none) and the path in that error.
+Sent to a supervisor on the login host, which ends what runs here when the launcher is gone. Each function returns its
+value, the number of an OSError (0: none) and the path in that error.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import signal
 import socket
 import subprocess
 
+from ddpkit.node.child import is_absent, merged
 from ddpkit.node.env_names import env_matcher
 from ddpkit.node.owned import replace_file, strangers
-from ddpkit.node.process_tree import is_absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,12 +79,8 @@ def _take_login_path() -> None:
     os.environ["PATH"] = os.fsdecode(done.stdout.rpartition(b"\n")[2]) or os.environ["PATH"]
 
 
-def _env(changes: dict[str, str | None]) -> dict[str, str]:
-    return {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
-
-
 def _start(argv: list[str], changes: dict[str, str | None], stdin: int) -> subprocess.Popen[bytes]:
-    env, pipe = _env(changes), subprocess.PIPE
+    env, pipe = merged(os.environ, changes), subprocess.PIPE
     try:
         return subprocess.Popen(argv, env=env, stdin=stdin, stdout=pipe, stderr=pipe)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 Read when a rank died by SIGKILL, and never before. The kernel log names the process (`Out of memory: Killed process 123
 (python)`, Linux 4.19 and later), but is often not readable. A control group counts its kills for all its processes:
-there it is likely, and not sure. Standard library only, Python 3.8 and later.
+there it is likely, and not sure.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import time
+
+from ddpkit.node.kernel import cgroups, read_text
 
 RECORDS = 20000  # of the kernel log, at most
 FRESH = 120.0  # seconds: numbers of processes are used again
@@ -55,27 +57,12 @@ class Oom:
 
 def kills() -> dict[str, int]:
     """By file: how many processes of this one's control group the kernel has killed for want of memory."""
-    try:
-        with open("/proc/self/cgroup") as file:
-            lines = file.read().split()
-    except OSError:
-        return {}
     counts = {}
-    for line in lines:
-        _, kinds, group = (line + "::").split(":")[:3]
-        if kinds == "":
-            path, pattern = "/sys/fs/cgroup%s/memory.events" % group.rstrip("/"), r"^oom_kill (\d+)$"
-        elif "memory" in kinds.split(","):
-            path, pattern = "/sys/fs/cgroup/memory%s/memory.oom_control" % group.rstrip("/"), r"^oom_kill (\d+)$"
-        else:
-            continue
-        try:
-            with open(path) as file:
-                number = re.search(pattern, file.read(), re.MULTILINE)
-        except OSError:
-            continue  # mounted elsewhere; or the root group, which counts nothing
-        if number:
-            counts[path] = int(number[1])
+    for folder in cgroups("memory")[:1]:
+        for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
+            number = re.search(r"^oom_kill (\d+)$", read_text(folder + "/" + name), re.MULTILINE)
+            if number:
+                counts[folder + "/" + name] = int(number[1])
     return counts
 
 

@@ -6,8 +6,6 @@ nowhere. A file is replaced only where a regular file of this user, or nothing, 
 
 A directory can be held for as long as its run lasts: then every path in it means that directory, whatever has its name
 by now. In the `logs/` of a team another user can rename it, and put a link or another directory in its place.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -132,16 +130,6 @@ def adopt_directory(path: str, kind: str, seen: os.stat_result | None = None) ->
         os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
     finally:
         os.close(folder)
-
-
-@contextmanager
-def scratch_directory(path: str) -> Iterator[str]:
-    """Make a private directory, and delete it at the end. Raises OSError, also if the path exists."""
-    make_directory(path, "scratch")
-    try:
-        yield path
-    finally:
-        remove_directory(path, "scratch")
 
 
 def open_directory(path: str, kind: str) -> int:

@@ -1,7 +1,7 @@
 """Facts of the machine that it runs on, and its connections: which ports others reach here, which it reaches there.
 
-Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor, whose launcher calls these
-functions; this machine's own survey (`ddpkit/transports/local_facts.py`) calls the same ones.
+Sent to a node's supervisor, whose launcher calls these functions; torch is not imported. This machine's own survey
+(`ddpkit/transports/this_machine.py`) calls the same ones.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import sys
 import threading
 import time
 
+from ddpkit.node.child import merged
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.gpus import (
     VISIBLE,
     VISIBLE_ELSEWHERE,
-    cpu_quota,
     has_mig,
     list_gpus,
     read_topology,
     visible_entries,
 )
+from ddpkit.node.kernel import cpu_quota, read_text
 from ddpkit.node.owned import own_file
-from ddpkit.node.process_tree import read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def look(
     workdir: str, script: str | None, python: str, environ: dict[str, str | None], port: int | None, torch: bool
 ) -> dict[str, Any]:
     """Collect the facts of this machine alone. `port`: the master's, on the host of rank 0."""
-    env = {name: value for name, value in {**os.environ, **environ}.items() if value is not None}
+    env = merged(os.environ, environ)
     folder = os.path.abspath(os.path.expanduser(workdir))
     asked = _ask_torch(python, folder, env) if torch else None  # it thinks while we look at the rest
     facts: dict[str, Any] = {

@@ -1,7 +1,4 @@
-"""Runs calls about the ranks, each in a process of its own, and sends their answers. A part of `supervisor.py`.
-
-Standard library only, Python 3.8 and later.
-"""
+"""Runs calls about the ranks, each in a process of its own, and sends their answers. A part of `supervisor.py`."""
 
 from __future__ import annotations
 
@@ -10,8 +7,9 @@ import os
 import signal
 from functools import partial
 
+from ddpkit.node.child import die_with_parent
 from ddpkit.node.event_loop import EventLoop
-from ddpkit.node.process_tree import die_with_parent, kill
+from ddpkit.node.process_tree import kill
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_table import RankTable
 from ddpkit.node.rpc import Programs, answer_events

@@ -11,7 +11,7 @@ and so is this module, unless the site has a `sitecustomize` of its own: that on
 rank starts does not load it. `tests/node/test_unmodified.py` compares a rank with a bare run.
 
 With `--observe` it loads `rank_observe.py`, with `-o preload` `fork_server.py`. It costs two milliseconds, half of them
-to compile it, which is why it is short. Standard library only, Python 3.8 and later.
+to compile it, which is why it is short.
 """
 
 # Not `from __future__ import annotations`: its module would stay.

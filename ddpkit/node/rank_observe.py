@@ -10,8 +10,6 @@
   set to 2000, unless it has a value.
 
 All of them need a finder in `sys.meta_path`, until the modules that they watch are imported.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Standard output and standard error of the ranks: bytes from their pipes, whole lines to the launcher.
 
-A part of `supervisor.py`. Standard library only, Python 3.8 and later.
+A part of `supervisor.py`.
 """
 
 from __future__ import annotations

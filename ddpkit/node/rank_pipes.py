@@ -1,7 +1,6 @@
 """Named pipes through which ranks report: starts and exits from their wrappers, progress and steps from their hooks.
 
-A part of `supervisor.py`. Standard library only, Python 3.8 and later. A line is shorter than PIPE_BUF, so that lines
-of several writers never mix.
+A part of `supervisor.py`. A line is shorter than PIPE_BUF, so that lines of several writers never mix.
 
 A script can write to the pipes as well. It can say little by that: of ranks that run here, each thing once, within
 bounds. The end of a rank is believed only where its process has ended, and a start where its process is below this one.

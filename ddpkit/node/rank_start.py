@@ -8,7 +8,7 @@ waits for a dead disk. Nothing in a rank is changed or disturbed by it. Marks, i
     group       threads of gloo or NCCL are there: its process group has started. torch 2.6 and later name them
     past        no such thread, and yet it is beyond its rendezvous: it prints, or computes
 
-With `--observe start` a rank tells more, and more exactly. Standard library only, Python 3.8 and later.
+With `--observe start` a rank tells more, and more exactly.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import re
 import time
 
+from ddpkit.node.kernel import list_names, open_files, read_link, read_text, tcp_sockets
 from ddpkit.node.process_tree import below, processes, read_process
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 TORCH = re.compile(r"(/\S.*/torch)/lib/libtorch\w*\.so")
 GROUPS = ("pt_gloo_runloop", "pt_nccl_watchdg")
 BUSY = 20.0  # seconds of a processor after which a rank does not wait in a rendezvous
-MOST = 1 << 22  # bytes of a file in /proc
 
 
 def watch(ranks: dict[str, dict[str, Any]], known: dict[str, list[str]], pace: float, limit: float) -> dict[str, Any]:
@@ -57,18 +57,14 @@ class _Sockets:
     """Sockets of this machine with their ports, read at most once a look."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, set[int]]] = {}  # by network namespace: inode: ports
+        self._of: dict[str, dict[str, set[int]]] = {}  # by network namespace: link of a socket: ports
 
-    def ports(self, pid: int, inodes: set[str]) -> set[int]:
-        space = _link("/proc/%d/ns/net" % pid)
+    def ports(self, pid: int) -> set[int]:
+        """Ports of the sockets of a process."""
+        space = read_link("/proc/%d/ns/net" % pid)
         if space not in self._of:
-            self._of[space] = {}
-            for name in ("tcp", "tcp6"):
-                for line in _read("/proc/%d/net/%s" % (pid, name)).splitlines()[1:]:
-                    words = line.split()
-                    if len(words) > 9:
-                        self._of[space][words[9]] = {int(word.rpartition(":")[2], 16) for word in words[1:3]}
-        return {port for inode in inodes for port in self._of[space].get(inode, ())}
+            self._of[space] = {link: {local, remote} for local, remote, _, link in tcp_sockets(pid)}
+        return {port for link in open_files(pid).values() for port in self._of[space].get(link, ())}
 
 
 class _Start:
@@ -92,7 +88,7 @@ class _Start:
         try:
             if not self._pid:
                 self._find([top, *below(top, table)])
-            if self._pid and "meet" not in self._known and self._meets(sockets):
+            if self._pid and "meet" not in self._known and self._port and self._port in sockets.ports(self._pid):
                 self._mark("meet")
             if "meet" in self._known:
                 self._look_past()
@@ -107,25 +103,17 @@ class _Start:
 
     def _find(self, family: list[int]) -> None:
         for pid in family:
-            match = TORCH.search(_read("/proc/%d/maps" % pid))
+            match = TORCH.search(read_text("/proc/%d/maps" % pid))
             if match:
                 self._pid = pid
-                self._port = _port(_read("/proc/%d/environ" % pid))
+                self._port = _port(read_text("/proc/%d/environ" % pid))
                 self.versions = _versions("/proc/%d/root" % pid, match[1])
                 self._mark("import")
                 return
 
-    def _meets(self, sockets: _Sockets) -> bool:
-        if not self._port:
-            return False
-        folder = "/proc/%d/fd" % self._pid
-        links = [_link("%s/%s" % (folder, fd)) for fd in os.listdir(folder)]
-        inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
-        return bool(inodes) and self._port in sockets.ports(self._pid, inodes)
-
     def _look_past(self) -> None:
         folder = "/proc/%d/task" % self._pid
-        if any(_read("%s/%s/comm" % (folder, task)).strip() in GROUPS for task in os.listdir(folder)):
+        if any(read_text("%s/%s/comm" % (folder, task)).strip() in GROUPS for task in list_names(folder)):
             self._mark("group")
             return
         process = read_process(self._pid)
@@ -143,41 +131,11 @@ def _port(environ: str) -> int:
 
 def _versions(root: str, folder: str) -> list[str] | None:
     """The versions of Python, torch, CUDA and NCCL by the files of torch; None without such files. `-`: not known."""
-    text = _read(root + folder + "/version.py", 1 << 13)
+    text = read_text(root + folder + "/version.py", 1 << 13)
     torch = re.search(r"^__version__ = '([\w.+-]{1,60})'", text, re.MULTILINE)
     cuda = re.search(r"^(cuda|hip)(?:: .*?)? = '([\w.+-]{1,60})'", text, re.MULTILINE)
     version = "-" if cuda is None else "rocm-" + cuda[2] if cuda[1] == "hip" else cuda[2]
     python = re.search(r"/python(3\.\d+)/", folder)
-    try:
-        beside = " ".join(os.listdir(root + os.path.dirname(folder)))
-    except OSError:
-        beside = ""
+    beside = " ".join(list_names(root + os.path.dirname(folder)))
     nccl = re.search(r"(?:^| )nvidia_nccl_cu\d+-([\d.]+)\.dist-info", beside)
     return [python[1] if python else "-", torch[1], version, nccl[1] if nccl else "-"] if torch else None
-
-
-def _read(path: str, most: int = MOST) -> str:
-    """At most so many bytes of a file that exists; empty where it cannot be read."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    data = b""
-    try:
-        while len(data) < most:
-            piece = os.read(fd, most - len(data))
-            if not piece:
-                break
-            data += piece
-    except OSError:
-        pass
-    finally:
-        os.close(fd)
-    return data.decode("utf-8", "replace")
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""

@@ -1,7 +1,4 @@
-"""Ranks of one node, the programs that start ranks, and the first failure among them. A part of `supervisor.py`.
-
-Standard library only, Python 3.8 and later.
-"""
+"""Ranks of one node, the programs that start ranks, and the first failure among them. A part of `supervisor.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import os
 import signal
 import time
 
-from ddpkit.node.event_loop import exit_status
+from ddpkit.node.child import exit_status
 from ddpkit.node.first_failure import End, Kind, LastWords, first_failure
 from ddpkit.node.oom import Oom
 from ddpkit.node.process_tree import below, ended_as, kill, processes

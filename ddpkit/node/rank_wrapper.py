@@ -13,18 +13,17 @@ here what torchrun sends, unless it has got it from SLURM.
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import signal
 import sys
 import time
 
+from ddpkit.node.child import die_with_parent, end_as, execute, exit_status, prepend
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator
 
-PR_SET_PDEATHSIG = 1
 # This process stays to report the end of the rank. torchrun signals its process group, and so the rank.
 FROM_ABOVE = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
@@ -42,7 +41,7 @@ def main(*argv: str) -> None:
     hook = os.environ.pop("DDPKIT_HOOK", "")
     if hook and os.path.basename(argv[0]).startswith("python"):  # see `rank_hook.py`
         os.environ["DDPKIT_HOOK"] = hook
-        os.environ["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [os.environ.get("PYTHONPATH")])])
+        os.environ["PYTHONPATH"] = prepend(hook, os.environ)
     if os.environ.get("PET_LOG_DIR") == folder:
         del os.environ["PET_LOG_DIR"]  # the supervisor's word to torchrun
     for name, fd in (("out", 1), ("err", 2)):
@@ -52,70 +51,28 @@ def main(*argv: str) -> None:
     events = os.open(f"{folder}/events", os.O_WRONLY)
     # What comes before the rank has its own handling of signals waits until then, and is not lost.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
-    end_with_parent(os.getppid())
+    die_with_parent(os.getppid(), signal.SIGKILL)
     own = os.getpid()
     pid = os.fork()
     if pid == 0:
-        end_with_parent(own)
+        die_with_parent(own, signal.SIGKILL)
         if once:
             os.setpgid(0, 0)
         # Not by the parent: the rank could print before it, and those lines would be of an earlier attempt.
         os.write(events, f"start {local_rank} {rank} {os.getpid()} {time.time()}\n".encode())
-        start(list(argv), mask)
+        for number in (*FROM_ABOVE, signal.SIGPIPE, signal.SIGXFSZ):  # as if torchrun had started it itself
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        execute(list(argv), os.environ)
     if once:
         wait_and_pass_on(pid)
     for number in FROM_ABOVE:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     status = os.waitpid(pid, 0)[1]
-    code, killer = split_status(status)
+    code, killer = exit_status(status)
     os.write(events, f"exit {local_rank} {rank} {code} {killer} {time.time()}\n".encode())
     end_as(status)
-
-
-def split_status(status: int) -> tuple[int | None, int | None]:
-    """Return the exit code and the signal of a status of `waitpid`; one of them is None."""
-    return (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
-
-
-def end_as(status: int) -> None:
-    """End this process as another one has ended."""
-    code, killer = split_status(status)
-    if killer is None:
-        os._exit(code or 0)
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the rank's own core file is the one to keep
-    if killer != signal.SIGKILL:
-        signal.signal(killer, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [killer])
-    os.kill(os.getpid(), killer)
-
-
-def end_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends. Ends it now where the parent was faster."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def start(argv: list[str], mask: set[int]) -> None:
-    """Become the rank, with signals as if torchrun had started it itself."""
-    for number in (*FROM_ABOVE, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    try:
-        os.execvp(argv[0], argv)
-    except OSError as error:
-        import shutil
-
-        # As in `process_tree.is_absent`: a directory in PATH that this user may not enter.
-        hidden = error.errno == errno.EACCES and "/" not in argv[0] and shutil.which(argv[0], os.F_OK) is None
-        absent = hidden or error.errno == errno.ENOENT
-        why = os.strerror(errno.ENOENT) if absent else error.strerror
-        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if absent else 126)
 
 
 def take_signals() -> Iterator[tuple[int, int]]:

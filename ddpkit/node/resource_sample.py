@@ -3,7 +3,7 @@
 The launcher calls it (`rpc.py`). A value that could not be read is None, or text that says why: never 0. Counters come
 as they are, so that two samples give rates, and nothing is waited for on the node.
 
-Standard library only, Python 3.8 and later. It runs while ranks train: it imports little and reads /proc once.
+It runs while ranks train: it imports little and reads /proc once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import select
 import signal
 import time
 
+from ddpkit.node.child import die_with_parent
 from ddpkit.node.gpus import sample_amd_gpus
-from ddpkit.node.process_tree import TICKS, below, die_with_parent, kill, processes, read_process, read_text
+from ddpkit.node.kernel import meminfo, read_link, read_text
+from ddpkit.node.process_tree import TICKS, below, kill, processes, read_process
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False
@@ -119,11 +121,10 @@ def _pss(pids: list[int]) -> int | None:
 
 
 def _memory() -> dict[str, int] | None:
-    words = {line.split(":")[0]: line.split()[1] for line in read_text("/proc/meminfo").splitlines() if ":" in line}
-    if "MemTotal" not in words or "MemAvailable" not in words:
+    sizes = meminfo()
+    if "MemTotal" not in sizes or "MemAvailable" not in sizes:
         return None
-    total = int(words["MemTotal"]) * 1024
-    return {"total": total, "used": total - int(words["MemAvailable"]) * 1024}
+    return {"total": sizes["MemTotal"], "used": sizes["MemTotal"] - sizes["MemAvailable"]}
 
 
 def _shm() -> dict[str, int] | None:
@@ -217,10 +218,7 @@ def _apps(rows: list[list[str]], families: dict[str, list[int]], table: dict[int
     `ours` is None where it cannot be known: a container has process numbers of its own, and the driver has others.
     """
     ranks = {pid: rank for rank, pids in families.items() for pid in pids}
-    try:
-        inside = os.readlink("/proc/self/ns/pid") != FIRST_SPACE
-    except OSError:
-        inside = False
+    inside = read_link("/proc/self/ns/pid") not in ("", FIRST_SPACE)
     processes = []
     for uuid, bus, word, memory in rows:
         if word.isdigit():

@@ -1,6 +1,6 @@
 """Calls of functions on a node: the launcher names a function of a program in `ddpkit/node`.
 
-Standard library only, Python 3.8 and later. Commands and answers are lines of JSON:
+Commands and answers are lines of JSON:
 
     {"c": "call", "id", "function", "args"}     `function` is PROGRAM.NAME; with "beat", heartbeats come meanwhile
     {"e": "answer", "id", "data", "t"}          [value, error], packed; with "more" it goes on in the next event

@@ -2,8 +2,6 @@
 
 TERM goes to each rank and to nobody else, so that a rank which saves a checkpoint keeps its DataLoader workers. Then
 TERM goes to what the ranks left behind, then KILL to all. Shared daemons (`process_tree.py`) are left, and reported.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Starts the ranks of a request: their environment, hooks, wrappers and pipes. A part of `supervisor.py`.
 
-Standard library only, Python 3.8 and later.
-
 A private folder holds what ranks need: the bundle of programs (`bundle.py`) and named pipes. It is made only where
 something needs it.
 """
@@ -17,13 +15,14 @@ import sys
 import time
 
 from ddpkit.node.bundle import program_of, running_bundle, write_bundle
+from ddpkit.node.child import die_with_parent, execute, merged, prepend
 from ddpkit.node.event_loop import Children
 from ddpkit.node.owned import create_file
-from ddpkit.node.process_tree import die_with_parent, groups, is_absent
+from ddpkit.node.process_tree import groups
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.rank_table import RankTable
-from ddpkit.node.scratch_dir import FOLDER, make_folder
+from ddpkit.node.scratch_dir import FOLDER, KIND, hold_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,12 +56,12 @@ class Spawner:
         if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
             raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
         os.chdir(request["workdir"])
-        base = _merge({**os.environ, "PWD": request["workdir"]}, request["env"])
+        base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request["preload"]:
             self._start_fork_server(base, on_launcher_exit)
             return
         for proc in request["procs"]:
-            env = self._add_hook(_merge(base, proc["env"]), proc["rank"], proc["argv"][0])
+            env = self._add_hook(merged(base, proc["env"]), proc["rank"], proc["argv"][0])
             if proc["rank"] is None:
                 if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
@@ -103,7 +102,7 @@ class Spawner:
             "answer": env.pop("DDPKIT_HOOK", ""),
         }
         env["DDPKIT_PRELOAD"] = self._write("preload.json", json.dumps(spec))
-        env["PYTHONPATH"] = _before(bundle, base)
+        env["PYTHONPATH"] = prepend(bundle, base)
         self._start_launcher(request["procs"][0]["argv"], env, "preload", on_exit)
 
     # ---- environment
@@ -119,7 +118,7 @@ class Spawner:
         except OSError:
             return env  # a full disk: a run must not end because of it
         if os.path.basename(program).startswith("python"):
-            env["PYTHONPATH"] = _before(bundle, env)
+            env["PYTHONPATH"] = prepend(bundle, env)
         elif rank is not None:
             return env
         env["DDPKIT_HOOK"] = bundle
@@ -129,7 +128,7 @@ class Spawner:
 
     def _make_folder(self) -> None:
         if not self.folder:
-            make_folder(FOLDER)
+            hold_new(FOLDER, KIND)
             self.folder = FOLDER
 
     def _provide_bundle(self) -> str:
@@ -185,7 +184,7 @@ class Spawner:
                 if cpus and sys.platform == "linux":
                     with contextlib.suppress(OSError):  # a container may have none of them
                         os.sched_setaffinity(0, cpus)
-                _exec(argv, env)
+                execute(argv, env)
             finally:
                 os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -208,25 +207,3 @@ def reset_signals() -> None:
     """Undo what Python and this program changed: an ignored signal would stay ignored in the rank."""
     for number in (*RANK_SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-
-
-def _exec(argv: list[str], env: dict[str, str]) -> None:
-    """Become `argv`, or say why not and exit as a shell would."""
-    try:
-        os.execvpe(argv[0], argv, env)
-    except OSError as error:
-        absent = is_absent(error, argv[0], env.get("PATH"))
-        why = os.strerror(errno.ENOENT) if absent else error.strerror
-        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if absent else 126)
-
-
-def _merge(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
-    """An environment with changes; None takes a name away."""
-    merged = {**env, **changes}
-    return {name: value for name, value in merged.items() if value is not None}
-
-
-def _before(folder: str, env: dict[str, str]) -> str:
-    """PYTHONPATH with a folder in front."""
-    return os.pathsep.join([folder, *filter(None, [env.get("PYTHONPATH")])])

@@ -8,8 +8,6 @@ the order of what they tell and cost:
 3. The signal for faulthandler, if the rank waits for it (its file in memory is there, and /proc says that the signal is
    caught): C code, which answers also where the interpreter lock is held. It interrupts the main thread for a moment.
 4. py-spy, where it is installed and the kernel lets it look: for a stopped process, or one without our handler.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -25,7 +23,8 @@ import sys
 import threading
 import time
 
-from ddpkit.node.process_tree import below, processes, read_process, read_text
+from ddpkit.node.kernel import list_names, open_files, read_text, tcp_sockets
+from ddpkit.node.process_tree import below, processes, read_process
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False
@@ -243,11 +242,7 @@ def kernel(pid: int) -> dict[str, Any]:
         "cpu": process.seconds,
         "wchan": read_text("/proc/%d/wchan" % pid),
     }
-    threads = []
-    try:
-        threads = [read_text("/proc/%d/task/%s/stat" % (pid, task)) for task in os.listdir("/proc/%d/task" % pid)]
-    except OSError:
-        pass
+    threads = [read_text("/proc/%d/task/%s/stat" % (pid, task)) for task in list_names("/proc/%d/task" % pid)]
     # One thread that runs means that the process is busy, whatever the main thread waits for.
     facts["running"] = sum(text.rpartition(")")[2].split()[:1] == ["R"] for text in threads)
     return facts
@@ -262,19 +257,11 @@ def switches(pid: int) -> int | None:
 def _memory(pids: list[int]) -> tuple[int, str, int] | None:
     """The first of these processes that has a file of `rank_hook.py` in its own name: (process, path, signal)."""
     for pid in pids:
-        folder = "/proc/%d/fd" % pid
-        try:
-            numbers = sorted(map(int, os.listdir(folder)), reverse=True)
-        except OSError:
-            continue
-        for fd in numbers:
-            try:
-                match = MEMORY.match(os.readlink("%s/%d" % (folder, fd)))
-            except OSError:
-                continue
+        for fd, target in sorted(open_files(pid).items(), reverse=True):
+            match = MEMORY.match(target)
             # In a process namespace of its own it has another number there; then it is the only one that says so.
             if match and (int(match[1]) == pid or int(match[1]) in _inner(pid)):
-                return pid, "%s/%d" % (folder, fd), int(match[2])
+                return pid, "/proc/%d/fd/%d" % (pid, fd), int(match[2])
     return None
 
 
@@ -292,11 +279,7 @@ def _observed(pid: int) -> bool:
 
 def answering(pid: int) -> int | None:
     """The thread of `rank_responder.py`."""
-    try:
-        tasks = os.listdir("/proc/%d/task" % pid)
-    except OSError:
-        return None
-    for task in tasks:
+    for task in list_names("/proc/%d/task" % pid):
         if read_text("/proc/%d/task/%s/comm" % (pid, task)).encode() == THREAD:
             return int(task)
     return None
@@ -429,28 +412,10 @@ def _received(connection: socket.socket, until: float) -> bytes:
 def _serves(connection: socket.socket, pids: list[int]) -> bool:
     """Whether one of these processes has the other end of a connection on this machine; true where nobody knows."""
     here, there = connection.getsockname()[1], connection.getpeername()[1]
-    for name in ("tcp", "tcp6"):
-        for line in read_text("/proc/self/net/" + name).splitlines()[1:]:
-            words = line.split()
-            ports = [int(word.rpartition(":")[2], 16) for word in words[1:3]]
-            if ports == [there, here]:
-                return any(_holds(pid, "socket:[%s]" % words[9]) for pid in pids)
+    for local, remote, _, link in tcp_sockets():
+        if (local, remote) == (there, here):
+            return any(link in open_files(pid).values() for pid in pids)
     return True
-
-
-def _holds(pid: int, link: str) -> bool:
-    folder = "/proc/%d/fd" % pid
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return False  # it has ended
-    for name in names:
-        try:
-            if os.readlink("%s/%s" % (folder, name)) == link:
-                return True
-        except OSError:
-            pass  # closed meanwhile
-    return False
 
 
 # ---- the Flight Recorder, reduced to what tells a hang: the answers of thousands of ranks stay small

@@ -1,16 +1,17 @@
 """Local copies of a project and of an environment (`--stage`): unpacked once, used again, and removed when old.
 
-Standard library only, Python 3.8 and later. Sent to a node's supervisor; under SLURM `main` is run from the bundle.
+Sent to a node's supervisor; under SLURM `main` is run from the bundle.
 
 A copy is NAME/ in ROOT, a directory `ddpkit-stage-UID` that ddpkit alone uses. It is unpacked from an archive into a
-draft, which then gets its name; its marker is written last. Who unpacks or removes it holds an exclusive lock, and who
-uses it a shared one (`stage_lock.py`).
+draft, which then gets its name; its marker is written last. Who unpacks or removes it holds an exclusive lock. Who uses
+it holds a shared one: the supervisor of a run, or under SLURM each task.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import re
@@ -34,13 +35,17 @@ from ddpkit.node.owned import (
     who_can_replace,
 )
 from ddpkit.node.process_tree import end_receivers
-from ddpkit.node.stage_lock import COMPLETE, COPY, NO_LOCK, hold, is_complete, lock, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 ROOT = "stage"  # the kind of the directory of the copies
+COPY = "stage-copy"  # the kind of a copy's directory
+COMPLETE = ".ddpkit-complete"  # in a copy; it is written last
+LOCAL = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserfs rootfs tmpfs xfs zfs".split())
+NO_LOCK = -1
+_held: list[int] = []
 NAME = r"(?:project|env)-[0-9a-f]{32}"
 _DRAFT = re.compile(r"(%s)\.new-[0-9a-f]{16}" % NAME)
 _ARCHIVE = re.compile(r"(%s)\.tar-[0-9a-f]{16}" % NAME)
@@ -56,6 +61,76 @@ _expected: list[str] = []  # archives that rsync shall bring
 
 class HostileArchiveError(Exception):
     """An archive holds what must not be unpacked."""
+
+
+# ---- locks of the kernel: they work between containers of a machine, and end with their process. On a file system of
+# several machines they may not work: there nothing is locked, and nothing is removed.
+
+
+def lock(root: str, name: str, exclusive: bool) -> int:
+    """Lock a name in the directory of the copies. Returns a descriptor, which holds the lock until it is closed.
+
+    NO_LOCK: there are none in this file system. Raises BlockingIOError where another process is in the way, or OSError.
+    """
+    if not is_local(root):
+        return NO_LOCK
+    path = os.path.join(root, name + ".lock")
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(fd), os.lstat(path)):
+                return fd
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL):
+                return NO_LOCK
+            raise
+        os.close(fd)  # its file was removed before it was locked
+
+
+def share(fd: int) -> None:
+    """Let others use the copy as well."""
+    if fd != NO_LOCK:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+
+
+def is_local(path: str) -> bool:
+    """Tell whether a directory is on a disk of this machine alone, as far as the kernel says."""
+    path, kind, longest = os.path.realpath(path), "", -1
+    with open("/proc/self/mountinfo", "rb") as file:
+        for line in file:
+            before, _, after = line.decode("utf-8", "surrogateescape").partition(" - ")
+            place = before.split(" ")[4].encode().decode("unicode_escape") if "\\" in before else before.split(" ")[4]
+            if len(place) >= longest and (path + "/").startswith(place.rstrip("/") + "/"):
+                kind, longest = after.split(" ")[0], len(place)
+    return kind in LOCAL
+
+
+def is_complete(place: str) -> bool:
+    """Tell whether a directory is a copy that ddpkit made for this user, with all of its files."""
+    try:
+        status = os.lstat(os.path.join(place, COMPLETE))
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and is_owned(place, COPY)
+
+
+def hold(copies: list[str], inherited: bool = False) -> None:
+    """Hold the locks of copies until this process ends; `inherited`: or the program that it becomes. Raises OSError."""
+    for place in copies:
+        root, name = os.path.split(place)
+        try:
+            fd = lock(root, name, exclusive=False)
+        except BlockingIOError:
+            raise FileNotFoundError(errno.ENOENT, "another launch copies it again", place) from None
+        if fd != NO_LOCK:
+            _held.append(fd)
+            os.set_inheritable(fd, inherited)
+        if not is_complete(place):
+            raise FileNotFoundError(errno.ENOENT, "the local copy is gone: launch again", place)
 
 
 # ---- looking

@@ -2,7 +2,7 @@
 
 A task writes each event as frames, lines of at most `FRAME` bytes: `srun --label` cuts what is longer than 1,024 (Slurm
 22.05 to 26.05). `+` begins a piece that continues, `=` the last one. What a task prints beside frames is of SLURM or of
-one of its plug-ins. Standard library only, Python 3.8 and later.
+one of its plug-ins.
 """
 
 from __future__ import annotations

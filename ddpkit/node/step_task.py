@@ -4,7 +4,7 @@
 
 COMMAND is the rank's, or that of torchrun. No launcher is on the other side: events go to standard output as frames
 (`step_output.py`), and signals come from the scheduler. The task ends as its first failed rank did; srun then ends the
-others. Standard library only, Python 3.8 and later.
+others.
 
 SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
 does not. The task is the guard, and its supervisor is a process below it: what only the guard got, the ranks get here.
@@ -19,23 +19,17 @@ import signal
 import sys
 import time
 
+from ddpkit.node.child import become_subreaper, die_with_parent, end_as, hide
 from ddpkit.node.collect import lines_of
 from ddpkit.node.first_failure import WINDOW
 from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import (
-    LOOK_AGAIN,
-    become_subreaper,
-    die_with_parent,
-    hide,
-    kill,
-    kill_all_below,
-    nothing_left,
-)
-from ddpkit.node.rank_wrapper import FROM_ABOVE, end_as
+from ddpkit.node.process_tree import end_all_below, kill
+from ddpkit.node.rank_wrapper import FROM_ABOVE
 from ddpkit.node.rpc import Programs, host_name
 from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
 from ddpkit.node.shutdown import DONE, STUCK_AFTER
+from ddpkit.node.spawn import redirect_to_devnull
 from ddpkit.node.step_output import NOT_STARTED, OBSERVE, StepReader, frames
 from ddpkit.node.supervisor import Supervisor
 
@@ -391,9 +385,7 @@ def main(spec_file: str, *command: str) -> None:
 def guard(worker: int, above: int, parent: int) -> None:
     """Wait for the supervisor proper, pass signals on to it, and end what it leaves should it be killed."""
     os.set_blocking(above, False)
-    for number in (0, 1):
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, number)
+    redirect_to_devnull(0, 1)
     die_with_parent(parent, signal.SIGTERM)
     sweep()
     status: int | None = None
@@ -406,16 +398,7 @@ def guard(worker: int, above: int, parent: int) -> None:
                 pass  # it is about to end
         ended, how = os.waitpid(worker, os.WNOHANG)
         status = how if ended else None
-    until = time.monotonic() + STUCK_AFTER
-    while status != 0 and time.monotonic() < until:
-        kill_all_below()
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            break
-        if nothing_left():
-            break
-        time.sleep(LOOK_AGAIN)
+    if status != 0:
+        end_all_below(STUCK_AFTER)
     remove(FOLDER)
     end_as(status)

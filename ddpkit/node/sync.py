@@ -1,6 +1,6 @@
 """Takes the launcher's project into a directory of this node (`--sync`), and loses nothing that is there.
 
-Standard library only, Python 3.8 and later. Sent to a node's supervisor. The launcher uses `refuse_directory`.
+Sent to a node's supervisor. The launcher uses `refuse_directory`.
 
 `check` compares, and changes nothing. `receive` makes a draft beside the files, into which rsync writes. `apply` moves
 each file from the draft over exactly what `check` saw there. An entry is [name, kind, mode, size, time, target]: the
@@ -26,7 +26,6 @@ from ddpkit.node.owned import (
     create_in,
     is_owned,
     is_same,
-    make_directory,
     name_in,
     open_directory,
     open_folder,
@@ -35,6 +34,7 @@ from ddpkit.node.owned import (
     remove_seen,
 )
 from ddpkit.node.process_tree import end_receivers
+from ddpkit.node.scratch_dir import hold_new, remove_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,46 +229,13 @@ def receive() -> dict[str, Any]:
     path = _state["path"]
     try:
         os.makedirs(path, exist_ok=True)
-        _sweep(path)
-        while _state["lock"] < 0:
-            draft = os.path.join(path, ".ddpkit-sync-" + os.urandom(8).hex())
-            make_directory(draft, KIND)
-            _state.update(draft=draft, lock=_hold(draft))
+        for name in filter(DRAFT.fullmatch, os.listdir(path)):  # of launches that were killed
+            remove_dead(os.path.join(path, name), KIND)
+        draft = os.path.join(path, ".ddpkit-sync-" + os.urandom(8).hex())
+        _state.update(draft=draft, lock=hold_new(draft, KIND))
     except OSError as error:
         return {"draft": "", "inode": 0, "problem": "cannot write to %s: %s" % (path, str(error.strerror).lower())}
     return {"draft": _state["draft"], "inode": os.fstat(_state["lock"]).st_ino, "problem": ""}
-
-
-def _hold(draft: str) -> int:
-    """Lock a draft until this process ends; -1: another launch took it for a leftover before that."""
-    fd = open_directory(draft, KIND)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return fd  # a file system without locks: nobody sweeps there
-    if os.path.isdir(draft):
-        return fd
-    os.close(fd)
-    return -1
-
-
-def _sweep(path: str) -> None:
-    """Remove drafts of launches that were killed. Where the file system has no locks, none is removed."""
-    for name in os.listdir(path):
-        if not DRAFT.fullmatch(name):
-            continue
-        draft = os.path.join(path, name)
-        try:
-            fd = open_directory(draft, KIND)
-        except OSError:
-            continue  # not ours
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_directory(draft, KIND)
-        except OSError:
-            pass  # its launch lives
-        finally:
-            os.close(fd)
 
 
 def sees(names: list[str]) -> list[str]:

@@ -15,9 +15,8 @@ from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.request_checks import rank_environ
 from ddpkit.transports.compatibility import Requirements, default_ranks, torch_version
-from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.pool import NodePool
-from ddpkit.transports.problem import Problem
 from ddpkit.transports.reachability import MANY, Reachability, all_peers
 from ddpkit.transports.survey import Connections, Survey
 

@@ -34,7 +34,7 @@ from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.rank_program import Depth, Event, PreflightOptions, SignalScope, check_settings, take_no_signals
 from ddpkit.text import format_hosts
-from ddpkit.transports import compatibility, local_facts, slurm_nodes
+from ddpkit.transports import compatibility, slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
@@ -88,7 +88,7 @@ def find_faults(
     delay the next attempt. Nodes of a job that is yet to be submitted are not checked. `log_dir`: for files of steps.
     """
     transport = transport_class(registry.load(settings.backend))
-    held = transport.slurm and bool(local_facts.allocation(environ))
+    held = transport.slurm and bool(slurm_nodes.allocation(environ))
     if not (transport.names_nodes or held):
         return {}
 

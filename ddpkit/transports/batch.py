@@ -20,8 +20,7 @@ from ddpkit.launchers.plan import FACTS, Batch, RankStarter, Step, job_facts
 from ddpkit.machine import HERE, LostError, Machine, Phase, Poller
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.slurm_nodes import is_lost
-from ddpkit.transports.srun import Post
-from ddpkit.transports.srun_overlap import OverlapCalls
+from ddpkit.transports.srun import OverlapCalls, Post
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 PIECE = 1 << 20  # bytes of the job's output in one read

@@ -16,8 +16,7 @@ from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import NodeFacts, words_of_node
 from ddpkit.launchers.plan import Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_attempts
 
 USUAL_PORT = 29500  # torchrun's own, where a free one cannot be found

@@ -20,10 +20,8 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Via
 from ddpkit.launchers.shell import quote
 from ddpkit.machine import COMMAND_TIMEOUT, HERE, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pool import NodePool
-from ddpkit.transports.problem import refusal
+from ddpkit.transports.hosts import HostSpec, refusal
+from ddpkit.transports.pool import Connector, NodePool
 from ddpkit.transports.transport import SshTransport
 
 ANSWER_LIMIT = 15.0  # seconds for the way of a call and its answer

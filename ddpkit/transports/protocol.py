@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Protocol
+from weakref import WeakSet
 
 from ddpkit.errors import no_process
 from ddpkit.launchers import plan as plans
@@ -30,7 +31,6 @@ from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.launchers.typed_json import is_plain
 from ddpkit.node.bundle import read_texts
 from ddpkit.node.seal import Seal
-from ddpkit.transports import sockets
 
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
@@ -255,6 +255,41 @@ class Gate:
         self._cut()
 
 
+# ---- streams that no child may hold
+
+
+class HasFileno(Protocol):
+    """An open file, pipe or socket. A closed one raises ValueError or returns -1."""
+
+    def fileno(self) -> int: ...
+
+
+_streams: WeakSet[HasFileno] = WeakSet()
+
+
+def hold(stream: HasFileno) -> None:
+    """Keep a stream out of forked children, as long as it is open."""
+    _streams.add(stream)
+
+
+def _replace_in_child() -> None:
+    """Put /dev/null in the place of each stream. Its number stays in use: the child will close it."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for stream in list(_streams):
+        try:
+            if (number := stream.fileno()) >= 0:
+                os.dup2(null, number, inheritable=False)
+        except (OSError, ValueError):
+            continue
+    os.close(null)
+
+
+os.register_at_fork(after_in_child=_replace_in_child)
+
+
+# ---- links
+
+
 class Link(Protocol):
     """One supervisor, or a stand-in for one."""
 
@@ -312,7 +347,7 @@ class LocalLink:
             stdin[1].close()
             stdout[1].close()
         self._input = open(stdin[0].detach(), "wb")
-        sockets.hold(self._input)
+        hold(self._input)
         output = open(stdout[0].detach(), "rb", buffering=1 << 16)  # it reads what is there
         threading.Thread(target=self._read_output, args=(output, post), daemon=True).start()
 

@@ -15,7 +15,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Batch, Plan, Request, Step
 from ddpkit.launchers.shell import quote
 from ddpkit.machine import HERE, Machine, Reply, run_command
-from ddpkit.transports import batch, local_facts
+from ddpkit.transports import batch, slurm_nodes
 from ddpkit.transports.protocol import Link, LocalLink
 from ddpkit.transports.slurm_nodes import lost_script_node
 from ddpkit.transports.srun import SrunLink
@@ -49,7 +49,7 @@ class SchedulerTransport(Transport):
         return self._machine
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
-        return local_facts.scheduler(self._nnodes, self._nproc_per_node, self._environ)
+        return slurm_nodes.scheduler(self._nnodes, self._nproc_per_node, self._environ)
 
     def submit(self, plan: Plan) -> str | None:
         if plan.batch is None:
@@ -79,10 +79,10 @@ class SlurmTransport(SchedulerTransport):
 
     @property
     def _job_id(self) -> str:
-        return local_facts.allocation(self._environ)
+        return slurm_nodes.allocation(self._environ)
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
-        request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ, self.named, self.counts)
+        request = slurm_nodes.slurm(self._nnodes, self._nproc_per_node, self._environ, self.named, self.counts)
         request = replace(request, held_back=self.held_back)
         held = request.allocation
         if held is None or self.spares is None:

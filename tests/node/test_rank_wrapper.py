@@ -74,7 +74,7 @@ def test_a_rank_gets_a_signal_once(sent_to: str, number: signal.Signals, tmp_pat
             wrapper.kill()
 
 
-# The child comes to `end_with_parent` when its parent has ended already, as on a busy node.
+# The child comes to `die_with_parent` when its parent has ended already, as on a busy node.
 LATE = """
 import os, runpy, sys, time
 wrapper = runpy.run_path(sys.argv[1], run_name="wrapper")
@@ -82,7 +82,7 @@ own = os.getpid()
 if os.fork() == 0:
     while os.getppid() == own:
         time.sleep(0.001)
-    wrapper["end_with_parent"](own)
+    wrapper["die_with_parent"](own, 9)
     print("left behind")
 """
 

@@ -23,7 +23,7 @@ ERRORS = {
 }
 TRY = """
 import os, sys
-from ddpkit.node.process_tree import is_absent
+from ddpkit.node.child import is_absent
 try:
     os.execvpe(sys.argv[1], sys.argv[1:2], {"PATH": sys.argv[2]})
 except OSError as error:

@@ -21,7 +21,7 @@ from ddpkit.preflight.check import TITLES, Check
 from ddpkit.preflight.node import Node
 from ddpkit.text import format_size_in_digits as size
 from ddpkit.transports.compatibility import Requirements, build_world, most_common
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import Problem
 from ddpkit.transports.reachability import SOME, Reachability, all_peers, reach_targets
 
 GIB, MIB = 1 << 30, 1 << 20

@@ -12,8 +12,7 @@ from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Job
 from ddpkit.transports import compatibility, problem
 from ddpkit.transports.compatibility import Requirements
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import Reachability, candidate_addresses, reach_targets
 
 JOB = Job(run_id="r", command=("train.py",), kind="script", workdir="/w", python="/py", env={}, grace=15.0)

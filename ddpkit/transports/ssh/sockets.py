@@ -1,4 +1,4 @@
-"""Sockets of SSH connections: by TCP, and to the program that is the user's proxy; streams that no child may hold.
+"""Sockets of SSH connections: by TCP, and to the program that is the user's proxy.
 
 By TCP no small packet waits until another one was acknowledged, neither here nor there. An SSH log-in and our questions
 are many small packets in turn. Where one waits for the other side's delayed acknowledgement, that takes 40 ms each time
@@ -14,38 +14,7 @@ import subprocess
 import threading
 from collections import deque
 from contextlib import suppress
-from typing import Any, Protocol
-from weakref import WeakSet
-
-
-class Stream(Protocol):
-    """An open file, pipe or socket. A closed one raises ValueError or returns -1."""
-
-    def fileno(self) -> int: ...
-
-
-_streams: WeakSet[Stream] = WeakSet()
-
-
-def hold(stream: Stream) -> None:
-    """Keep a stream out of forked children, as long as it is open."""
-    _streams.add(stream)
-
-
-def _replace_in_child() -> None:
-    """Put /dev/null in the place of each stream. Its number stays in use: the child will close it."""
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for stream in list(_streams):
-        try:
-            if (number := stream.fileno()) >= 0:
-                os.dup2(null, number, inheritable=False)
-        except (OSError, ValueError):
-            continue
-    os.close(null)
-
-
-os.register_at_fork(after_in_child=_replace_in_child)
-
+from typing import Any
 
 # Another address of the same host may answer.
 _NEXT = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH)
