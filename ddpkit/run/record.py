@@ -13,7 +13,9 @@ import os
 import re
 import shlex
 import subprocess
+import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -39,7 +41,7 @@ FORMAT = 2  # of the record; grows when a field is added or changes its meaning.
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 # Of a submitted job: the launcher that follows it writes it, and its script removes it.
-STEP_FAILURE = "step_failure.json"
+STEP_FAILURE, STEP_FAILURE_PATIENCE = "step_failure.json", 2.0  # seconds
 REQUESTS = "requests"  # numbers of signals, one a line
 
 MOST_BYTES = 1 << 24  # of one file
@@ -233,8 +235,23 @@ def load_attempts(folder: Path) -> AttemptsFile | None:
 
 
 def keep_step_failure(folder: Path, failure: Failure) -> None:
-    """Keep a failure for which a step of a submitted job is ended, for the job's script. Raises OSError."""
-    write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
+    """Keep a failure for which a step of a submitted job is ended, for the job's script.
+
+    A disk that does not answer is waited for a moment: the step has to end. Without the file, the script decides by the
+    exit code of the step.
+    """
+
+    def keep() -> None:
+        with suppress(OSError):
+            write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
+
+    thread = threading.Thread(target=keep, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be had
+        keep()
+    else:
+        thread.join(STEP_FAILURE_PATIENCE)
 
 
 def take_step_failure(folder: Path) -> Failure | None:
