@@ -255,7 +255,11 @@ class MonitorServer:
         """Seconds until an open question is over."""
         open_questions = [question.until for question in (self._dump, self._sample) if question is not None]
         pause = min(open_questions, default=float("inf")) - time.monotonic()
-        return LOOK if pause < 0 or self._reads or (self._dump is not None and self._dump.phase is not Phase.ANSWERS) else pause
+        return (
+            LOOK
+            if pause < 0 or self._reads or (self._dump is not None and self._dump.phase is not Phase.ANSWERS)
+            else pause
+        )
 
     def _living(self) -> dict[int, Node]:
         return {number: node for number, node in enumerate(self._launcher.nodes) if not node.ended}

@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from ddpkit.diagnosis.outcome import Decision
@@ -27,14 +27,16 @@ from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.node_facts import RecordedFacts
-from ddpkit.launchers.plan import Via
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.run import run_files
 from ddpkit.run.log_files import INDEX
 from ddpkit.run.state import EndState, RunState
-from ddpkit.run.timeline import LaunchFile, TimelineFile
 from ddpkit.run.trust import Origin, read_private
+
+if TYPE_CHECKING:
+    from ddpkit.launchers.node_facts import RecordedFacts
+    from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 _T = TypeVar("_T")
 FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
