@@ -50,7 +50,7 @@ from ddpkit.run.state import RunState
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ddpkit.launchers.plan import Via
+    from ddpkit.launchers.host_names import Via
 
 __all__ = [
     "Attempt",
@@ -176,7 +176,7 @@ class Run:
     def _record(self) -> record.Run:
         if self._thread is not None:
             return self._thread.record
-        self._entry = control.reload(self._entry)
+        self._entry = run_index.reload(self._entry)
         return self._entry
 
     @property

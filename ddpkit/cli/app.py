@@ -26,7 +26,8 @@ from ddpkit.run import site
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.cli.line import Flags
-    from ddpkit.launchers.plan import Plan, Via
+    from ddpkit.launchers.host_names import Via
+    from ddpkit.launchers.plan import Plan
     from ddpkit.transports.login_host import LoginHost
 
 
@@ -176,7 +177,12 @@ app = typer.Typer(
 )
 
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+def option(names: str, text: str, metavar: str | None = None, group: str | None = None) -> Any:
+    """Declare an option: its names, its line in the help, the placeholder of its value, and its group in the help."""
+    return typer.Option(*names.split(), help=text, metavar=metavar, rich_help_panel=group)
+
+
+JsonFlag = Annotated[bool, option("--json", "Print JSON on standard output.")]
 
 
 def run(argv: list[str]) -> int:
@@ -254,7 +260,7 @@ def _run(argv: list[str]) -> int:
         if line.words[:1] == ["help"]:
             line = Line([*line.words[1:2], "--help"], None)
         group = program(*line.words[:1])
-        if line.command in _LAUNCHES:
+        if line.command in _LAUNCHES and line.words[1:] not in (["--help"], ["-h"]):
             line.options = _Options(group)[line.command]
             line, read = _translate(line, group), True
         with group.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
@@ -350,8 +356,8 @@ def _translate(line: Line, group: Any) -> Line:
     from ddpkit.cli import reader
 
     typed = reader.translate(line, _Options(group))
-    for note in typed.notes:
-        print(f"ddpkit: {note}", file=sys.stderr)
+    for text in typed.notes:
+        note(text)
     return Line(typed.words, typed.script, line.options)
 
 
@@ -390,6 +396,11 @@ def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = s
         # A program reads it: exact, as its words are bytes that need not be text.
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Print a line for a person, on standard error."""
+    print(text if text.startswith(("ddpkit: ", "hint: ", "    ")) else f"ddpkit: {text}", file=sys.stderr)
 
 
 def shown(value: object) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import Force, check_output, write_output
 from ddpkit.cli.runs import RunName
 from ddpkit.console.style import Panel
@@ -27,7 +27,7 @@ from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import open_to_read
 from ddpkit.run.log_files import ALL, INDEX
 from ddpkit.run.state import RunState
-from ddpkit.text import format_ranges
+from ddpkit.text import format_age, format_ranges
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.diagnosis.analyze import LogAnalysis
@@ -61,7 +61,7 @@ def explain(
         ),
     ] = None,
     as_json: JsonFlag = False,
-    as_list: Annotated[bool, typer.Option("--list", help="List the ids of all known failures.")] = False,
+    as_list: Annotated[bool, option("--list", "List the ids of all known failures.")] = False,
 ) -> None:
     """Find the first failure in a log, its cause and its fix; or print a known failure by its id."""
     if as_list:
@@ -80,7 +80,7 @@ def explain(
     names: list[str] = []
     result = analyze.analyze_log(_texts(files, names))
     if result.unread:
-        print(f"ddpkit: {result.unread} lines were not looked at: to read them all takes too long", file=sys.stderr)
+        note(f"{result.unread} lines were not looked at: to read them all takes too long")
 
     run, running = _record(files[0]) if len(files) == 1 else None, ""
     if run is not None and not run.state.ended:
@@ -168,7 +168,7 @@ def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
                     raise
                 read.pop()
                 unread.append(error)
-                print(f"ddpkit: {error}, and is left out", file=sys.stderr)
+                note(f"{error}, and is left out")
         if unread and len(unread) == len(paths):
             raise UsageError(f"{name} holds no log that can be read", f"name a file: ls {shlex.quote(name)}")
 
@@ -182,7 +182,7 @@ def _newest_run() -> str:
         raise UsageError(
             "no log named, and no run of this project found", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -"
         )
-    print(f"ddpkit: run {newest.run_id}, the newest of this project", file=sys.stderr)
+    note(f"run {newest.run_id}, the newest of this project")
     return newest.run_id
 
 
@@ -254,7 +254,7 @@ def _read(path: Path, *, follow: bool) -> LogText:
             file.seek(0)
             if size > long_log.FIRST + long_log.LAST:
                 first, last = long_log.FIRST >> 20, long_log.LAST >> 20
-                print(f"ddpkit: {path}: only its first {first} and last {last} MiB are read", file=sys.stderr)
+                note(f"{path}: only its first {first} and last {last} MiB are read")
             return long_log.read_long(file, size)
     except OSError as error:
         why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
@@ -269,10 +269,10 @@ def _read_run(folder: Path) -> LogText:
     if not text.text.strip():
         raise _empty(str(folder))
     if is_cut(folder):
-        print(f"ddpkit: {folder}: {CUT_WORDS}", file=sys.stderr)
+        note(f"{folder}: {CUT_WORDS}")
     if text.left_out:
         first, last = long_log.FIRST >> 20, long_log.LAST >> 20
-        print(f"ddpkit: {folder}: only its first {first} and last {last} MiB are read", file=sys.stderr)
+        note(f"{folder}: only its first {first} and last {last} MiB are read")
     return text
 
 
@@ -299,7 +299,7 @@ def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
         yield block
         left -= len(block)
         if left <= 0:
-            print(f"ddpkit: {name}: only its first {MOST >> 20} MiB are read", file=sys.stderr)
+            note(f"{name}: only its first {MOST >> 20} MiB are read")
             return
 
 
@@ -385,10 +385,12 @@ def _show_failure(result: LogAnalysis, failure: Failure, many: bool) -> None:
 
 
 def _show_hang(hang: HangDump, run: Run) -> None:
-    from ddpkit.run.status import age
-
     cause, *others = hang.findings
-    when = f"{age(run.ended - hang.time)} before the end" if run.ended else f"{age(time.time() - hang.time)} ago"
+    when = (
+        f"{format_age(run.ended - hang.time)} before the end"
+        if run.ended
+        else f"{format_age(time.time() - hang.time)} ago"
+    )
     facts = [("also", each.words) for each in others]
     facts += [("dump", f"{hang.folder}/ ({when})"), ("hint", f"less {shlex.quote(hang.folder)}/rank_*.txt")]
     look.show(Panel("WARN" if look.rich_out() else "", f"hang: {cause.words}", facts))
@@ -544,20 +546,14 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
 def report(
     run: RunName = None,
     output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write to FILE. [default: report.html in the run's directory]",
-        ),
+        str | None, option("-o --output", "Write to FILE. [default: report.html in the run's directory]", "FILE")
     ] = None,
     force: Force = False,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]"),
+        option("--metrics", "Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]", "FILE"),
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    show: Annotated[bool, option("--open", "Open the page in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
@@ -572,7 +568,7 @@ def report(
         raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
     now = status.get_status(status.choose(run, "ddpkit report {}", newest=True))
     if run is None:
-        print(f"ddpkit: run {now.run.run_id}, the newest of this project", file=sys.stderr)
+        note(f"run {now.run.run_id}, the newest of this project")
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         failure = failure_document(contents.failure) if contents.failure else None

@@ -8,7 +8,6 @@ several ranks as one: see `ddpkit.console.dedup`.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Collection
 from itertools import groupby
 from operator import attrgetter
@@ -19,7 +18,7 @@ from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
 from ddpkit.text import coloured, last_state, printable
 
-TAIL = 20  # lines of each rank that a verdict can show
+TAIL, TAIL_BYTES = 20, 1 << 16  # lines and bytes of each rank that a verdict can show
 LOGS_EVERY = 0.05  # seconds between two times that lines go to the logs, while lines come one after the other
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
 
@@ -96,7 +95,7 @@ class Relay:
         self.fold = fold
         self.folded = folded
         self.draw = draw
-        self.tails: dict[str, deque[bytes]] = {}
+        self.tails: dict[str, bytes] = {}  # of thousands of ranks: as lists of lines they take twice the memory
         self._logs_at = 0.0  # time.monotonic(): until then what comes goes to the logs later, together
         self._shown: dict[tuple[str, int], float] = {}  # when a progress bar was last shown
         self._count = 0  # lines shown
@@ -111,7 +110,7 @@ class Relay:
         name = self.log_name(rank, host, agent)
         self.logs.keep(f"{agent}_{host}" if rank is None else str(rank), host, data)
         lines = self._lines(data)
-        self.tails.setdefault(name, deque(maxlen=TAIL)).extend(lines[-TAIL:])
+        self._keep_tail(name, lines)
         if data.endswith(b"\r"):
             lines += self._bar_state(name, number, data)
         if show and lines:
@@ -199,8 +198,15 @@ class Relay:
 
     def tail(self, rank: int | None, host: str, agent: str) -> list[str]:
         """The last lines of one rank, or of the agent."""
-        lines = self.tails.get(self.log_name(rank, host, agent), ())
-        return [line.decode("utf-8", "replace") for line in lines]
+        tail = self.tails.get(self.log_name(rank, host, agent), b"")
+        return [line.decode("utf-8", "replace") for line in tail.split(b"\n")[:-1]]
+
+    def _keep_tail(self, name: str, lines: list[bytes]) -> None:
+        if lines:
+            tail = self.tails.get(name, b"") + b"\n".join(lines[-TAIL:]) + b"\n"
+            more = tail.count(b"\n") - TAIL
+            tail = tail.split(b"\n", more)[-1] if more > 0 else tail
+            self.tails[name] = tail[-TAIL_BYTES:]
 
     def forget_tail(self, rank: int | None, host: str, agent: str) -> None:
         """Forget the last lines of a rank that starts again."""

@@ -403,8 +403,7 @@ class Carrier:
 
         findings = after_timeout(dump.findings, self.timed_out)
         if findings:
-            names = (f"/rank_{rank}.txt" for rank in findings[0].ranks)
-            file = next((name for name in names if Path(folder + name).exists()), "")
+            file = next((f"/rank_{rank}.txt" for rank in findings[0].ranks if rank in dump.written), "")
             self.awaited = (findings[0].words, f"{folder}{file}" if folder else "")
         if not self.after_dump:
             for finding in findings:
@@ -599,8 +598,7 @@ class Carrier:
         step_alone = living and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.step_failure = failure
-            with suppress(OSError):  # without it the script decides by the exit code of the step
-                keep_step_failure(self.relay.folder, failure)
+            keep_step_failure(self.relay.folder, failure)
         else:
             self.outcome.failure = failure
             self.first = end

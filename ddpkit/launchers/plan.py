@@ -12,13 +12,11 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from ddpkit.errors import UsageError
-from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
-from ddpkit.launchers.typed_json import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.text import format_hosts, format_ranks
 
 
@@ -121,30 +119,6 @@ class Proc:
     rank: int | None = None  # None: an agent
     cpus: frozenset[int] = frozenset()  # those of this process; empty: all that its supervisor has
     restarts: int = 0  # how often an agent may start its ranks again before their failure is the run's
-
-
-@dataclass(frozen=True, kw_only=True)
-class Via:
-    """A login host with the commands of a scheduler, and the way to it."""
-
-    host: LoginName
-    user: UserName = ""
-    port: Annotated[int, Between(1, 65535)] | None = None
-    transport: Literal["paramiko", "openssh"] = "paramiko"
-    python: ProgramName = "python3"  # of the supervisor there
-    connect_timeout: Seconds = 5.0
-
-    def __post_init__(self) -> None:
-        """Raise UsageError for what may not stand on a command line, also where a record of a run names it."""
-        wrong = host_names.problem(self.host, self.user, self.port)
-        if wrong:
-            raise UsageError(wrong, "write it as login1 or user@login1:2222")
-
-    @property
-    def by_hand(self) -> tuple[str, ...]:
-        """The ssh that a person would type."""
-        port = ("-p", str(self.port)) if self.port else ()
-        return ("ssh", *port, f"{self.user}@{self.host}" if self.user else self.host)
 
 
 @dataclass(frozen=True, kw_only=True)

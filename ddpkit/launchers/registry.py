@@ -23,10 +23,12 @@ import importlib
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from ddpkit.errors import UsageError, nearest, similar
-from ddpkit.launchers.plan import Job, Plan, Scheduler
+
+if TYPE_CHECKING:  # many commands look up a backend's name alone
+    from ddpkit.launchers.plan import Job, Plan, Scheduler
 
 GROUP = "ddpkit.launchers"
 _BUILT_IN = {
@@ -124,6 +126,8 @@ def load(name: str) -> type[Any]:
 
 def scheduler_of(name: str) -> Scheduler:
     """Return the commands of a backend's scheduler. Raises UsageError for a backend that is not there, or has none."""
+    from ddpkit.launchers.plan import Scheduler
+
     scheduler = getattr(load(name), "scheduler", None)
     if not isinstance(scheduler, Scheduler):
         raise UsageError(f"backend {name!r} has no `scheduler`, by which its jobs can be queried and stopped")

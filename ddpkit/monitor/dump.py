@@ -17,7 +17,7 @@ import json
 import time
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ class Dump:
     ranks: tuple[rank_state.Rank, ...]
     findings: tuple[hang.Finding, ...]
     answers: Answers
+    written: set[int] = field(default_factory=set)  # ranks whose stack has a file of its own
 
 
 def compose(
@@ -168,6 +169,7 @@ def _write_answers(dump: Dump, path: Path) -> None:
     for stack, ranks in groups:
         for rank in set(ranks) & set(named):
             create(path / f"rank_{rank}.txt", stack)
+            dump.written.add(rank)
     for host, ras in answers.ras.items():
         create(path / f"ras_{host}.txt", ras["text"])
     with open(open_for_append(str(path / ANSWERS), 0o644), "wb") as file:

@@ -9,17 +9,19 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.launchers.job_output import says_end
-from ddpkit.launchers.plan import Scheduler, job_facts
 from ddpkit.launchers.registry import scheduler_of
 from ddpkit.machine import Machine, Phase, Poller, Reply
 from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.site import job_log, machine_of
 from ddpkit.run.state import RunState
+
+if TYPE_CHECKING:
+    from ddpkit.launchers.plan import Scheduler
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
 TAIL = 4096  # bytes at the end of a job's output, in which its end shows
@@ -100,6 +102,8 @@ def get_job_status(run: Run, job: RecordedJob) -> JobStatus:
 
 def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
     """Ask for the job of a run, or for all jobs of its array."""
+    from ddpkit.launchers.plan import job_facts
+
     name = f"job {run.job_id}"
     try:
         scheduler, machine = scheduler_of(run.backend), machine_of(run)

@@ -340,7 +340,7 @@ def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, aft
 # ---- reads the lines of all ranks in their order: `all.index` says which bytes of which file follow each other
 
 
-INDEX_BLOCK = 1 << 16  # bytes of the index that are read at once
+FIRST_BLOCK, INDEX_BLOCK = 1 << 10, 1 << 16  # bytes of the index that are read at once; from its end, more each time
 BUFFER = 1 << 16  # bytes of a file that are read at once
 BUFFERS = 256  # files of which bytes are held
 LONGEST_ROW = 1 << 26  # bytes
@@ -551,17 +551,18 @@ class OrderedLog:
 
     def _from_the_end(self) -> Iterator[tuple[int, list[Line]]]:
         """Yield the lines of some blocks and where they begin in the index, the last ones first."""
-        end, size = self._index.size, INDEX_BLOCK >> 2
+        end, size = self._index.size, FIRST_BLOCK
         while end > self._from:
             begin = max(self._from, end - size)
+            size = max(size, min(INDEX_BLOCK, 2 * size))
             data = b""
             while begin + len(data) < end and (more := self._index.read(begin + len(data), end - begin - len(data))):
                 data += more
             at = data.find(_BLOCK_BEGIN) + 1 if begin > self._from else 0
             if begin > self._from and not at:
-                size *= 2
                 if size > 1 << 30:
                     return
+                size *= 2
                 continue
             self._begin_at(begin)
             self._parse(data[at:] + b"\n")

@@ -13,10 +13,12 @@ import os
 import re
 import shlex
 import subprocess
+import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from ddpkit.diagnosis.outcome import Decision
@@ -25,21 +27,23 @@ from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.node_facts import RecordedFacts
-from ddpkit.launchers.plan import Via
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.run import run_files
 from ddpkit.run.log_files import INDEX
 from ddpkit.run.state import EndState, RunState
-from ddpkit.run.timeline import LaunchFile, TimelineFile
 from ddpkit.run.trust import Origin, read_private
+
+if TYPE_CHECKING:
+    from ddpkit.launchers.node_facts import RecordedFacts
+    from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 _T = TypeVar("_T")
 FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 # Of a submitted job: the launcher that follows it writes it, and its script removes it.
-STEP_FAILURE = "step_failure.json"
+STEP_FAILURE, STEP_FAILURE_PATIENCE = "step_failure.json", 2.0  # seconds
 REQUESTS = "requests"  # numbers of signals, one a line
 
 MOST_BYTES = 1 << 24  # of one file
@@ -233,8 +237,23 @@ def load_attempts(folder: Path) -> AttemptsFile | None:
 
 
 def keep_step_failure(folder: Path, failure: Failure) -> None:
-    """Keep a failure for which a step of a submitted job is ended, for the job's script. Raises OSError."""
-    write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
+    """Keep a failure for which a step of a submitted job is ended, for the job's script.
+
+    A disk that does not answer is waited for a moment: the step has to end. Without the file, the script decides by the
+    exit code of the step.
+    """
+
+    def keep() -> None:
+        with suppress(OSError):
+            write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
+
+    thread = threading.Thread(target=keep, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be had
+        keep()
+    else:
+        thread.join(STEP_FAILURE_PATIENCE)
 
 
 def take_step_failure(folder: Path) -> Failure | None:

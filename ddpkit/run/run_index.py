@@ -218,6 +218,14 @@ def read_run(folder: Path) -> Run | None:
     return _with_identity(run, file.run, file.end) if private and same else run
 
 
+def reload(run: Run) -> Run:
+    """Read the record again. Where that is not possible, return the old one."""
+    try:
+        return read_run(Path(run.folder)) or run
+    except RecordError:
+        return run
+
+
 def find_project(directory: Path) -> Path:
     """Return the nearest directory at or above this one that has `ddpkit.toml` or `.git`; else this directory.
 

@@ -10,8 +10,8 @@ from ddpkit.errors import UsageError
 from ddpkit.run.trust import Origin
 
 if TYPE_CHECKING:  # the start of every command imports this module
+    from ddpkit.launchers.host_names import Via
     from ddpkit.launchers.job_output import JobOutput
-    from ddpkit.launchers.plan import Via
     from ddpkit.machine import Machine
     from ddpkit.run.record import Run
 

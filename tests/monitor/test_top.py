@@ -217,17 +217,24 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
         values: list[object] = [{"host": node.step.host, "looks": []}]
         monitor.on_answer(node, {"e": "answer", "id": number, "data": "", "values": values, "error": None})
 
+    def turn() -> None:
+        """Let the launcher's loop turn when its threads are done with the disk."""
+        for thread in threading.enumerate():
+            if thread.name == "ddpkit disk":
+                thread.join(PATIENCE)
+        monitor.turn()
+
     def ask() -> dict[str, Any]:
         (tmp_path / "top.1.ask").write_text('{"span": 0, "pss": false}')
         monitor.request_sample()
+        assert monitor.pause() < 1.0  # the loop does not sleep on it
+        turn()
         assert monitor._sample is not None
         answer(nodes[0], len(nodes[0].calls))
         monitor._sample.until = 0.0  # b has had its time
         monitor.turn()
         assert not (tmp_path / "top.1.ask").exists()
-        for thread in threading.enumerate():
-            if thread.name == "ddpkit sample":
-                thread.join(PATIENCE)
+        turn()
         found: dict[str, Any] = json.loads((tmp_path / "top.json").read_text())
         return found
 
@@ -239,6 +246,7 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     ask()
     assert [len(node.calls) for node in nodes] == [3, 2]
     monitor.request_sample()  # a terminal: nobody wants anything
+    turn()
     assert [len(node.calls) for node in nodes] == [3, 2]
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ddpkit.launchers.events import Event
-from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
+from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.plan import Host, Job, Plan, Request
 from ddpkit.launchers.slurm import SlurmSrun
 from ddpkit.machine import LostError, ThisMachine
 from ddpkit.transports import batch
