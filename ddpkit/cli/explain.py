@@ -415,7 +415,7 @@ def _show_nothing(result: LogAnalysis, many: bool, run: Run | None) -> None:
 def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterator[tuple[str, str]]:
     if first.reporter is not None:
         yield "note", f"this rank waited; check {first.speaker.describe()}, which did not"
-    if first.id == "interrupted":
+    if first.entry is not None and "SIGINT" in first.entry.seen:
         yield (
             "note",
             "no failure is above this line; if the run hung, look at its ranks before you end it: ddpkit dump RUN",

@@ -15,8 +15,7 @@ from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
-from ddpkit.diagnosis.catalogue.endings import SEEN, SIGNALS, meaning_of
+from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
@@ -30,7 +29,7 @@ from ddpkit.diagnosis.line_prefixes import (
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
-from ddpkit.diagnosis.readers import READERS, STORIES
+from ddpkit.diagnosis.readers import READERS, STORIES, meaning_of
 from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
 from ddpkit.text import one_line
 
@@ -528,7 +527,7 @@ class LogReader:
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""
-        entry = BY_ID[SIGNALS.get(-failure.code, SEEN["torchrun-row"])]
+        entry = entry_of_signal(-failure.code) or entry_of_seen("a row of torchrun's table")
         values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
         if failure.speaker.rank is not None:
             values["rank"] = str(failure.speaker.rank)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.catalogue.endings import meaning_of
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
+from ddpkit.diagnosis.outcome import CODES
 
 # Of each major version, a driver runs all minor ones. CUDA 10 and older have no such index.
 _WHEELS = {11: "cu118", 12: "cu126", 13: "cu130"}
@@ -144,6 +144,11 @@ _TASK_ENDS = re.compile(r"srun: error: (?P<host>\S+): tasks? (?P<tasks>[\d,-]+):
 
 def _words(name: str, words: str) -> Values:
     return {name: words} if words else {}
+
+
+def meaning_of(code: int) -> Values:
+    """Return the usual meaning of an exit code; nothing where it has none."""
+    return {"meaning": CODES[code]} if code in CODES else {}
 
 
 def tasks_of_hosts(lines: Sequence[str]) -> Values:

@@ -23,7 +23,7 @@ from typing import Any
 
 from ddpkit.config import LaunchSettings, collect_settings
 from ddpkit.diagnosis import verdict
-from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.catalogue import entry_of_seen
 from ddpkit.diagnosis.decision import describe
 from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError
@@ -150,7 +150,8 @@ class JobAttempts:
         """
         last = self._attempts.records[-1]
         if code is None:
-            action = Action(action="retry", id="slurm-requeued", reason=BY_ID["slurm-requeued"].reason)
+            entry = entry_of_seen("requeued")
+            action = Action(action="retry", id=entry.id, reason=entry.reason)
             what, reason = f"job {self._job}", "was requeued by SLURM"
             return Failure(host=last.hosts[0], rank=None, what=what, code=125, reason=reason, action=action)
         folder = attempt_folder(self._folder, last.number)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ddpkit.diagnosis.symptoms import PROBLEMS, find_symptom
+from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import World
 from ddpkit.preflight import network_checks, node_checks
@@ -23,7 +23,7 @@ from ddpkit.transports.survey import Connections, Survey
 
 def from_problem(problem: Problem) -> Check:
     """A problem, with its cause."""
-    symptom = find_symptom(PROBLEMS.get(problem.check, ()), problem.what)
+    symptom = find_symptom(problem.check, problem.what)
     return Check(
         id=problem.check,
         status="fail",

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.diagnosis.symptoms import RANKS, REQUESTS, STAGE_ENTRIES, find_symptom
+from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.distributed import nodelist
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Plan
@@ -35,11 +35,11 @@ _CONSEQUENCES = (
 
 def _entry(stage: str, text: str) -> str:
     """Return the id in the catalogue of what a rank reported."""
-    return find_symptom(RANKS, text).entry or STAGE_ENTRIES.get(stage, "")
+    return find_symptom("ranks", text).entry or find_symptom(f"stage-{stage}", text).entry
 
 
 def _cause(text: str) -> str:
-    return find_symptom((each for each in RANKS if each.cause), text).cause
+    return find_symptom("ranks", text, with_cause=True).cause
 
 
 def _library_error(check: str, text: str) -> tuple[str, str, str]:
@@ -105,7 +105,7 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
             cause = "it did not end, so it hangs: it is stopped, is in an endless loop, or its node failed"
         known_cause, known_fix, entry = _library_error(event["check"], text)
         host = where.get(rank, event["host"])
-        own_fix = find_symptom(RANKS, text).fix.format(host=host) if event["check"] == "gpu-map" else ""
+        own_fix = find_symptom("ranks", text).fix.format(host=host) if event["check"] == "gpu-map" else ""
         checks.append(
             Check(
                 id=event["check"],
@@ -192,7 +192,7 @@ def _not_launched(run: ProgramRun) -> Check | None:
 
 def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     """A rank that ended before it could report a problem; or a job, or srun, or a node."""
-    from ddpkit.diagnosis.catalogue.endings import SIGNALS
+    from ddpkit.diagnosis.catalogue import entry_of_signal
 
     not_launched = _not_launched(run)
     if not_launched is not None:
@@ -210,10 +210,11 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     if last:
         evidence += f"; its last line: {last}"
     fix = "sinfo -R" if scheduled else verdict.hint(failure)
-    if not (failure.log or scheduled or failure.signal in SIGNALS) or fix == "less ":
+    ended = entry_of_signal(failure.signal)
+    if not (failure.log or scheduled or ended) or fix == "less ":
         fix = f"ls {shlex.quote(run.folder)}"  # it left no line
     text = "\n".join((evidence, *failure.last_lines))
-    doc = SIGNALS.get(failure.signal or 0, "") if ours else ""
+    doc = ended.id if ours and ended else ""
     return Check(
         id="scheduler" if scheduled else stage,
         status="fail",
@@ -228,7 +229,7 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
 
 def check_refusal(words: str, hint: str) -> Check:
     """The scheduler does not take the request."""
-    symptom = find_symptom(REQUESTS, words)
+    symptom = find_symptom("requests", words)
     fix = symptom.fix or hint
     return Check(id="scheduler", status="fail", evidence=words, cause=symptom.cause, fix=fix, doc=symptom.entry)
 

@@ -55,7 +55,8 @@ class Entry:
     `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a
     mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose
     `role` is `waits` waited for another one; `misses`: another one is gone. `scope` is what it is of, if not of a rank
-    or a node: the job, the launcher, the shell, or something outside.
+    or a node: the job, the launcher, the shell, or something outside. `seen` names what ddpkit or a kernel saw of it
+    without a text: a signal, a lost host. A node with it is remembered as bad for `lasts` hours.
     """
 
     id: str
@@ -82,6 +83,8 @@ class Entry:
     request: str = ""
     evidence: Literal["text", "kernel"] = "text"
     role: Literal["", "waits", "misses"] = ""
+    seen: tuple[str, ...] = ()
+    lasts: int = 24
     scope: Literal["", "job", "launcher", "outside", "shell"] = ""
     origin: str = ""  # the file of an entry that is a site's own; no key of it
 
