@@ -132,6 +132,8 @@ RANKS = (
     Symptom("store-barrier-timeout", "another process has the same rank", "srun started torchrun for every task, or an earlier job still runs"),
     Symptom("cuda-init-failed", "Error 802", "nvidia-fabricmanager does not run on that node, or its version is not the driver's", "on {host}: systemctl status nvidia-fabricmanager; nvidia-smi"),
     Symptom("cuda-init-failed", "torch cannot use the GPUs|CUDA context", "CUDA does not start on that node: the driver, or another process in it, hangs"),
+    Symptom("gpu-lost", "a copy did not end", "that GPU or its driver hangs, or other programs keep it busy"),
+    Symptom("gpu-memory-taken", "a copy: .*out of memory", "other programs use the memory of that GPU"),
     Symptom("nccl-mismatch", "loads NCCL", "LD_LIBRARY_PATH or LD_PRELOAD replaces torch's own NCCL"),
     Symptom("port-in-use", "cannot listen", "the port is in use, or the address does not belong to that host"),
     Symptom("uneven-ranks", "ranks on this node"),
