@@ -111,6 +111,7 @@ def _show(summary: dict[str, Any]) -> None:
 
 INTERVAL = 2.0  # seconds between two samples
 LEAST = 0.5
+SHARE = 0.1  # of the time, at most, in which nvidia-smi holds a driver that ranks need
 MOST_SENTENCES = 6  # sentences on a screen
 GIB = 1 << 30
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -191,7 +192,10 @@ def _once(run: Run, source: LauncherSamples | JobSamples, *, pss: bool, as_json:
 def _watch(
     run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool, show: Callable[[Summary], None]
 ) -> None:
-    """Show samples until the run ends. The first has two looks; each later one is compared with that before."""
+    """Show samples until the run ends. The first has two looks; each later one is compared with that before.
+
+    Where nvidia-smi takes long (without persistence mode: seconds), samples come less often than every `seconds`.
+    """
     from ddpkit.monitor import top
 
     before: Sequence[Any] = ()
@@ -202,7 +206,8 @@ def _watch(
             return
         show(top.compose(run.run_id, sample, before))
         before = sample["hosts"]
-        time.sleep(max(0.05, began + seconds - time.monotonic()))
+        pause = max(seconds, *(host.get("asked", 0.0) / SHARE for host in before), 0.0)
+        time.sleep(max(0.05, began + pause - time.monotonic()))
 
 
 def _live(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool) -> None:

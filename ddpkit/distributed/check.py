@@ -615,6 +615,17 @@ def find_failures(
 # ---------------------------------------------------------------- step: the speed of each rank alone
 
 
+def check_speed(env: DistEnv, gpu: bool, seconds: float) -> dict[str, Any]:
+    """Return the times of `time_local_work`, or this rank's problem: a GPU that hangs gives no error."""
+    fix = gpu_start_fix() if gpu else "check the node: top, lscpu"
+    try:
+        return dict(call_within(seconds, lambda: time_local_work(env, gpu)))
+    except StepTimeoutError:
+        return {"problem": f"a matrix product and a copy did not end in {seconds:.3g} s", "fix": fix, "late": True}
+    except Exception as error:  # a GPU without memory
+        return {"problem": f"a matrix product and a copy: {error_reason(error)}", "fix": fix}
+
+
 def time_local_work(env: DistEnv, gpu: bool) -> dict[str, float]:
     """Return the seconds of a matrix product and of a copy: the best of several, as the machine may be shared."""
     import torch
@@ -791,7 +802,8 @@ class RankCheck:
         gpus = all(one.identity for one in self.reports)
         mapped = not any(one.check in ("gpu-map", "nccl") for one in self.problems)
         # Gloo is tried also where GPUs are mapped wrongly, so that its problems are known as well.
-        steps = ["gloo", *(["nccl"] if gpus and mapped else []), *(["speed"] if self.args.speed else [])]
+        # The speed before NCCL: behind a kernel of NCCL that hangs, no other one of this process runs.
+        steps = ["gloo", *(["speed"] if self.args.speed else []), *(["nccl"] if gpus and mapped else [])]
         steps = [] if missing else ["mesh", *steps] if self.args.nodes else steps
         listed = [asdict(one) for one in self.reports]
         self.plan = {"steps": steps, "gpus": gpus, "reports": listed, "seconds": self.args.step}
@@ -809,7 +821,7 @@ class RankCheck:
         # All began together: a rank without a result soon after the timeout is lost.
         seconds = float(self.plan["seconds"])
         longest = 3 * seconds if name in ("mesh", "speed") else seconds
-        longest += start_limit(name, seconds) if name == "nccl" else 0.0
+        longest += start_limit("nccl", seconds) if gpus and name in ("speed", "nccl") else 0.0  # CUDA starts in them
         emit("begin", stage=name, rank=self.env.rank, waits=longest)
         own = self._run_own_part(name, gpus)
         self.store.publish(f"{name} {self.env.rank}", own)
@@ -827,7 +839,7 @@ class RankCheck:
         if name == "mesh":
             return compare_nodes(self.store, self.env, self.plan["reports"], seconds, self.args.look(seconds))
         if name == "speed":
-            return dict(time_local_work(self.env, gpus))
+            return check_speed(self.env, gpus, 3 * seconds + (start_limit("nccl", seconds) if gpus else 0.0))
         # Where NCCL carries the data, gloo carries little.
         mib = 1 if name == "gloo" and gpus else self.args.mib
         advice = NCCL_ADVICE if name == "nccl" else GLOO_ADVICE
@@ -837,10 +849,10 @@ class RankCheck:
         """Decide, on rank 0, whether all succeeded and whether pairs are tried. The launcher judges the mesh."""
         self.alive = sorted(results)
         problems = []
-        if name == "speed":
-            problems = find_slow_ranks(results, self.reports, gpus)
-        elif name != "mesh":
+        if name != "mesh":
             problems = find_failures(results, self.reports, name)
+        if name == "speed":
+            problems = problems or find_slow_ranks(results, self.reports, gpus)
         success = not any(one.level == "fail" for one in problems)
         # New groups of gloo work beside one that hangs; NCCL's kernels would wait behind those that hang.
         # An all_reduce does not use every pair: with more than two nodes all are tried, as other collectives do.

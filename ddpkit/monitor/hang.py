@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -19,6 +19,10 @@ from ddpkit.text import format_ranks
 
 SHOWN = 8  # ranks that a finding names one by one
 _CALLS = ("T", "t", "D")
+GPU_STUCK = "an earlier kernel keeps it busy, or it hangs"
+UNTIMED = (
+    "the network between them is broken, or a GPU hangs before it (with TORCH_NCCL_ENABLE_TIMING=1 its rank is named)"
+)
 
 
 class FindingKind(str, Enum):
@@ -211,13 +215,25 @@ def _judge_group(
         named.add(rank.rank)
         words = f"{rank.who} {_held(rank, workdir)}; it had started {what} ({wait})"
         findings.append(Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=words))
-    if not findings:
-        words = (
-            f"all ranks have joined {what} ({format_ranks(at_it)} in it for {since:.0f} s), and it has not finished: "
-            "it is still running, or the network between them is broken"
-        )
-        findings.append(Finding(kind=FindingKind.STUCK, ranks=(), words=words))
-    return findings
+    return findings or list(_all_joined(key, what, wait, waiting, known, workdir))
+
+
+def _all_joined(
+    key: str, what: str, wait: str, waiting: Mapping[int, Pending], known: Mapping[int, Rank], workdir: str
+) -> Iterator[Finding]:
+    """A collective that no rank is late for. With NCCL a rank only queues it: its GPU may not come to it."""
+    first = min(each.seq for each in waiting.values())
+    queued = [number for number, each in waiting.items() if each.seq == first and not each.started]
+    if queued and any(each.started for each in waiting.values()):
+        for number in queued[:SHOWN]:
+            rank = known[number]
+            words = f"{rank.who} has queued {what}, and its GPU has not started it ({wait}): {GPU_STUCK}"
+            yield Finding(kind=FindingKind.LATE, ranks=(number,), words=f"{words}; {_place(rank, workdir)}")
+        return
+    verb = "queued" if queued and key.endswith("nccl") else "joined"
+    words = f"all ranks have {verb} {what} ({wait}), and it has not finished: it is still running, "
+    words += "or the network between them is broken" if verb == "joined" else UNTIMED
+    yield Finding(kind=FindingKind.STUCK, ranks=(), words=words)
 
 
 def _first_difference(inside: Mapping[int, InGroup]) -> tuple[int, dict[int, str]] | None:

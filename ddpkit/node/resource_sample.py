@@ -66,6 +66,7 @@ def sample(
     }
     rows = hung if gpus is None else gpus.answer(until)
     pids = None if users is None else users.answer(until)
+    asked = max((each.took for each in (gpus, users) if each is not None), default=0.0)
     if rows is None or "No devices" in rows:
         rows, pids = sample_amd_gpus() or (rows, pids)
     return {
@@ -79,6 +80,7 @@ def sample(
         "ranks": shown,
         "gpus": rows,
         "apps": _apps(pids, families, table) if isinstance(pids, list) else pids,
+        "asked": asked,  # seconds for which nvidia-smi held the driver
     }
 
 
@@ -143,8 +145,8 @@ class _Smi:
     """One nvidia-smi, while it runs. It is not waited for beyond the limit: with a driver that hangs it never ends."""
 
     def __init__(self, query: str, names: tuple[str, ...]) -> None:
-        self.pid = 0
-        self.names = names
+        self.pid, self.took = 0, 0.0
+        self.names, self._began = names, time.monotonic()
         program = _find_program("nvidia-smi")
         if not program:
             return
@@ -173,6 +175,7 @@ class _Smi:
             data = os.read(self.fd, 1 << 16)
             output, ended = output + data, not data
         os.close(self.fd)
+        self.took = time.monotonic() - self._began
         status = None
         while status is None:
             done, ended_with = os.waitpid(self.pid, os.WNOHANG)

@@ -433,9 +433,10 @@ def reduced(record: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, A
     """Return {"groups", "incomparable", "last"} in place of a record's entries.
 
     `groups`: by name and backend (`0:gloo`; each counts by itself), with `begun` (number of the last collective),
-    `open` ([operation, number, sizes, when it began] of the first that has not ended, or null) and `ops` (JSON of the
-    numbers, with operation and sizes, in one text: equal ones are read once). `incomparable`: groups whose numbers
-    count send and recv, which not all ranks call. `last`: when a collective began or ended.
+    `open` ([operation, number, sizes, when it began, whether a GPU has started it] of the first that has not ended, or
+    null) and `ops` (JSON of the numbers, with operation and sizes, in one text: equal ones are read once).
+    `incomparable`: groups whose numbers count send and recv, which not all ranks call. `last`: when a collective began
+    or ended.
     """
     names = [name for name, group in groups.items() if "nccl" in str(group.get("backend"))]
     entries = [_entry(entry, names) for entry in record.get("entries") or []]
@@ -489,10 +490,13 @@ def _groups(recorded: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         # Gloo's never say "completed": they are retired when they are done (torch 2.13).
         open_ones = [row for row in rows if not row.get("retired") and row.get("state") != "completed"]
         first = min(open_ones, key=lambda row: int(row["collective_seq_id"]), default=None)
-        begun = None if first is None else (first.get("time_created_ns") or 0) / 1e9
+        waits: list[Any] | None = None
+        if first is not None:
+            begun, started = (first.get("time_created_ns") or 0) / 1e9, first.get("state") == "started"
+            waits = [_op(first), int(first["collective_seq_id"]), _sizes(first), begun, started]
         groups[name] = {
             "begun": max(int(row["collective_seq_id"]) for row in rows),
-            "open": None if first is None else [_op(first), int(first["collective_seq_id"]), _sizes(first), begun],
+            "open": waits,
             "ops": json.dumps([[int(row["collective_seq_id"]), _op(row), _sizes(row)] for row in rows]),
         }
     return groups

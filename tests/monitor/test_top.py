@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -512,6 +513,24 @@ def test_what_could_not_be_looked_at_is_unknown(
     (tmp_path / "go").touch()
     assert command.end() == 0, command.tail
     command.wait_for_no_survivor()
+
+
+def test_an_nvidia_smi_that_takes_long_is_asked_less_often(
+    start: START, script: SCRIPT, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
+    """It holds the driver, which the ranks need for each allocation: at most a tenth of the time."""
+    calls = tmp_path / "calls"
+    command = idle(start, script, env=smi(tmp_path, GPUS, then=f"date +%s.%N >> {calls}; sleep 0.4"))
+    terminal = Terminal(["top", "--json", "--interval", "0.5"], tmp_path, clean_environ)
+    terminal.wait_for(b'"schema"', 3)
+    os.write(terminal.fd, b"\x03")
+    terminal.end()
+    began = sorted(float(line) for line in calls.read_text().split())
+    looks = [began[0], *(later for earlier, later in itertools.pairwise(began) if later - earlier > 1)]
+    assert len(looks) >= 3
+    assert all(later - earlier > 3.5 for earlier, later in itertools.pairwise(looks)), looks
+    (tmp_path / "go").touch()
+    assert command.end() == 0
 
 
 def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:

@@ -308,3 +308,16 @@ def test_the_reason_of_nccl_has_an_entry(text: str, doc: str) -> None:
     assert (check.id, check.doc, check.rank) == ("nccl", doc, 1)
     assert check.cause
     assert check.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "doc"),
+    [
+        ("a matrix product and a copy did not end in 45 s", "gpu-lost"),
+        ("a matrix product and a copy: CUDA out of memory. Tried to allocate 128.00 MiB.", "gpu-memory-taken"),
+    ],
+)
+def test_a_gpu_that_cannot_work_alone_has_an_entry(text: str, doc: str) -> None:
+    (check,) = bad([*started(0, 1, 2, 3), problem(1, 1, text, check="speed")])
+    assert (check.id, check.doc, check.rank) == ("speed", doc, 1)
+    assert "GPU" in check.cause

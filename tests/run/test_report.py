@@ -393,6 +393,18 @@ def test_no_rank_stands_out(own: tuple[float, ...]) -> None:
     assert found.words.startswith("No rank is slow: ")
 
 
+@pytest.mark.parametrize(
+    ("known", "limited"),
+    [({"marks": {"cuda": 3.0}}, True), ({"versions": ["3.11", "2.13", "12.8", "2.28"]}, True),
+     ({"versions": ["3.11", "2.13", "-", "-"]}, False)],
+)  # fmt: skip
+def test_a_slow_gpu_is_not_called_fast(known: dict[str, Any], limited: bool) -> None:
+    """A throttled GPU makes no rank's host slower: each queues its work, and waits for the others."""
+    told = timeline(0.02, 0.021, 0.0205)
+    told["ranks"]["0"].update(known)
+    assert ("a GPU that is slow does not show here" in steps.of(told, WHY).words) is limited
+
+
 def test_one_rank_and_ranks_without_own_work() -> None:
     assert steps.of(timeline(0.5), WHY).words == "One rank: no rank to compare with."
     told = timeline(0.02, 0.03)
