@@ -114,7 +114,3 @@ def pass_on(pid: int, direct: dict[int, float]) -> None:
             direct[number] = now
         elif now - direct.get(number, -REPEATED) >= REPEATED:
             os.kill(pid, number)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
