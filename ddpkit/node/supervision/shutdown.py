@@ -10,7 +10,7 @@ import signal
 import time
 
 from ddpkit.node.process_tree import LOOK_AGAIN, daemons, descendants, kill, kill_all_below, name_of, nothing_left
-from ddpkit.node.rank_table import RankTable
+from ddpkit.node.supervision.rank_table import RankTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,9 +16,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.child import merged
-from ddpkit.node.env_names import env_matcher, nccl_conf
-from ddpkit.node.gpus import (
+from ddpkit.node.calls.gpus import (
     VISIBLE,
     VISIBLE_ELSEWHERE,
     has_mig,
@@ -26,6 +24,8 @@ from ddpkit.node.gpus import (
     read_topology,
     visible_entries,
 )
+from ddpkit.node.child import merged
+from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.kernel import cpu_quota, read_text
 from ddpkit.node.owned import own_file
 
