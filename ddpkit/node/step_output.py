@@ -78,7 +78,7 @@ class Task:
 
 
 class StepReader:
-    """Yields lines for the output of the job: a label, empty for what has none, and a text; or ("", an event).
+    """Yields what the output of the job gets: a label, empty for what has none, and a line or more; or ("", an event).
 
     Events for another file have the label OBSERVE.
     """
@@ -214,14 +214,13 @@ class StepReader:
 
     def _text(self, task: int, rank: int | None, number: int, data: str) -> Iterator[tuple[str, Any]]:
         key = task, rank, number
-        *lines, rest = (self._texts.pop(key, "") + data).split("\n")
+        lines, end, rest = (self._texts.pop(key, "") + data).rpartition("\n")
         if len(rest) >= LINE_LIMIT:
-            lines, rest = [*lines, rest], ""
+            lines, end, rest = lines + end + rest, "\n", ""
         if rest:
             self._texts[key] = rest
-        label = f"{self._agent if rank is None else rank} {self._tasks[task].host}"
-        for line in lines:
-            yield label, line
+        if end:
+            yield f"{self._agent if rank is None else rank} {self._tasks[task].host}", lines
 
     def _flush(self, task: int, rank: int | None, number: int) -> Iterator[tuple[str, Any]]:
         if (task, rank, number) in self._texts:

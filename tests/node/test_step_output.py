@@ -42,7 +42,7 @@ def read(*parts: bytes | tuple[int, bytes], spec: dict[str, Any] = SPEC, code: i
     ]
     for label, each in (*contents, *reader.finish(code, 101.0)):
         if isinstance(each, str):
-            found.append(f"[{label}] {each}" if label else each)
+            found += [f"[{label}] {line}" if label else line for line in each.split("\n")]
         elif label != OBSERVE and each["e"] in ("exit", "failed"):
             who = each.get("what", "") if each["rank"] is None else each["rank"]
             found.append(f"{each['e']} {who} on {each['host']}: {each['code']} {each['signal']}")
