@@ -63,7 +63,7 @@ def test_a_rank_gets_a_signal_once(sent_to: str, number: signal.Signals, tmp_pat
         "-S",
         "-I",
         str(tmp_path / "node.zip"),
-        "rank_wrapper",
+        "rank.rank_wrapper",
         sys.executable,
         str(tmp_path / "job.py"),
     ]
