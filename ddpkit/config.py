@@ -49,7 +49,7 @@ else:
 FILE = "ddpkit.toml"
 MOST_CODE = 255  # exit code of a process
 DAY = 86400.0
-PARTS = ("start", "steps", "stacks")  # of --observe: see `ddpkit/node/rank_observe.py`
+PARTS = ("start", "steps", "stacks")  # of --observe: see `ddpkit/node/rank/rank_observe.py`
 # Variables that ddpkit reads or sets beside those of the settings, and their meaning.
 VARIABLES = {
     "DDPKIT_PROFILE": "the profile of ddpkit.toml, as --profile",

@@ -30,7 +30,7 @@ _KILL_CLAIM = re.compile(
     r"Detected \d+ oom.kill event|[Oo]ut of memory: Kill(?:ed)? process|oom-kill:constraint=|oom_reaper: reaped"
     r"|invoked oom-killer|OOM ?Killed|cgroup out-of-memory handler|: Out Of Memory\b|OUT_OF_ME"
 )
-_NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
+_NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/supervision/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
 # Printed by C++ when a gloo thread still runs during the interpreter's shutdown (seen with torch 2.13).
 _TEARDOWN = "terminate called without an active exception"

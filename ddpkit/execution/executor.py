@@ -43,8 +43,8 @@ from ddpkit.launchers.shell import count
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.monitor.start_watch import StartWatch, is_watched
 from ddpkit.node.bundle import pack, read_texts
-from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
-from ddpkit.node.shutdown import FREE_AFTER
+from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failure
+from ddpkit.node.supervision.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.record import keep_step_failure
 from ddpkit.run.timeline import Timeline, describe_late_start

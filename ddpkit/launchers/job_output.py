@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from ddpkit.launchers.events import BadEventError, Event, FailedEvent, OutputEvent, from_node, ranks_of
-from ddpkit.node.first_failure import End, Kind, first_failure
+from ddpkit.node.supervision.first_failure import End, Kind, first_failure
 
 PIECE = 1 << 16  # characters of one event
 EVENT = "ddpkit: {"

@@ -34,7 +34,7 @@ class Job:
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
-    observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank_observe.py`
+    observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank/rank_observe.py`
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
 
     @property
@@ -324,7 +324,7 @@ class LocalCopy:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies that the nodes of a scheduler's job get before the ranks start: see `ddpkit.node.stage.main`."""
+    """Copies that the nodes of a scheduler's job get before the ranks start: see `ddpkit.node.calls.stage.main`."""
 
     python: str  # runs that program: the job's own, or the base of a staged virtual environment
     contents: str  # JSON, its input

@@ -109,7 +109,7 @@ while True:
     print(port)
     break"""
 
-ABSENT = 96  # exit code of `ddpkit/node/stage.py` on a node that needs an archive
+ABSENT = 96  # exit code of `ddpkit/node/calls/stage.py` on a node that needs an archive
 _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
 _FLAGS = {"exclusive"}  # without a value
@@ -453,9 +453,9 @@ class Slurm(Contained):
         ]
 
     def _stage_task(self, job: Job) -> list[str]:
-        """The program that finds, unpacks and holds local copies: see `ddpkit/node/stage.py`."""
+        """The program that finds, unpacks and holds local copies: see `ddpkit/node/calls/stage.py`."""
         assert job.stage is not None
-        return [job.stage.python, "-I", "-S", f"{job.folder}/{BUNDLE}", "stage", f"{job.folder}/stage"]
+        return [job.stage.python, "-I", "-S", f"{job.folder}/{BUNDLE}", "calls.stage", f"{job.folder}/stage"]
 
     def _hold(self, job: Job) -> str:
         """The words in front of a task that hold its local copies as long as it lives."""

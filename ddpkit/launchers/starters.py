@@ -17,7 +17,7 @@ from ddpkit.launchers.cpu_binding import cpu_sets, python_code, threads
 from ddpkit.launchers.plan import File, Job, Proc, Step, World
 from ddpkit.launchers.preload import preload_modules, preload_option
 from ddpkit.launchers.shell import Value
-from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.node.rank.rank_observe import OBSERVERS
 
 # torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
 # rank's output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without

@@ -1,4 +1,4 @@
-"""Findings about a hang: which rank the others wait for, from their dumps (`ddpkit.node.stack_dump`). Pure.
+"""Findings about a hang: which rank the others wait for, from their dumps (`ddpkit.node.calls.stack_dump`). Pure.
 
 Torch's Flight Recorder numbers the collectives of each process group, on every rank alike. The rank that has not begun
 the one in which the others wait is the late one; ranks whose collective with the same number is another one do not run

@@ -46,6 +46,14 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
+def connect_output(folder: str, local_rank: str) -> None:
+    """Make standard output and error the pipes of a rank in a supervisor's private folder."""
+    for name, fd in (("out", 1), ("err", 2)):
+        pipe = os.open(f"{folder}/{name}.{local_rank}", os.O_WRONLY)
+        os.dup2(pipe, fd)
+        os.close(pipe)
+
+
 def execute(argv: list[str], env: Mapping[str, str]) -> NoReturn:
     """Become a command, or say why not and exit as a shell would."""
     try:

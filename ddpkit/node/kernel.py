@@ -74,17 +74,22 @@ def meminfo(root: str = "") -> dict[str, int]:
 
 
 def cgroups(controller: str, root: str = "") -> list[str]:
-    """The folders of this process's cgroup for a controller, version 2 or 1, and of those above it: all bound it."""
+    """Directories of this process's cgroup for a controller, and of the cgroups above it, which bound it as well.
+
+    Version 2 has one tree for all controllers, whose line in /proc/self/cgroup names none; version 1 a tree for each.
+    """
+    mount = root + "/sys/fs/cgroup"
+    has_version_2 = os.path.exists(mount + "/cgroup.controllers")
     for line in read_text(root + "/proc/self/cgroup").splitlines():
-        _, controllers, place = line.split(":", 2)
-        top = ""
-        if controllers == "" and os.path.exists(root + "/sys/fs/cgroup/cgroup.controllers"):
-            top = root + "/sys/fs/cgroup"
+        _, controllers, path = line.split(":", 2)
+        if controllers == "" and has_version_2:
+            top = mount
         elif controller in controllers.split(","):
-            top = root + "/sys/fs/cgroup/" + controller
-        if top:
-            parts = [part for part in place.split("/") if part]
-            return ["/".join([top, *parts[:count]]) for count in range(len(parts), -1, -1)]
+            top = mount + "/" + controller
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        return ["/".join([top, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
     return []
 
 

@@ -258,7 +258,7 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
         name = _leads_session(pid)
         if not name or (started and pid in started):
             continue
-        standard = _standard(pid)
+        standard = _standard_streams(pid)
         if standard is None and started is None:
             continue
         if standard and not _is_given_up(standard):
@@ -286,7 +286,7 @@ def _leads_session(pid: int) -> str:
     return str(process.name) if process is not None and leads else ""
 
 
-def _standard(pid: int) -> list[str] | None:
+def _standard_streams(pid: int) -> list[str] | None:
     """Return the targets of descriptors 0, 1 and 2; None where they may not be read."""
     targets = []
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Calls of functions on a node: the launcher names a function of a program in `ddpkit/node`.
+"""Calls of functions on a node: the launcher names a function of a program in `ddpkit/node/calls`.
 
 Commands and answers are lines of JSON:
 
@@ -47,7 +47,7 @@ class Programs:
         program, _, name = function.partition(".")
         try:
             if program not in self._called:
-                self._called[program] = import_module("ddpkit.node." + program)
+                self._called[program] = import_module("ddpkit.node.calls." + program)
             return getattr(self._called[program], name)(**args), None
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"

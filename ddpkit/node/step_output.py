@@ -11,7 +11,7 @@ import json
 import re
 import signal
 
-from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
+from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ import time
 
 from ddpkit.node.child import become_subreaper, die_with_parent, end_as, hide
 from ddpkit.node.collect import lines_of
-from ddpkit.node.first_failure import WINDOW
-from ddpkit.node.launcher_io import LauncherIO
 from ddpkit.node.process_tree import end_all_below, kill
-from ddpkit.node.rank_wrapper import FROM_ABOVE
+from ddpkit.node.rank.rank_wrapper import FROM_ABOVE
 from ddpkit.node.rpc import Programs, host_name
-from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
-from ddpkit.node.shutdown import DONE, STUCK_AFTER
-from ddpkit.node.spawn import redirect_to_devnull
 from ddpkit.node.step_output import NOT_STARTED, OBSERVE, StepReader, frames
+from ddpkit.node.supervision.first_failure import WINDOW
+from ddpkit.node.supervision.launcher_io import LauncherIO
+from ddpkit.node.supervision.scratch_dir import FOLDER, remove, sweep
+from ddpkit.node.supervision.shutdown import DONE, STUCK_AFTER
+from ddpkit.node.supervision.spawn import redirect_to_devnull
 from ddpkit.node.supervisor import Supervisor
 
 TYPE_CHECKING = False

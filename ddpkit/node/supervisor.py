@@ -19,18 +19,18 @@ import signal
 import time
 
 from ddpkit.node.child import become_subreaper, die_with_parent, exit_status, hide
-from ddpkit.node.event_loop import Children, EventLoop
-from ddpkit.node.launcher_io import LauncherIO
 from ddpkit.node.process_tree import end_all_below, kill
-from ddpkit.node.rank_calls import RankCalls
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_pipes import RankPipes
-from ddpkit.node.rank_table import RankTable
 from ddpkit.node.rpc import CallServer, Programs
-from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
-from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
-from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
+from ddpkit.node.supervision.event_loop import Children, EventLoop
+from ddpkit.node.supervision.launcher_io import LauncherIO
+from ddpkit.node.supervision.rank_calls import RankCalls
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_pipes import RankPipes
+from ddpkit.node.supervision.rank_table import RankTable
+from ddpkit.node.supervision.scratch_dir import FOLDER, remove, sweep
+from ddpkit.node.supervision.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
+from ddpkit.node.supervision.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
 
 RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
@@ -101,7 +101,7 @@ class Supervisor:
     def start(self) -> None:
         """Start the ranks. The local copies that they use are held until this process ends. Raises OSError."""
         if self.copies:
-            from ddpkit.node.stage import hold
+            from ddpkit.node.calls.stage import hold
 
             hold(self.copies)
         self.spawner.start(self.on_rank_launcher_exit)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ddpkit.launchers.node_facts import Gpu
 from ddpkit.launchers.shell import count
-from ddpkit.node.gpus import visible_entries
+from ddpkit.node.calls.gpus import visible_entries
 from ddpkit.preflight.check import Status
 from ddpkit.preflight.node import Checks, Node
 from ddpkit.preflight.request_checks import rank_environ

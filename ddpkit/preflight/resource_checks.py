@@ -12,7 +12,7 @@ from pathlib import Path
 from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.launchers.node_facts import Space
 from ddpkit.launchers.shell import count
-from ddpkit.node import inventory
+from ddpkit.node.calls import inventory
 from ddpkit.node.owned import own_file
 from ddpkit.preflight.check import Check, Status
 from ddpkit.preflight.gpu_checks import closest_adapters

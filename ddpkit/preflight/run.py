@@ -19,8 +19,8 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
-from ddpkit.node import inventory as inventory_program
-from ddpkit.node import probe
+from ddpkit.node.calls import inventory as inventory_program
+from ddpkit.node.calls import probe
 from ddpkit.preflight import (
     node_checks,
     node_survey,

@@ -7,9 +7,8 @@
     {"format", "carried", "ranks": {rank: {"host", "attempts", "marks": {name: t}, "bins": [bin, ...]}}}
 
 Times are seconds since the epoch in the launcher's time: what a node says was put into it on its way here. Marks are
-`start` (its process is there), those of `ddpkit/node/rank_events.py`, `line` (its first line) and `end`. A bin holds
-the sums of some steps: [count, seconds, longest step, how many have own work known, seconds of own work, the longest of
-it].
+`start` (its process is there), those of `node/rank/rank_events.py`, `line` (its first line) and `end`. A bin holds
+the sums of some steps: [count, seconds, longest step, how many have own work known, seconds and longest of own work].
 
 What ranks that SLURM started report is in `marks/events` (`ddpkit/node/collect.py`), also where nobody follows them;
 `read` puts it together with the rest. A job's ranks then have a mark `queued` in front: their job's script began.
@@ -373,7 +372,7 @@ def process_began() -> float:
 
 BOUND = 60.0  # seconds in the rendezvous, or in the start of the process group, before it is reported
 SHOWN = 4  # ranks with their hosts
-# Each mark of `ddpkit/node/rank_events.py` (`--observe start`) with the step that follows it.
+# Each mark of `ddpkit/node/rank/rank_events.py` (`--observe start`) with the step that follows it.
 STEPS = {
     "start": "start of Python",
     "python": "script before import torch",
@@ -391,7 +390,7 @@ def describe_late_start(ranks: Mapping[str, RankTimeline], now: float, bound: fl
     """Return a sentence where ranks wait for longer than `bound` seconds, else nothing. `now`: as the marks."""
     marks = {int(rank): known["marks"] for rank, known in ranks.items() if "end" not in known["marks"]}
     hosts = {int(rank): known["host"] for rank, known in ranks.items()}
-    outside_view = not any("python" in own for own in marks.values())  # by `ddpkit/node/rank_start.py`
+    outside_view = not any("python" in own for own in marks.values())  # by `ddpkit/node/calls/rank_start.py`
     for mark, end in (("wrap", "collective"), ("connect", "group"), ("meet", "group")):
         outside = {rank: own for rank, own in marks.items() if not {end, "step", "past"} & own.keys()}
         since = {rank: now - own[mark] for rank, own in outside.items() if mark in own}

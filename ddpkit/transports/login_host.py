@@ -122,7 +122,7 @@ class LoginHost:
             pool.close()
 
     def call(self, function: str, limit: float = 0.0, **args: object) -> Any:
-        """Call a function of `ddpkit/node/login_host.py`. Raises OSError, LostError; LaunchError at the first call."""
+        """Call a function of `node/calls/login_host.py`. Raises OSError, LostError; LaunchError at the first call."""
         with self._lock:
             pool = self._pool or self._connect()
             answers, silent = pool.ask(f"login_host.{function}", {self.place: args}, limit + ANSWER_LIMIT)

@@ -19,7 +19,7 @@ from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, NO_THREAD
 from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import count
-from ddpkit.node.probe import visible_gpus
+from ddpkit.node.calls.probe import visible_gpus
 from ddpkit.transports.channel import ByteStream, Channel, Heartbeat, NoAnswerError, RefusedError, command
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec, Problem, refusal

@@ -80,9 +80,11 @@ p.__path__=[]
 p.texts=json.loads(zlib.decompress(d))
 class Bundle:
  def find_spec(self,name,path=None,target=None):
-  if name.startswith("ddpkit.node.") and name[12:] in p.texts: return type(sys.__spec__)(name,self)
+  if name.startswith("ddpkit.node."):
+   for f in name[12:].replace(".","/"),name[12:]+"/__init__":
+    if f in p.texts: return type(sys.__spec__)(name,self,origin=f,is_package=f[-1]=="_")
  def create_module(self,spec): return None
- def exec_module(self,m): exec(compile(p.texts[m.__name__[12:]],m.__name__+".py","exec"),m.__dict__)
+ def exec_module(self,m): exec(compile(p.texts[m.__spec__.origin],m.__name__+".py","exec"),m.__dict__)
 sys.meta_path.insert(0,Bundle())
 from ddpkit.node import {main}
 {main}.main({key})

@@ -13,7 +13,7 @@ from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request
 from ddpkit.machine import HERE, Machine, short_hostname
-from ddpkit.node import probe
+from ddpkit.node.calls import probe
 
 if TYPE_CHECKING:
     from ddpkit.distributed.env_values import Task

@@ -284,7 +284,7 @@ def test_a_rank_ends_after_the_facts_of_its_node() -> None:
     """nvidia-smi can take longer than all stages. The facts come here when the stages have ended."""
     text = """
 import threading, types
-from ddpkit.node import probe
+from ddpkit.node.calls import probe
 ended = threading.Event()
 run_checks = script.run_checks
 def run(*args):

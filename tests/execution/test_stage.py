@@ -20,7 +20,8 @@ from ddpkit.execution.stage import Content, by_nodes, check_node, conda_archive,
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Archive, Job
 from ddpkit.launchers.preload import is_conda_archive
-from ddpkit.node import bundle, stage
+from ddpkit.node import bundle
+from ddpkit.node.calls import stage
 from ddpkit.run.timeline import read_copies
 
 

@@ -12,7 +12,7 @@ from ddpkit.errors import PreflightError
 from ddpkit.execution.via import path_there
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.node import login_host
+from ddpkit.node.calls import login_host
 from ddpkit.transports.login_host import LoginHost, check_answer
 
 PROJECT = Path("/home/ann/digits")

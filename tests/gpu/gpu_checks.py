@@ -262,7 +262,7 @@ VISIBILITY = tuple(
     )
 )
 
-QUERY = "import json; from ddpkit.node import {module} as m; print(json.dumps({call}, indent=1))"
+QUERY = "import json; from ddpkit.node.calls import {module} as m; print(json.dumps({call}, indent=1))"
 NODE = (
     Check(
         name="inventory",

@@ -35,7 +35,7 @@ from ddpkit.launchers.plan import (
     plan_as_dict,
 )
 from ddpkit.launchers.shell import Raw, Secret, guard
-from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.node.rank.rank_observe import OBSERVERS
 from ddpkit.run import run_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -11,7 +11,7 @@ from ddpkit.monitor import dump, hang, rank_state
 from ddpkit.monitor.hang import FindingKind
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
-from ddpkit.node.stack_dump import reduce_facts
+from ddpkit.node.calls.stack_dump import reduce_facts
 
 NOW = 1_800_000_000.0
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/"

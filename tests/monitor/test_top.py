@@ -26,8 +26,8 @@ from test_docs_blocks import output
 from ddpkit.cli.live import Table, _fitted
 from ddpkit.monitor import top
 from ddpkit.monitor.server import MonitorServer
-from ddpkit.node import gpus as node_gpus
-from ddpkit.node import resource_sample as sample
+from ddpkit.node.calls import gpus as node_gpus
+from ddpkit.node.calls import resource_sample as sample
 from ddpkit.node.process_tree import Process
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]

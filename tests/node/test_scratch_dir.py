@@ -92,7 +92,7 @@ while not os.path.exists("done"):
 
 
 def test_no_folder_is_swept_while_it_is_made(tmp: Path, tmp_path: Path) -> None:
-    text = (NODE / "scratch_dir.py").read_text()
+    text = (NODE / "supervision/scratch_dir.py").read_text()
     env = {**os.environ, "TMPDIR": str(tmp)}
     sweeper = subprocess.Popen([sys.executable, "-c", text + SWEEPER], env=env, cwd=tmp_path)
     try:
@@ -107,7 +107,7 @@ def test_no_folder_is_swept_while_it_is_made(tmp: Path, tmp_path: Path) -> None:
 
 
 def test_a_locked_folder_stays(tmp: Path) -> None:
-    text = (NODE / "scratch_dir.py").read_text()
+    text = (NODE / "supervision/scratch_dir.py").read_text()
     env = {**os.environ, "TMPDIR": str(tmp)}
     made = subprocess.run(
         [sys.executable, "-c", text + "hold_new(FOLDER, KIND); print(FOLDER)"],

@@ -18,8 +18,8 @@ import pytest
 from conftest import PATIENCE
 
 from ddpkit.monitor import dump, hang
-from ddpkit.node import stack_dump
 from ddpkit.node.bundle import write_bundle
+from ddpkit.node.calls import stack_dump
 from ddpkit.node.process_tree import below, processes
 
 # One that has no py-spy beside it.

@@ -1,4 +1,4 @@
-"""ddpkit.node.stage: an archive is unpacked inside its copy alone, and what is in use or not ddpkit's is not swept."""
+"""Local copies: an archive is unpacked inside its copy alone, and what is in use or not ddpkit's is not swept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit.node import stage
+from ddpkit.node.calls import stage
 
 NAME = "project-" + "a" * 32
 
@@ -138,7 +138,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
 
 def holder(node: Node, *names: str) -> subprocess.Popen[str]:
     """Another process that holds copies."""
-    code = "import sys; from ddpkit.node import stage as s; s.LOCAL |= {'9p'}; s.hold(sys.argv[1:]); "
+    code = "import sys; from ddpkit.node.calls import stage as s; s.LOCAL |= {'9p'}; s.hold(sys.argv[1:]); "
     code += "print('held', flush=True); input()"
     copies = [str(node.root / name) for name in names]
     process = subprocess.Popen([sys.executable, "-c", code, *copies], stdin=-1, stdout=-1, text=True)

@@ -12,15 +12,15 @@ import sys
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.node import rank_output
-from ddpkit.node.event_loop import EventLoop
-from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_table import RankTable
 from ddpkit.node.seal import Seal
+from ddpkit.node.supervision import rank_output
+from ddpkit.node.supervision.event_loop import EventLoop
+from ddpkit.node.supervision.launcher_io import LauncherIO
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_table import RankTable
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
-PROGRAMS = sorted(path.stem for path in NODE.glob("*.py"))
+PROGRAMS = sorted(str(path.relative_to(NODE).with_suffix("")) for path in NODE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -38,9 +38,9 @@ def test_nothing_else_of_ddpkit_is_imported_on_this_machine() -> None:
     argv = [sys.executable, "-S", "-I", "-c", code, str(NODE)]
     loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in loaded if name.partition(".")[0] == "ddpkit"}
-    assert ours <= {"ddpkit", "ddpkit.node", *(f"ddpkit.node.{name}" for name in PROGRAMS)}
-    later = ("probe", "inventory", "gpu_inventory", "stack_dump", "resource_sample", "sync", "stage", "login_host")
-    assert not ours & {f"ddpkit.node.{name}" for name in later}  # it starts with every run
+    programs = {f"ddpkit.node.{name.partition('/__init__')[0].replace('/', '.')}" for name in PROGRAMS}
+    assert ours <= {"ddpkit", "ddpkit.node", *programs}
+    assert not {name for name in ours if name.startswith(("ddpkit.node.calls", "ddpkit.node.rank."))}
     assert not {"typing", "importlib.util"} & set(loaded)
 
 

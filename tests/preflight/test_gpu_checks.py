@@ -24,7 +24,7 @@ from test_node_checks import NO_GPU_HOST, gathered
 
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
-from ddpkit.node import gpu_inventory, probe
+from ddpkit.node.calls import gpu_inventory, probe
 from ddpkit.preflight import rank_checks, slurm_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.gpu_checks import check_gpus, closest_adapters, visible

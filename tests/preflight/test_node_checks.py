@@ -15,7 +15,7 @@ from test_compatibility import specs
 
 from ddpkit.launchers.node_facts import NodeInventory
 from ddpkit.launchers.plan import Job
-from ddpkit.node import inventory
+from ddpkit.node.calls import inventory
 from ddpkit.preflight import network_checks, node_checks, node_survey, request_checks, resource_checks
 from ddpkit.preflight.check import TITLES, Check
 from ddpkit.preflight.node import Node

@@ -10,9 +10,9 @@ import pytest
 
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Job
-from ddpkit.transports import compatibility, problem
+from ddpkit.transports import compatibility
 from ddpkit.transports.compatibility import Requirements
-from ddpkit.transports.hosts import HostSpec, Problem
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
 from ddpkit.transports.reachability import Reachability, candidate_addresses, reach_targets
 
 JOB = Job(run_id="r", command=("train.py",), kind="script", workdir="/w", python="/py", env={}, grace=15.0)
@@ -292,7 +292,7 @@ def test_slots_are_the_hosts_own_then_those_of_all_then_its_gpus() -> None:
 
 def test_a_refusal_is_one_block_with_every_host() -> None:
     problems = [Problem(host="n2", what="is off", fix="ping n2"), Problem(host="n2", what="is old", fix="new n2")]
-    error = problem.refusal([*problems, Problem(host="n4", what="is odd", fix="even n4")], 4)
+    error = refusal([*problems, Problem(host="n4", what="is odd", fix="even n4")], 4)
     assert isinstance(error, PreflightError)
     assert error.message.splitlines() == [
         "2 of 4 nodes failed the checks, and nothing was started:",
@@ -304,12 +304,12 @@ def test_a_refusal_is_one_block_with_every_host() -> None:
         "    hint: even n4",
     ]
     forged = Problem(host="n1", what="x\x1b[2J\nhint: rm -rf ~", fix="ls 'a\nhint: b'")
-    assert problem.refusal([forged], 1).message.splitlines()[1:] == [
+    assert refusal([forged], 1).message.splitlines()[1:] == [
         "  n1: x hint: rm -rf ~",
         "    hint: ls 'a hint: b'",
     ]
     away = Problem(host="n1", what="is off", fix="ping", unreachable=True)
-    assert isinstance(problem.refusal([*problems, away], 4), LaunchError)
+    assert isinstance(refusal([*problems, away], 4), LaunchError)
 
 
 # ---- one node, one check

@@ -29,7 +29,7 @@ from ddpkit.errors import no_folder
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join
 from ddpkit.node import owned
-from ddpkit.node.scratch_dir import KIND
+from ddpkit.node.supervision.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request

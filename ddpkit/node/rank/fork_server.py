@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.child import die_with_parent, exit_status, prepend
+from ddpkit.node.child import connect_output, die_with_parent, exit_status, prepend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,42 +104,24 @@ def _cuda_has_started() -> bool:
     return bool(ctypes.CDLL(CUDA).cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != NOT_STARTED)
 
 
-class Pipes:
-    """The connection with a supervisor: named pipes in its private folder."""
+def _wait(spec: dict[str, Any], running: dict[int, dict[str, Any]]) -> None:
+    """Report the ranks and their ends to the supervisor, and end this process after the last one."""
+    # A scheduler may give a signal to every process: the ranks decide, and end with this one.
+    for each in _FOR_RANKS:
+        signal.signal(each, signal.SIG_IGN)
+    events = os.open(spec["folder"] + "/events", os.O_WRONLY)
 
-    def __init__(self, spec: dict[str, Any]) -> None:
-        self.folder: str = spec["folder"]
-        self.ranks: list[dict[str, Any]] = spec["ranks"]
-        self.began: float = spec["began"]
+    def tell(kind: str, rank: dict[str, Any], *words: object) -> None:
+        line = [kind, rank["env"]["LOCAL_RANK"], rank["rank"], *words]
+        os.write(events, (" ".join(map(str, line)) + "\n").encode())
 
-    def fork(self, rank: dict[str, Any]) -> int:
-        """Fork, and connect the output of the new process."""
-        pid = os.fork()
-        if pid == 0:
-            for name, fd in (("out", 1), ("err", 2)):
-                pipe = os.open("%s/%s.%s" % (self.folder, name, rank["env"]["LOCAL_RANK"]), os.O_WRONLY)
-                os.dup2(pipe, fd)
-                os.close(pipe)
-        return pid
-
-    def wait(self, running: dict[int, dict[str, Any]]) -> None:
-        """Report the ranks and their ends, and end this process after the last one."""
-        # A scheduler may give a signal to every process: the ranks decide, and end with this one.
-        for each in _FOR_RANKS:
-            signal.signal(each, signal.SIG_IGN)
-        events = os.open(self.folder + "/events", os.O_WRONLY)
-
-        def tell(kind: str, rank: dict[str, Any], *words: object) -> None:
-            line = [kind, rank["env"]["LOCAL_RANK"], rank["rank"], *words]
-            os.write(events, (" ".join(map(str, line)) + "\n").encode())
-
-        for pid, rank in running.items():
-            tell("start", rank, pid, self.began)
-        while running:
-            pid, status = os.wait()
-            if pid in running:
-                tell("exit", running.pop(pid), *exit_status(status), time.time())
-        os._exit(0)
+    for pid, rank in running.items():
+        tell("start", rank, pid, spec["began"])
+    while running:
+        pid, status = os.wait()
+        if pid in running:
+            tell("exit", running.pop(pid), *exit_status(status), time.time())
+    os._exit(0)
 
 
 def _become(rank: dict[str, Any], server: int) -> None:
@@ -182,7 +164,6 @@ def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> N
         spec = {**json.load(file), "began": times[0][1]}
     leave_path(spec["hook"])
     _real_sitecustomize()
-    parent = Pipes(spec)
     times.append(("import", time.time()))
     unsafe = _import(spec["modules"])
     if "torch" in sys.modules:
@@ -193,9 +174,10 @@ def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> N
     # needs to walk through it and thereby copy the shared pages.
     gc.freeze()
     running, server = {}, os.getpid()
-    for rank in parent.ranks:
-        pid = parent.fork(rank)
+    for rank in spec["ranks"]:
+        pid = os.fork()
         if pid == 0:
+            connect_output(spec["folder"], rank["env"]["LOCAL_RANK"])
             _become(rank, server)
             bundle = spec["answer"] if os.environ.get("DDPKIT_DUMP") != "0" else ""
             if unsafe:  # the rank is started again, and finds `rank_hook.py` by itself
@@ -207,7 +189,7 @@ def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> N
                 register(bundle, times)
             return
         running[pid] = rank
-    parent.wait(running)
+    _wait(spec, running)
 
 
 def _own_argv() -> list[str] | list[bytes]:

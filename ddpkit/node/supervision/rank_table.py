@@ -7,10 +7,10 @@ import signal
 import time
 
 from ddpkit.node.child import exit_status
-from ddpkit.node.first_failure import End, Kind, LastWords, first_failure
-from ddpkit.node.oom import Oom
 from ddpkit.node.process_tree import below, ended_as, kill, processes
-from ddpkit.node.rank_output import RankOutput
+from ddpkit.node.supervision.first_failure import End, Kind, LastWords, first_failure
+from ddpkit.node.supervision.oom import Oom
+from ddpkit.node.supervision.rank_output import RankOutput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import time
 
-from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.process_tree import is_below, read_process
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_table import RankTable
+from ddpkit.node.supervision.event_loop import EventLoop
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_table import RankTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

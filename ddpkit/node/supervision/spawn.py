@@ -16,13 +16,13 @@ import time
 
 from ddpkit.node.bundle import program_of, running_bundle, write_bundle
 from ddpkit.node.child import die_with_parent, execute, merged, prepend
-from ddpkit.node.event_loop import Children
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_pipes import RankPipes, make_pipe
-from ddpkit.node.rank_table import RankTable
-from ddpkit.node.scratch_dir import FOLDER, KIND, hold_new
+from ddpkit.node.supervision.event_loop import Children
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_pipes import RankPipes, make_pipe
+from ddpkit.node.supervision.rank_table import RankTable
+from ddpkit.node.supervision.scratch_dir import FOLDER, KIND, hold_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Spawner:
                 if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
                     # torchrun's `--no_python` program is this file (`launchers/starters.py`).
-                    program = program_of(self._provide_bundle(), "rank_wrapper")
+                    program = program_of(self._provide_bundle(), "rank.rank_wrapper")
                     env["DDPKIT_TAP"] = self._write("wrapper.py", program)
                     # torchrun makes a folder for logs that it does not write here, and leaves it behind.
                     env.setdefault("PET_LOG_DIR", self.folder)

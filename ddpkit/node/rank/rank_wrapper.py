@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 
-from ddpkit.node.child import die_with_parent, end_as, execute, exit_status, prepend
+from ddpkit.node.child import connect_output, die_with_parent, end_as, execute, exit_status, prepend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,10 +44,7 @@ def main(*argv: str) -> None:
         os.environ["PYTHONPATH"] = prepend(hook, os.environ)
     if os.environ.get("PET_LOG_DIR") == folder:
         del os.environ["PET_LOG_DIR"]  # the supervisor's word to torchrun
-    for name, fd in (("out", 1), ("err", 2)):
-        pipe = os.open(f"{folder}/{name}.{local_rank}", os.O_WRONLY)
-        os.dup2(pipe, fd)
-        os.close(pipe)
+    connect_output(folder, local_rank)
     events = os.open(f"{folder}/events", os.O_WRONLY)
     # What comes before the rank has its own handling of signals waits until then, and is not lost.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
@@ -114,7 +111,3 @@ def pass_on(pid: int, direct: dict[int, float]) -> None:
             direct[number] = now
         elif now - direct.get(number, -REPEATED) >= REPEATED:
             os.kill(pid, number)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

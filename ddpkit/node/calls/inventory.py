@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
+from ddpkit.node.calls.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, owner, pci_place
 from ddpkit.node.env_names import env_matcher, nccl_conf
-from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, owner, pci_place
 from ddpkit.node.kernel import cgroups, cpu_quota, list_names, meminfo, open_files, read_number, read_text, tcp_sockets
 
 TYPE_CHECKING = False

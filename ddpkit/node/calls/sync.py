@@ -34,7 +34,7 @@ from ddpkit.node.owned import (
     remove_seen,
 )
 from ddpkit.node.process_tree import end_receivers
-from ddpkit.node.scratch_dir import hold_new, remove_dead
+from ddpkit.node.supervision.scratch_dir import hold_new, remove_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import select
 import signal
 import time
 
+from ddpkit.node.calls.gpus import sample_amd_gpus
 from ddpkit.node.child import die_with_parent
-from ddpkit.node.gpus import sample_amd_gpus
 from ddpkit.node.kernel import meminfo, read_link, read_text
 from ddpkit.node.process_tree import TICKS, below, kill, processes, read_process
 from ddpkit.node.rpc import host_name

@@ -14,8 +14,8 @@ import struct
 import subprocess
 import time
 
+from ddpkit.node.calls.gpus import list_amd_gpus, memory_by_process
 from ddpkit.node.child import is_absent
-from ddpkit.node.gpus import list_amd_gpus, memory_by_process
 from ddpkit.node.kernel import list_names, read_link, read_text
 
 TYPE_CHECKING = False

@@ -15,10 +15,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
-from ddpkit.node.child import merged
-from ddpkit.node.env_names import env_matcher, nccl_conf
-from ddpkit.node.gpus import (
+from ddpkit.node.calls.gpus import (
     VISIBLE,
     VISIBLE_ELSEWHERE,
     has_mig,
@@ -26,6 +25,8 @@ from ddpkit.node.gpus import (
     read_topology,
     visible_entries,
 )
+from ddpkit.node.child import merged
+from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.kernel import cpu_quota, read_text
 from ddpkit.node.owned import own_file
 
@@ -98,20 +99,26 @@ def gpu_ranks(environ: Mapping[str, str], root: str = "/") -> tuple[int, str]:
     visible = gpus(environ, root)
     if "DDPKIT_GPUS" in environ or not visible:
         return visible, ""
-    chosen = environ.get("CUDA_VISIBLE_DEVICES")
-    instances = visible_entries(chosen) if chosen is not None else []
-    if (len(instances) > 1 and instances[0].startswith("MIG-")) or (chosen is None and has_mig(root)):
+    if _sees_one_instance(environ, root):
         return visible, "MIG is on, and a process sees one instance: one rank"
-    models: dict[str, int] = {}
-    for _, _, _, model in list_gpus(root) if not any(name in environ for name in VISIBLE) else ():
-        models[model] = models.get(model, 0) + 1
-    most = max(models.values()) if models else 0
-    usual = [model for model, number in models.items() if number == most]
-    if len(models) < 2 or len(usual) > 1:
+    if any(name in environ for name in VISIBLE):  # the user has chosen the GPUs
         return visible, ""
-    others = ", ".join("%d x %s" % (number, model) for model, number in models.items() if model not in usual)
-    note = "one rank for each %s, and none for %s; for all GPUs: -n %d" % (usual[0], others, visible)
+    models = Counter(model for _, _, _, model in list_gpus(root)).most_common()
+    if len(models) < 2 or models[0][1] == models[1][1]:
+        return visible, ""
+    (usual, most), *rest = models
+    others = ", ".join("%d x %s" % (number, model) for model, number in rest)
+    note = "one rank for each %s, and none for %s; for all GPUs: -n %d" % (usual, others, visible)
     return min(visible, most), note
+
+
+def _sees_one_instance(environ: Mapping[str, str], root: str) -> bool:
+    """Tell whether a process sees one instance of a GPU that is split by MIG, although there are more."""
+    chosen = environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return has_mig(root)
+    instances = visible_entries(chosen)
+    return len(instances) > 1 and instances[0].startswith("MIG-")
 
 
 def visible_gpus(present: int, environ: Mapping[str, str | None]) -> int:

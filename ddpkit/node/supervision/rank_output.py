@@ -9,8 +9,8 @@ import os
 import time
 from functools import partial
 
-from ddpkit.node.event_loop import EventLoop
-from ddpkit.node.first_failure import KEPT, LastWords
+from ddpkit.node.supervision.event_loop import EventLoop
+from ddpkit.node.supervision.first_failure import KEPT, LastWords
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

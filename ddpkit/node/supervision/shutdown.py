@@ -10,7 +10,7 @@ import signal
 import time
 
 from ddpkit.node.process_tree import LOOK_AGAIN, daemons, descendants, kill, kill_all_below, name_of, nothing_left
-from ddpkit.node.rank_table import RankTable
+from ddpkit.node.supervision.rank_table import RankTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ DONE = -1.0
 
 
 class Shutdown:
-    """All times are time.monotonic(). `on_stop` is called before anything gets a signal."""
+    """All times are time.monotonic(). `cancel_calls` ends what runs for calls about the ranks."""
 
     def __init__(
-        self, table: RankTable, send: Callable[..., None], on_stop: Callable[[], None], grace: float, again: bool
+        self, table: RankTable, send: Callable[..., None], cancel_calls: Callable[[], None], grace: float, again: bool
     ) -> None:
         self.grace = grace
         self._again = again  # another attempt can follow
         self.deadline: float | None = None  # of the grace; None: no stop was asked for
         self._table = table
         self._send = send
-        self._on_stop = on_stop
+        self._cancel_calls = cancel_calls
         self._idle_since: float | None = None  # all ranks ended with exit code 0
         self._ranks_gone: float | None = None  # all ranks ended, of a run that is being stopped
         self._terminated: set[int] = set()  # process ids that got TERM
@@ -45,7 +45,7 @@ class Shutdown:
     def stop(self, grace: float) -> None:
         """Begin to end everything, or end it sooner than begun."""
         deadline = time.monotonic() + grace
-        self._on_stop()
+        self._cancel_calls()
         if self.deadline is None:
             self.deadline = deadline
             self._table.stopping = True
@@ -63,16 +63,18 @@ class Shutdown:
             kill(pid, signal.SIGTERM)
 
     def end_leftovers(self) -> float:
-        """End what ranks left behind that all ended well, after a moment. Returns seconds until the next look."""
-        self._on_stop()
+        """All ranks have ended well: stop what they left behind, if it has not ended in LEFTOVER_PATIENCE.
+
+        Returns the seconds until the next look, or DONE: nothing is left.
+        """
+        self._cancel_calls()
         if nothing_left():
             return DONE
-        left = descendants()
         now = time.monotonic()
         if self._idle_since is None:
             self._idle_since = now
         if now >= self._idle_since + LEFTOVER_PATIENCE:
-            self._send(e="left", names=_names(left))
+            self._send(e="left", names=_names(descendants()))
             self.stop(self.grace)
         return LOOK_AGAIN
 

@@ -12,8 +12,8 @@ import json
 import os
 import time
 
-from ddpkit.node.event_loop import WRITE, EventLoop
 from ddpkit.node.seal import Seal
+from ddpkit.node.supervision.event_loop import WRITE, EventLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

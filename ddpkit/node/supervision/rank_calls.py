@@ -8,12 +8,12 @@ import signal
 from functools import partial
 
 from ddpkit.node.child import die_with_parent
-from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.process_tree import kill
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_table import RankTable
 from ddpkit.node.rpc import Programs, answer_events
-from ddpkit.node.spawn import redirect_to_devnull, reset_signals
+from ddpkit.node.supervision.event_loop import EventLoop
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_table import RankTable
+from ddpkit.node.supervision.spawn import redirect_to_devnull, reset_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import os
 import sys
 import time
 
-from ddpkit.node import rank_events, rank_responder
+from ddpkit.node.rank import rank_events, rank_responder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import

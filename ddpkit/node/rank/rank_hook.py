@@ -61,18 +61,19 @@ def _wait_for_questions() -> "tuple[int, int] | None":
 
 
 def load(bundle: str, name: str) -> "Any":
-    """Import a module of the bundle. No name of it stays: a script may import a ddpkit of its own."""
+    """Import a module for ranks of the bundle. No name of it stays: a script may import a ddpkit of its own."""
     others = {each: sys.modules.pop(each) for each in list(sys.modules) if each.partition(".")[0] == "ddpkit"}
-    for each in ("ddpkit", "ddpkit.node"):
+    for each in ("ddpkit", "ddpkit.node", "ddpkit.node.rank"):
         sys.modules[each] = type(sys)(each)
-    sys.modules["ddpkit.node"].__path__ = [bundle + "/node", bundle]
+    sys.modules["ddpkit.node"].__path__ = [bundle + "/node"]
+    sys.modules["ddpkit.node.rank"].__path__ = [bundle + "/node/rank"]
     try:
-        return __import__("ddpkit.node." + name, fromlist=["_"])
+        return __import__("ddpkit.node.rank." + name, fromlist=["_"])
     finally:
         for each in [each for each in sys.modules if each.partition(".")[0] == "ddpkit"]:
             del sys.modules[each]
         sys.modules.update(others)
-        _forget(bundle, bundle + "/node")
+        _forget(bundle, bundle + "/node", bundle + "/node/rank")
 
 
 def _forget(bundle: str, *more: str) -> None:
