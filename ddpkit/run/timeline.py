@@ -32,7 +32,7 @@ from typing import Annotated, Any, TypedDict, TypeVar
 
 from ddpkit.files import read_bounded, read_head, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.events import Event, from_node, ranks_of
+from ddpkit.launchers.events import Event, from_node
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.launchers.typed_json import Between, RankName
 from ddpkit.run.heartbeat import GrowingRecord
@@ -44,6 +44,7 @@ MOST_BYTES = 1 << 26  # of one file
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # a folder, and the file of a job's script in it
 OBSERVED = "events"  # there, of all ranks of a step
+OBSERVED_KINDS = ("start", "mark", "versions", "steps")
 STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
 EVERY = 2.0  # least seconds between two writes, and between two looks for a late start
 LOOKING = 0.002  # of the time: looks for a late start of thousands of ranks are rarer
@@ -102,7 +103,7 @@ class Timeline:
     def __init__(self, folder: Path, ranks: int) -> None:
         self._record = GrowingRecord(folder / TIMELINE, self._pieces, EVERY)
         self._carried = time.time()
-        self._ranks: dict[str, RankTimeline] = {}  # without their bins
+        self.ranks: dict[str, RankTimeline] = {}  # without their bins
         self._bins: dict[str, array[float]] = {}  # by rank, six numbers each: as lists they take ten times the memory
         self._most = max(LEAST, min(MOST, BINS // max(1, ranks)))
         self._changed = False
@@ -148,15 +149,15 @@ class Timeline:
         began = time.monotonic()
         if began < self._look_at:
             return []
-        words = describe(self._ranks, time.time())
+        words = describe(self.ranks, time.time())
         now = time.monotonic()
         self._look_at = math.inf if words else now + max(EVERY, (now - began) / LOOKING)
         return words
 
     def _rank(self, host: str, rank: int | str) -> RankTimeline:
-        known = self._ranks.get(str(rank))
+        known = self.ranks.get(str(rank))
         if known is None:
-            known = self._ranks[str(rank)] = {"host": host, "attempts": 0, "marks": {}}
+            known = self.ranks[str(rank)] = {"host": host, "attempts": 0, "marks": {}}
         return known
 
     def _mark(self, host: str, rank: int, name: str, when: float | None, *, again: bool = False) -> None:
@@ -169,11 +170,17 @@ class Timeline:
         """Write the last state."""
         self._record.write()
 
+    def with_bins(self) -> dict[str, RankTimeline]:
+        """Return all ranks with their steps, in as many bins as so many ranks have."""
+        most = max(LEAST, min(MOST, BINS // max(1, len(self.ranks))))
+        bins = {rank: merged(_rows(self._bins.get(rank, _NO_BINS)), most) for rank in self.ranks}
+        return {rank: {**known, "bins": bins[rank]} for rank, known in self.ranks.items()}
+
     def _pieces(self) -> Iterator[str]:
         """The file's text. Each piece is made at once, while the loop goes on between two of them."""
         self._changed = False
         yield f'{{"format": {FORMAT}, "carried": {self._carried}, "ranks": {{'
-        for number, (rank, known) in enumerate(list(self._ranks.items())):
+        for number, (rank, known) in enumerate(list(self.ranks.items())):
             entry = {**known, "marks": dict(known["marks"]), "bins": _rows(self._bins.get(rank, _NO_BINS)[:])}
             yield f'{", " if number else ""}"{rank}": {json.dumps(entry)}'
         yield "}}"
@@ -298,34 +305,28 @@ def job_starts(folder: Path) -> list[float]:
 
 def _read_observed(path: Path) -> dict[str, RankTimeline]:
     """What the ranks of a step reported: events that `ddpkit/node/collect.py` wrote. Others can write there too."""
-    ranks: dict[str, RankTimeline] = {}
+    seen = Timeline(path.parent, 0)
     try:
         lines = read_head(path, MOST_BYTES).splitlines()
     except OSError:
-        return ranks
+        return {}
     for line in lines:
         try:
             value = json.loads(line)
             event = from_node(value)
         except (ValueError, RecursionError):  # also BadEventError
             continue
-        if event is None or len(ranks) > LISTED:
+        if event is None or event["e"] not in OBSERVED_KINDS or len(seen.ranks) > LISTED:
             continue
-        for number in ranks_of(event):
-            rank = ranks.setdefault(str(number), {"host": "", "attempts": 0, "marks": {}, "bins": []})
-            if event["e"] == "start":
-                rank["attempts"] += 1
-                rank["host"], rank["marks"] = str(value.get("host", ""))[:255], {"start": event.get("t", 0.0)}
-            elif event["e"] == "mark" and _is_mark(rank["marks"], event["name"]):
-                rank["marks"].setdefault(event["name"], event.get("t", 0.0))
-            elif event["e"] == "versions":
-                rank["versions"] = event["versions"][:4]
-            elif event["e"] == "steps":
-                rank["bins"] += [each for each in event["ranks"][str(number)] if each[0] > 0 and 0 < each[1] < math.inf]
-    most = max(LEAST, min(MOST, BINS // max(1, len(ranks))))
-    for rank in ranks.values():
-        rank["bins"] = merged(rank["bins"], most)
-    return ranks
+        if event["e"] == "steps":
+            bins = {rank: list(filter(_is_bin, each)) for rank, each in event["ranks"].items()}
+            event = {**event, "ranks": bins}
+        seen.record(str(value.get("host", ""))[:255] if event["e"] == "start" else "", event)
+    return seen.with_bins()
+
+
+def _is_bin(sums: Sequence[float]) -> bool:
+    return sums[0] > 0 and 0 < sums[1] < math.inf
 
 
 # ---- before the start
