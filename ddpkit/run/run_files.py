@@ -46,7 +46,7 @@ def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
     return _Content(*(name.replace(".", r"\.") for name in names), *also, __pycache__=cache)
 
 
-# Of earlier versions as well.
+# Also of programs that earlier versions wrote: `ddpkit rm` removes the runs of those as well.
 _OF_RANKS = (
     *("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "process_tree.py"),
     "daemons.py",

@@ -29,6 +29,7 @@ LATE = 1.0  # seconds for the last lines of a job to come after its state: the f
 LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
 CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which the job is left alone
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
+LEFT_ALONE = 5.0  # the same for a job that only tests: a node that is gone keeps it in this state for minutes
 
 
 class JobRejectedError(LaunchError):
@@ -325,6 +326,10 @@ class JobLink:
         now = time.monotonic()
         if self._ending is None:
             self._ending = now
+        elif self._batch.disposable and now > self._ending + LEFT_ALONE:
+            self._over = True
+            yield self._held[1] if self._held is not None else self._failed(f"is still ending on {nodes}", code=1)
+            yield {"e": "end"}
         elif now > self._ending + LINGERING and self._noted != "ending":
             self._noted = "ending"
             yield {"e": "note", "text": f"job {self._job_id} is still ending on {nodes}"}
