@@ -376,7 +376,7 @@ def test_ranks_that_tell_nothing() -> None:
 
 
 def test_the_rank_that_the_others_wait_for() -> None:
-    found = steps.of(timeline(0.02, 0.021, 0.07, 0.019), WHY)
+    found = steps.read_steps(timeline(0.02, 0.021, 0.07, 0.019), WHY)
     assert found.slowest is not None
     assert (found.slowest.rank, found.slowest.stands_out) == (2, True)
     assert found.slowest.times == pytest.approx(3.5)
@@ -387,21 +387,21 @@ def test_the_rank_that_the_others_wait_for() -> None:
 
 @pytest.mark.parametrize("own", [(0.02, 0.021, 0.0205), (0.0002, 0.0008)])
 def test_no_rank_stands_out(own: tuple[float, ...]) -> None:
-    found = steps.of(timeline(*own), WHY)
+    found = steps.read_steps(timeline(*own), WHY)
     assert found.slowest is not None
     assert not found.slowest.stands_out
     assert found.words.startswith("No rank is slow: ")
 
 
 def test_one_rank_and_ranks_without_own_work() -> None:
-    assert steps.of(timeline(0.5), WHY).words == "One rank: no rank to compare with."
+    assert steps.read_steps(timeline(0.5), WHY).words == "One rank: no rank to compare with."
     told = timeline(0.02, 0.03)
     for rank in told["ranks"].values():
         rank["bins"] = [[each[0], each[1], each[2], 0, 0, 0] for each in rank["bins"]]
-    found = steps.of(told, WHY)
+    found = steps.read_steps(told, WHY)
     assert found.slowest is None
     assert found.words.startswith("Only the time of whole steps is known")
-    assert steps.of({"ranks": {}}, WHY).words == WHY
+    assert steps.read_steps({"ranks": {}}, WHY).words == WHY
 
 
 @given(
@@ -427,7 +427,7 @@ def test_many_ranks() -> None:
     """A thousand ranks: the slowest are shown, and the page stays one that a browser opens."""
     own = [0.02 + 0.00001 * (rank % 7) for rank in range(1000)]
     own[777] = 0.09
-    found = steps.of(timeline(*own), WHY)
+    found = steps.read_steps(timeline(*own), WHY)
     assert found.slowest is not None
     assert found.slowest.rank == 777
 
