@@ -123,7 +123,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         ended=run.ended,
         made=made,
         places=tuple(_places(now, files)),
-        start=start.of(files.launch, files.timeline, why_not, start.init_timings(files.head), files.copies),
+        start=start.read_startup(files.launch, files.timeline, why_not, start.init_timings(files.head), files.copies),
         steps=steps.read_steps(files.timeline, why_not),
         metrics=str(files.metrics or ""),
         charts=tuple(charts(files.records)),
