@@ -42,7 +42,7 @@ from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight.check import Check, CheckReport
-from ddpkit.run import control, record, run_index, site, status
+from ddpkit.run import control, record, run_index, state, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Attempt, Diagnosis, Failure
 from ddpkit.run.state import RunState
@@ -83,7 +83,7 @@ def _login_host(via: Via, folder: str) -> Any:
     return of_record(via, folder)
 
 
-site.connect = site.connect or _login_host
+state.connect = state.connect or _login_host
 
 
 # ---- values

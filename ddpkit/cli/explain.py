@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -154,7 +154,7 @@ def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
     for name in names:
         if name == "-":
             read.append(name)
-            yield "-", _of_stdin()
+            yield "-", _read_file(sys.stdin.buffer, "standard input")
             continue
         paths = _paths(name)
         named = Path(name) == paths[0]  # a link that the user typed is meant; one inside a directory may lead anywhere
@@ -244,21 +244,28 @@ def _read(path: Path, *, follow: bool) -> LogText:
         if path.is_dir():
             return _read_run(path)
         with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(HEAD)
-            _refuse_other(head, str(path))
-            if head[:2] in _UTF_16:
-                return LogText((head + file.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
-            if not size:  # a pipe
-                return _of_blocks(chain([head], long_log.blocks_of(file)), str(path))
-            file.seek(0)
-            if size > long_log.FIRST + long_log.LAST:
-                first, last = long_log.FIRST >> 20, long_log.LAST >> 20
-                note(f"{path}: only its first {first} and last {last} MiB are read")
-            return long_log.read_long(file, size)
+            return _read_file(file, str(path), os.fstat(file.fileno()).st_size)
     except OSError as error:
         why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
         raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
+
+
+def _read_file(file: BinaryIO, name: str, size: int = 0) -> LogText:
+    """Read a file, or with size 0 a pipe up to its end."""
+    head = file.read(HEAD)
+    _refuse_other(head, name)
+    if head[:2] in _UTF_16:
+        return LogText((head + file.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
+    if not size:
+        return _of_blocks(chain([head], long_log.blocks_of(file)), name)
+    file.seek(0)
+    if size > long_log.FIRST + long_log.LAST:
+        _note_parts(name)
+    return long_log.read_long(file, size)
+
+
+def _note_parts(name: str) -> None:
+    note(f"{name}: only its first {long_log.FIRST >> 20} and last {long_log.LAST >> 20} MiB are read")
 
 
 def _read_run(folder: Path) -> LogText:
@@ -271,18 +278,8 @@ def _read_run(folder: Path) -> LogText:
     if is_cut(folder):
         note(f"{folder}: {CUT_WORDS}")
     if text.left_out:
-        first, last = long_log.FIRST >> 20, long_log.LAST >> 20
-        note(f"{folder}: only its first {first} and last {last} MiB are read")
+        _note_parts(str(folder))
     return text
-
-
-def _of_stdin() -> LogText:
-    stream = sys.stdin.buffer
-    head = stream.read(HEAD)
-    _refuse_other(head, "standard input")
-    if head[:2] in _UTF_16:
-        return LogText((head + stream.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
-    return _of_blocks(chain([head], long_log.blocks_of(stream)), "standard input")
 
 
 def _of_blocks(blocks: Iterable[bytes], name: str) -> LogText:

@@ -373,6 +373,6 @@ def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err:
     began, words = time.time(), f"{registry.short_name(plan.backend)} {plan.run_id}"
 
     def find() -> Path | None:
-        return metrics.of_run(settings.metrics, job.workdir, job.command, began)
+        return metrics.find_chosen(settings.metrics, job.workdir, job.command, began)
 
-    return status_bar.of(out, err, Header(words, find), os.environ)
+    return status_bar.make_bottom(out, err, Header(words, find), os.environ)

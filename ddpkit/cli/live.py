@@ -298,8 +298,8 @@ def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
             host["host"],
             f"{_percent(host['cpu'])} of {host['cpus']}",
             " ".join(f"{load:.1f}" for load in host["load"]),
-            _of(host["memory"]),
-            _of(host["shm"]),
+            _usage(host["memory"]),
+            _usage(host["shm"]),
             _gpus_of(host),
         )
         for host in summary["hosts"]
@@ -311,7 +311,7 @@ def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
             str(gpu["index"]),
             gpu["name"].removeprefix("NVIDIA "),
             _number(gpu["utilization"], " %"),
-            _of(gpu["memory"]),
+            _usage(gpu["memory"]),
             _number(gpu["temperature"], " C"),
             f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
             ", ".join(str(each["rank"]) for each in gpu["processes"] if each["rank"] is not None),
@@ -364,7 +364,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
 
 
-def _of(size: Size | None) -> str:
+def _usage(size: Size | None) -> str:
     if size is None or size["total"] is None:
         return "-"
     used = "-" if size["used"] is None else f"{size['used'] / GIB:.1f}"

@@ -1,4 +1,4 @@
-"""Shows every line of every rank with its rank and host in front, and gives it to the run's log files.
+"""Prints every line of every rank after its rank and host, and gives it to the run's log files.
 
 `[3 node2]` is rank 3 on node2; `[torchrun node2]` is the agent there. A rank's standard output goes to standard output,
 its standard error to standard error. The logs get the bytes of each rank exactly; a terminal shows equal lines of
@@ -146,7 +146,7 @@ class Relay:
         return b"\x1b[" + colour.encode() + b"m" + front + b"\x1b[0m"
 
     def pause(self) -> float:
-        """Seconds until a line has waited long enough: for its like, or for the logs. `flush` then shows it."""
+        """Return the seconds until a line has waited long enough. `flush` then prints it, or gives it to the logs."""
         when = None if self.fold is None else self.fold.when()
         due = min(float("inf") if when is None else when, self._logs_at if self.logs.has_pieces else float("inf"))
         return max(0.0, due - time.monotonic())
@@ -197,7 +197,7 @@ class Relay:
         return log in self._last and self._count - self._last[log] <= ON_SCREEN
 
     def tail(self, rank: int | None, host: str, agent: str) -> list[str]:
-        """The last lines of one rank, or of the agent."""
+        """Return the last lines of one rank, or of the agent."""
         tail = self.tails.get(self.log_name(rank, host, agent), b"")
         return [line.decode("utf-8", "replace") for line in tail.split(b"\n")[:-1]]
 

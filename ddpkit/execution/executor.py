@@ -45,9 +45,8 @@ from ddpkit.monitor.start_watch import StartWatch, is_watched
 from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.supervision.shutdown import FREE_AFTER
-from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.record import keep_step_failure
-from ddpkit.run.timeline import Timeline, describe_late_start
+from ddpkit.run.timeline import Timeline, Vitals, describe_late_start
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
 if TYPE_CHECKING:

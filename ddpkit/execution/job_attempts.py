@@ -34,7 +34,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
 from ddpkit.node.owned import open_for_append
-from ddpkit.run import bad_nodes, logs, postmortem, timeline
+from ddpkit.run import bad_nodes, job_status, logs, timeline
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_step_failure
 from ddpkit.run.state import RunState
 from ddpkit.transports.scheduler import SlurmTransport
@@ -157,7 +157,7 @@ class JobAttempts:
         folder = attempt_folder(self._folder, last.number)
         folder.mkdir(0o755, exist_ok=True)
         log = folder / "all.log"
-        shown = postmortem.first_failure(self._run, log)
+        shown = job_status.first_failure(self._run, log)
         if seen is not None:
             return verdict.diagnose(replace(seen, log=str(log)), log)
         if shown is not None:

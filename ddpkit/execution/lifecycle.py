@@ -33,8 +33,7 @@ from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
 from ddpkit.run import job_status, launcher_process, logs, metrics, record, run_files, run_index, timeline
 from ddpkit.run.log_files import ALL, LogFiles
-from ddpkit.run.state import EndState, RunState
-from ddpkit.run.trust import Origin
+from ddpkit.run.state import EndState, Origin, RunState
 from ddpkit.text import format_duration
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
@@ -535,6 +534,6 @@ class RecordedRun(LiveRun):
         run = self.record
         if metrics.in_folder(self.folder) is not None:
             return  # the script writes it there itself
-        file = metrics.of_run(setting, run.workdir, run.command, run.started, run.ended)
+        file = metrics.find_chosen(setting, run.workdir, run.command, run.started, run.ended)
         if file is not None:
             metrics.keep(file, self.folder)

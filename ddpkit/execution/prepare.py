@@ -29,8 +29,8 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
+from ddpkit.run.run_files import check_run_folder
 from ddpkit.run.timeline import NodeCopy
-from ddpkit.run.trust import check_run_folder
 from ddpkit.transports import slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport

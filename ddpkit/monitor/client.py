@@ -35,8 +35,7 @@ from ddpkit.monitor.server import (
 )
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
-from ddpkit.run.record import Run
-from ddpkit.run.site import job_log, machine_of, reader_of
+from ddpkit.run.record import Run, job_log, machine_of, reader_of
 from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun import SILENCE_LIMIT, OverlapStep

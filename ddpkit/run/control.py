@@ -16,12 +16,10 @@ from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.files import adopt_directory, is_owned, remove_directory
 from ddpkit.launchers.registry import scheduler_of
 from ddpkit.run import job_status, launcher_process, record, run_files, run_index, status
-from ddpkit.run.record import Run
-from ddpkit.run.run_files import KIND
-from ddpkit.run.site import machine_of
-from ddpkit.run.state import RunState
+from ddpkit.run.record import Run, machine_of
+from ddpkit.run.run_files import KIND, is_replaceable
+from ddpkit.run.state import Origin, RunState
 from ddpkit.run.status import RunStatus
-from ddpkit.run.trust import Origin, is_replaceable
 
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
 AGAIN = 0.5  # seconds between two SIGTERMs

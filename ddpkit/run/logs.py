@@ -24,8 +24,7 @@ from ddpkit.files import open_to_read, read_bounded, read_head, read_part
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.run.log_files import ALL, INDEX, NO_HOST, OWN, OWN_FRONT, PiecesOfLines, file_name
-from ddpkit.run.record import Run, attempt_folder
-from ddpkit.run.site import job_log, machine_of, reader_of
+from ddpkit.run.record import Run, attempt_folder, job_log, machine_of, reader_of
 from ddpkit.text import format_hosts, last_state
 
 if TYPE_CHECKING:  # loaded when they are needed: most commands that look at logs need neither

@@ -29,13 +29,15 @@ from ddpkit.files import create, make_directories, make_directory, remove_files,
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
-from ddpkit.run import run_files
+from ddpkit.run import run_files, state
 from ddpkit.run.log_files import INDEX
-from ddpkit.run.state import EndState, RunState
-from ddpkit.run.trust import Origin, read_private
+from ddpkit.run.run_files import read_private
+from ddpkit.run.state import EndState, Origin, RunState
 
 if TYPE_CHECKING:
+    from ddpkit.launchers.job_output import JobOutput
     from ddpkit.launchers.node_facts import RecordedFacts
+    from ddpkit.machine import Machine
     from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 _T = TypeVar("_T")
@@ -337,6 +339,54 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"
         ) from None
     return folder
+
+
+# ---- the machine with the scheduler and the output of a job: this one, or a login host
+
+_machines: dict[tuple[Via, str], Machine] = {}
+
+
+def machine_of(run: Run) -> Machine:
+    """Return the machine with the scheduler and the output of a run's job. One connection serves all calls.
+
+    Raises UsageError for a login host that only a record outside of the index names.
+    """
+    from ddpkit.machine import HERE
+
+    via = run.job.via if run.job else None
+    if via is None:
+        return HERE
+    if run.origin is not Origin.INDEX:
+        what = f"run {run.run_id} is not in this user's index: ddpkit connects to no host that its record names"
+        raise UsageError(what, f"on {via.host}: ddpkit ps")
+    key = (via, run.folder)
+    if key not in _machines:
+        assert state.connect is not None
+        _machines[key] = state.connect(*key)
+    return _machines[key]
+
+
+def job_log(run: Run) -> str:
+    """Return the path of the output of a run's job on that machine. Raises UsageError."""
+    assert run.job is not None
+    path = run.job.log.replace("{job}", run.job_id or "")
+    if run.origin is Origin.OTHERS and not _is_inside(path, run.folder):
+        raise UsageError(
+            f"the record of run {run.run_id} names an output outside of its directory, and is another user's"
+        )
+    return path
+
+
+def reader_of(run: Run) -> JobOutput:
+    """Return a reader of the output of a run's job."""
+    from ddpkit.launchers.job_output import JobOutput
+
+    assert run.job is not None
+    return JobOutput(run.world_size, groups=run.job.groups)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/")
 
 
 # ---- state of the code of a run: its git commit, and the versions of Python, torch, CUDA and NCCL on each node

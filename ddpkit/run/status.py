@@ -15,15 +15,14 @@ from ddpkit.errors import UsageError
 from ddpkit.files import read_bounded
 from ddpkit.launchers import typed_json
 from ddpkit.run import launcher_process, run_index
-from ddpkit.run.record import RecordedJob, RecordError, Run
+from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.run_index import IndexEntry, KnownEnd
-from ddpkit.run.state import RunState
-from ddpkit.run.trust import Origin
+from ddpkit.run.state import Origin, RunState
 from ddpkit.text import format_age, format_duration, format_ranks, one_line
 
 if TYPE_CHECKING:  # `ddpkit ps` needs none of them
-    from ddpkit.run.heartbeat import StatusFile
     from ddpkit.run.job_status import JobStatus
+    from ddpkit.run.timeline import StatusFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +63,8 @@ def get_status(run: Run) -> RunStatus:
         return _elsewhere(run)
     if launcher_process.is_alive(run):
         return _alive(run)
-    try:
-        fresh = run_index.read_run(Path(run.folder))  # it may have ended in between
-    except RecordError:
-        fresh = None
-    if fresh is not None and fresh.state.ended:
+    fresh = run_index.reload(run)  # it may have ended in between
+    if fresh.state.ended:
         return _ended(fresh)
     if not os.path.lexists(run.folder):
         return RunStatus(
@@ -259,13 +255,13 @@ class RankStatus:
     rank: int
     host: str
     pid: int | None
-    state: str  # as in /proc/PID/stat; empty where it is not known
+    state: str = ""  # as in /proc/PID/stat; empty where it is not known
     words: str
-    cpu: float | None  # processors used between the two looks
-    rss: int | None  # bytes
-    quiet: float | None  # seconds since its last line
-    idle: float  # seconds for which it surely did nothing; 0 for one that works
-    odd: bool  # its state keeps it from any progress
+    cpu: float | None = None  # processors used between the two looks
+    rss: int | None = None  # bytes
+    quiet: float | None = None  # seconds since its last line
+    idle: float = 0.0  # seconds for which it surely did nothing; 0 for one that works
+    odd: bool = False  # its state keeps it from any progress
     over: bool  # it has ended
 
 
@@ -291,7 +287,7 @@ def _of_job(run: Run) -> RankSample | None:
     """Read the ranks in the output of a job."""
     if run.job is None or run.job.many:
         return None
-    from ddpkit.run.postmortem import job_ranks
+    from ddpkit.run.job_status import job_ranks
 
     job = job_ranks(run)
     if job is None or not job.hosts:
@@ -321,19 +317,8 @@ def _of_timeline(run: Run) -> RankSample | None:
 
 def _started(rank: int, host: str, pid: int | None, code: int | None, killer: int | None) -> RankStatus:
     over = code is not None or killer is not None
-    return RankStatus(
-        rank=rank,
-        host=host,
-        pid=pid,
-        state="",
-        words=_end(code, killer) if over else "started" if host else "no start reported yet",
-        cpu=None,
-        rss=None,
-        quiet=None,
-        idle=0.0,
-        odd=False,
-        over=over,
-    )
+    words = _end(code, killer) if over else "started" if host else "no start reported yet"
+    return RankStatus(rank=rank, host=host, pid=pid, words=words, over=over)
 
 
 def _end(code: int | None, killer: int | None) -> str:
@@ -343,7 +328,7 @@ def _end(code: int | None, killer: int | None) -> str:
 def _last_sample(run: Run) -> RankSample | None:
     """Read the ranks as the launcher last wrote them; None where there is nothing to read."""
     from ddpkit.run import timeline
-    from ddpkit.run.heartbeat import StatusFile
+    from ddpkit.run.timeline import StatusFile
 
     try:
         data = read_bounded(Path(run.folder) / "status.json", MOST_BYTES)

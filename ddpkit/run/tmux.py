@@ -32,7 +32,7 @@ from ddpkit.files import make_directory, remove_directory, remove_socket, write_
 from ddpkit.run.launcher_process import process_state
 from ddpkit.run.record import Run, Session
 from ddpkit.run.run_index import index_folder, read_run
-from ddpkit.run.trust import Origin
+from ddpkit.run.state import Origin
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -249,6 +249,32 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     monitor.request_sample()  # a terminal: nobody wants anything
     turn()
     assert [len(node.calls) for node in nodes] == [3, 2]
+
+
+def test_a_request_on_a_disk_that_does_not_answer_holds_up_nothing(tmp_path: Path) -> None:
+    released, read = threading.Event(), threading.Event()
+
+    class Stuck:
+        def glob(self, _: str) -> Iterator[Path]:
+            assert released.wait(PATIENCE)
+            yield from tmp_path.glob("*.ask")
+            read.set()
+
+    node = Stopped(0, "a")
+    launcher: Any = SimpleNamespace(folder=Stuck(), deadline=None, nodes=[node])
+    monitor = MonitorServer(launcher)
+    (tmp_path / "top.1.ask").write_text('{"span": 0, "pss": false}')
+    monitor.request_sample()
+    monitor.turn()
+    assert node.calls == []
+    assert 0 < monitor.pause() < 1.0  # the launcher looks again
+    released.set()
+    assert read.wait(PATIENCE)
+    for thread in threading.enumerate():
+        if thread.name == "ddpkit disk":
+            thread.join(PATIENCE)
+    monitor.turn()
+    assert len(node.calls) == 1
 
 
 # ---- on a terminal

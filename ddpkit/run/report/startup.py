@@ -106,7 +106,7 @@ class Start:
     words: str  # where most of the time went; or why that is not known
 
 
-def of(
+def read_startup(
     launch: LaunchFile | None,
     timeline: TimelineFile | None,
     why_not: str,

@@ -54,7 +54,7 @@ class Steps:
     words: str
 
 
-def of(timeline: TimelineFile | None, why_not: str) -> Steps:
+def read_steps(timeline: TimelineFile | None, why_not: str) -> Steps:
     """The steps of a run. `why_not`: what to say where nothing was recorded."""
     ranks = (timeline or {}).get("ranks", {})
     known = {int(number): each for number, each in ranks.items() if each.get("bins")}
