@@ -18,7 +18,7 @@ from ddpkit.diagnosis.log_reader import LogReader
 from ddpkit.diagnosis.long_log import LogText
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
-from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error
+from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error, says_it_continues
 from ddpkit.diagnosis.story import Log, Story
 
 SECONDS = 5.0  # of the processor, for all logs of a run
@@ -111,13 +111,24 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
 def _without_survived(failures: Sequence[LogMatch], logs: Mapping[str, Log]) -> tuple[list[LogMatch], list[LogMatch]]:
     """Separate failures and what the run survived."""
     last: dict[str, int] = {}  # the last failure of each file that was not survived
-    survived: set[int] = set()
+    survived = {id(each) for each in failures if _is_of_given_code(each, failures, logs[each.file].course)}
     for each in reversed(failures):
+        if id(each) in survived:
+            continue
         if _is_survived(each, last.get(each.file, 0), logs[each.file].course):
             survived.add(id(each))
         else:
             last.setdefault(each.file, each.number)
     return [each for each in failures if id(each) not in survived], [each for each in failures if id(each) in survived]
+
+
+def _is_of_given_code(match: LogMatch, failures: Sequence[LogMatch], course: Course) -> bool:
+    """Whether code that a program got as text failed, as its samples did before while that program went on."""
+    if not match.program.startswith("<"):
+        return False
+    alike = [each for each in failures if each.file == match.file and each.program == match.program]
+    after = any(line.strip() for line in course.lines[match.number :])
+    return after and any(each.number < match.number and course.goes_on(each) for each in alike)
 
 
 def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
@@ -298,6 +309,8 @@ _RUN_ID = re.compile(r"\b\d{8}-\d{6}-[\w.-]+-[0-9a-f]{4}\b")
 
 
 def _is_alarm(lines: Sequence[str], number: int) -> bool:
+    if any(map(says_it_continues, lines[number - 1 : number + 2])):
+        return False
     line = _RUN_ID.sub("", lines[number - 1])
     return tracebacks.begins_failure(lines, number - 1) or (reports_error(line) and not tracebacks.is_frame(line))
 

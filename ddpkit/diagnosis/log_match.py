@@ -29,10 +29,16 @@ class LogMatch:
     location: str = ""  # and where to look at it
     doubtful: bool = False  # its text stands outside of a traceback, and is also printed where nothing is wrong
     warned: bool = False  # the line is a warning, whatever its entry is
-    top: bool = False  # a traceback from the program's first frame on: it ended the program
+    traced: bool = False  # it stands in a traceback
+    program: str = ""  # the file of the first frame of a traceback that begins there
     reporter: Speaker | None = None  # the rank that printed the line, where `speaker` is the one that it waited for
     overcome: bool = False  # the log shows that this warning did no harm
     decisive: bool = False  # a launcher or a kernel reports the end of a process
+
+    @property
+    def top(self) -> bool:
+        """Whether it is a traceback from the program's first frame on: it ended the program."""
+        return bool(self.program)
 
     @property
     def was_cause(self) -> bool:

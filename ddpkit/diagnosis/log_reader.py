@@ -47,12 +47,14 @@ CONTEXT_BELOW = 3  # and lines below it, where none above has it
 LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
+PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
 MAX_CODE = 200  # characters of a line of code that is quoted
 TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
+_PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _POD = re.compile(r"\bpod/[\w.-]+")
 _SPEAKING = ("cause", "hint", "noise")
@@ -297,7 +299,8 @@ class LogReader:
         line = visible_line(self.lines[index])
         host = speaker_of_line(self.lines[index]).host
         values = {**({"host": host} if host else {}), **match.values}
-        return self._instead(match.entry.id, index, line, values, trace) or match
+        known = self._instead(match.entry.id, index, line, values, trace)
+        return replace(known, start=match.start, end=match.end) if known else match
 
     def _instead(self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None) -> Match | None:
         for entry, rule in replacements(of):
@@ -390,9 +393,10 @@ class LogReader:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         speaker, values = self._known_of(index, match, trace, speaker)
         line = visible_line(self.lines[index])
-        mild = trace is None and is_mild(line)
+        mild = trace is None and (is_mild(line) or self._continues(index))
         warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
-        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
+        quoted = len(_PROSE.findall(line[: max(match.start, _start_of_error(line))])) >= PROSE_WORDS
+        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or quoted
         self.matches.append(
             LogMatch(
                 entry=match.entry,
@@ -406,11 +410,16 @@ class LogReader:
                 values=values,
                 doubtful=trace is None and doubtful,
                 warned=warned,
-                top=trace is not None and trace.raised[0].top,
+                traced=trace is not None,
+                program=trace.raised[0].program if trace else "",
                 overcome=self._is_overcome(index, match, values),
                 decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
             )
         )
+
+    def _continues(self, index: int) -> bool:
+        """Whether a line, or the next one, says that the program continues in another way."""
+        return any(map(says_it_continues, map(visible_line, self.lines[index : index + 2])))
 
     def _known_of(
         self, index: int, match: Match, trace: Traceback | None, speaker: Speaker
@@ -486,7 +495,8 @@ class LogReader:
                 + self._argument_missing(origin)
                 + self._table_of(origin)
                 + _where_to_look(origin, above=origin.number > self._first_words),
-                top=trace.raised[0].top,
+                traced=bool(trace.own),
+                program=trace.raised[0].program,
             )
         )
 
