@@ -281,7 +281,8 @@ def _of_line(entry: Entry, kind: str, name: str, lines: Sequence[str], index: in
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, Log]) -> None:
     """Find out whether the run went well; if not, where its log first reports an error."""
-    known = {(each.file, number) for each in matches for number in range(each.number, each.end + 1)}
+    known = {(each.file, number) for each in matches for number in range(each.begin or each.number, each.end + 1)}
+    known |= {(each.file, (each.begin or each.number) - 1) for each in result.survived}  # a line above is about it
     alarms = [alarm for name, log in logs.items() if (alarm := _first_alarm(name, log, known))]
     first = result.first
     last = max((each.number for each in (first, *result.alike) if each), default=0)

@@ -21,6 +21,7 @@ class LogMatch:
     file: str
     number: int  # of the line, from 1
     end: int  # the last line that belongs to it
+    begin: int = 0  # the first line of its traceback
     text: str
     speaker: Speaker
     when: float | None
