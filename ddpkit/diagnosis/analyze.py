@@ -12,9 +12,9 @@ from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.decide import explains, first_of
 from ddpkit.diagnosis.limit import Limit
-from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
-from ddpkit.diagnosis.log_reader import LogReader
+from ddpkit.diagnosis.log_reader import LogReader, advice_in
 from ddpkit.diagnosis.long_log import LogText
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
@@ -22,6 +22,7 @@ from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error, say
 from ddpkit.diagnosis.story import Log, Story
 
 SECONDS = 5.0  # of the processor, for all logs of a run
+LAST_LINES = 5  # of a log: an error above them did not end it
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
 MAX_LISTED = 8
 _NONE = Speaker()
@@ -228,7 +229,9 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
         shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
         return not match.top or shown
-    if last <= match.end and not match.decisive and match.evidence != "kernel" and course.goes_on(match):
+    # Ranks go on for a while after a scheduler or a kernel has reported their end.
+    reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
+    if last <= match.end and not reported and course.goes_on(match):
         return True
     return last <= match.end and not match.decisive and course.is_completed(match)
 
@@ -250,6 +253,8 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     if first is not None and first.role == "waits":
         result.silent_ranks = story.silent_ranks
         result.first = first = story.name_awaited(first)
+    if first is not None and first.entry is not None and "{above" in first.entry.cause:
+        result.first = first = replace(first, values={**first.values, "above": story.deciding_line(first)})
     for entry, rule in _rules(first.id if first else NOTHING):
         found = story.read(rule) if rule.reads else None
         if found is None:
@@ -271,7 +276,7 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
         return
 
 
-def _of_line(entry: Entry, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
+def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
     text = visible_line(lines[index]).strip()[:MAX_TEXT]
     number = index + 1
     return LogMatch(
@@ -291,10 +296,28 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
         result.first = replace(first, kind="cause")  # an error follows the warning at once
     elif alarms:
         result.first_alarm = alarms[0]
+        if first is None:
+            result.first = next(
+                filter(None, (_own_answer(name, logs[name], number) for name, number, _ in alarms)), None
+            )
         if first is not None and not first.may_end_a_run:
             result.first, result.alike, result.hints = None, [], [first, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
     result.stepped = any(log.course.has_step() for log in logs.values())
+
+
+def _own_answer(name: str, log: Log, number: int) -> LogMatch | None:
+    """Return an error that no entry knows, at the end of a log, where its message itself says what to do."""
+    if sum(bool(line.strip()) for line in log.lines[number:]) > LAST_LINES:
+        return None
+    line = visible_line(log.lines[number - 1])
+    said = advice_in(split_prefix(line).text)
+    if not said:
+        return None
+    match = _of_line(None, "generic", name, log.lines, number - 1)
+    return replace(
+        match, speaker=speaker_of_line(line), summary=f"its own message: {said}", location=f"as it says: {said}"
+    )
 
 
 def _first_alarm(name: str, log: Log, known: set[tuple[str, int]]) -> tuple[str, int, str] | None:

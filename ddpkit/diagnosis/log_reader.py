@@ -57,6 +57,7 @@ _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS)
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _POD = re.compile(r"\bpod/[\w.-]+")
+_WITH_ADVICE = ("cause", "death", "generic")
 _SPEAKING = ("cause", "hint", "noise")
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
@@ -72,7 +73,10 @@ _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
     r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
-    r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
+    r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*"
+    r"|(?:use|try|set|pass|add|specify|request|choose|export)(?: \S+){0,2} [`'\"]?(?:-{1,2}[A-Za-z]|[A-Z_]{4,}=).*"
+    r"|(?:[Yy]our|[Tt]h(?:e|is)) [^.;:]{0,60}\b(?:may be|might be|is|are)"
+    r" (?:too (?:old|new|small|large)|not supported|unsupported|out of date|outdated|incompatible)\b.*)"
 )
 # An argument of the command or the configuration, in the code of an assertion.
 _ARGUMENT = re.compile(r"\b(?:args|cfg|config|hparams|opts?)\.((?:[a-z]\w*\.)*[a-z]\w*)\b(?!\()")
@@ -162,7 +166,11 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            match = next(iter(patterns.matches(visible_line(line), self._is_fulfilled)), None)
+            raised = bool(self._bare) and self._bare[-1].start == index
+            found = patterns.matches(visible_line(line), self._is_fulfilled)
+            # What is harmless in a warning can be the reason in an exception's own words.
+            found.sort(key=lambda each: raised and each.entry.kind == "noise")
+            match = next(iter(found), None)
             if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
@@ -404,6 +412,7 @@ class LogReader:
                 file=self.name,
                 number=index + 1,
                 begin=trace.start + 1 if trace else 0,
+                said=advice_in(line[match.end :] or line) if match.end and match.entry.kind in _WITH_ADVICE else "",
                 end=(trace.end if trace else index) + 1,
                 text=_quoted(line, match.start),
                 speaker=speaker,
@@ -584,6 +593,12 @@ def _name_arguments(verb: str, code: str) -> str:
     """Name the arguments in a line of code: of an assertion without a text, or of an error about None."""
     names = list(filter(None, map(as_word, dict.fromkeys(_ARGUMENT.findall(code)))))
     return f"{verb} {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
+
+
+def advice_in(text: str) -> str:
+    """Return the sentence of a message that says what to do, or what is too old; empty where it has none."""
+    advice = _ADVICE.search(text)
+    return "" if advice is None or _ABOUT_BUGS.search(advice[1]) else one_line(advice[1].strip(), MAX_CODE)
 
 
 def _advice(origin: RaisedException) -> re.Match[str] | None:

@@ -35,7 +35,7 @@ _OF_RANK = re.compile(r"Traceback \(most recent call last\): \(RANK (\d+)\)")  #
 # Files of Python and of packages. Their names also stand in checkouts and in excerpts without `site-packages`.
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|/lib/python3[\d.]*/|/lib64/python3|<frozen|^<|importlib"
-    r"|/bin/(?:torchrun|accelerate|deepspeed|ray|llamafactory-cli|lightning)$"
+    r"|/bin/[^/.]+$"
     r"|(?:^|/)torch/(?:_\w+|nn|cuda|optim|utils|distributed|autograd|multiprocessing|amp|fx|jit|onnx|storage\.py"
     r"|serialization\.py|functional\.py|tensor\.py|random\.py|hub\.py|accelerator|backends)\b"
     r"|(?:^|/)deepspeed/(?:launcher|runtime|comm|utils|ops|moe|checkpoint|inference|elasticity|accelerator|pipe|__init__)"
