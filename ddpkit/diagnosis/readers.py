@@ -160,6 +160,31 @@ def tasks_of_hosts(lines: Sequence[str]) -> Values:
     return {"number": str(tasks)} if twice else {}
 
 
+# A launcher of several ranks, or a command of a shell, up to its program; an option that is the number of one rank.
+_LAUNCHED = re.compile(
+    r"(?:\b(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|accelerate[- ]launch|srun|mpirun|mpiexec)\b"
+    r"|^(?:\S*[$#+>] )?(?:[A-Z_]+=\S+ )*python[\d.]* (?!-u ))"
+    r"(?!.*[ =]--?n(?:proc[-_]per[-_]node|tasks)?[ =]1 )"
+)
+_PROGRAM = re.compile(r"\.py\b")
+_OWN_RANK = re.compile(r"--(?:local[_-]rank|rank(?=\W+0\b))(?:=|\s+|', *')\d+\b")
+MOST_COMMANDS = 50
+
+
+def fixed_rank(lines: Sequence[str]) -> Values:
+    """Return the option of a command line in the log that gives each of its ranks the same number.
+
+    torch.distributed.launch passes --local_rank to each rank, in the first place: a second one is the user's.
+    """
+    commands = [line for line in lines if "rank" in line and "--" in line and ".py" in line]
+    for line in commands[:MOST_COMMANDS]:
+        program = _PROGRAM.search(line)
+        options = _OWN_RANK.findall(line, program.end()) if program else []
+        if options and (len(options) > 1 or _LAUNCHED.search(line, 0, program.start() if program else 0)):
+            return {"option": re.sub(r"\W+(?=\d)", " ", options[-1])}
+    return {}
+
+
 # Each gets the values of a match, the lines of its log, and the index of its line.
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "barrier": lambda values, lines, index: missing_ranks(values),
@@ -168,6 +193,7 @@ READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "exit-code": lambda values, lines, index: meaning_of(int(values.get("code", "0"))),
+    "fixed-rank": lambda values, lines, index: fixed_rank(lines),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
     "memory-of-others": lambda values, lines, index: _words("reason", memory_of_others(lines[index])),

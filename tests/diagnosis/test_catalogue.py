@@ -32,7 +32,7 @@ def test_ids_are_unique_and_stable_in_form() -> None:
 KNOWN = frozenset(
     """
     host rank job path reason busy work late lagging absent ahead calls frame group number peers same versions
-    cuda wheel usage either meaning name sharing place together passed next guilty
+    above cuda option wheel usage either meaning name sharing place together passed next guilty
     """.split()
 )
 
