@@ -42,7 +42,7 @@ def sample(
     """
     until = time.monotonic() + limit
     table = processes(zombies=True)
-    hung = _hung(table)
+    hung = hung_smi(table)
     gpus, users = (None, None) if hung else (_Smi("--query-gpu=", GPU), _Smi("--query-compute-apps=", APPS))
     families = {rank: [each["pid"], *below(each["pid"], table)] for rank, each in ranks.items() if each["pid"] in table}
     looks = [_look(families, table)]
@@ -203,7 +203,7 @@ def _find_program(name: str) -> str:
     return ""
 
 
-def _hung(table: dict[int, Process]) -> str | None:
+def hung_smi(table: dict[int, Process]) -> str | None:
     """Why no other nvidia-smi is to be started: one that nobody waits for any more hangs in the driver."""
     up = (_numbers("/proc/uptime", 1) or [0.0])[0]
     for pid, process in table.items():
