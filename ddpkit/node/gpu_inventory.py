@@ -14,7 +14,7 @@ import struct
 import subprocess
 import time
 
-from ddpkit.node.gpus import list_amd_gpus, memory_by_process
+from ddpkit.node.gpus import inside, list_amd_gpus, memory_by_process
 from ddpkit.node.process_tree import is_absent, list_names, read_text
 
 TYPE_CHECKING = False
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 # Seconds for nvidia-smi. Without persistence mode it initializes every GPU: 30 s for 8 of them (Azure/aks-gpu#105).
 SMI_LIMIT = 40.0
 LATE = "nvidia-smi does not answer within %g s" % SMI_LIMIT
-FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
 # Elements of `nvidia-smi -q -x`, of schemas 10 (driver 418) to 13 (driver 590); the first one that exists counts.
 FIELDS = {
     "uuid": ("uuid",),
@@ -179,14 +178,6 @@ def owner(pid: str) -> str:
         return pwd.getpwuid(os.stat("/proc/" + pid).st_uid).pw_name
     except (OSError, KeyError):
         return ""
-
-
-def inside() -> bool:
-    """Whether this process has a process namespace of its own."""
-    try:
-        return os.readlink("/proc/self/ns/pid") != FIRST_SPACE
-    except OSError:
-        return False
 
 
 # ---- AMD

@@ -22,6 +22,7 @@ VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 VISIBLE_ELSEWHERE = ("ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES")  # Intel, Huawei
 # SLURM hides other GPUs from a job, and counts its own from 0. These have their numbers on the machine.
 _HELD = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
 UNKNOWN = "[N/A]"  # as nvidia-smi prints it
 
 
@@ -151,6 +152,14 @@ def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) 
                 chosen.append(same[0])
             gpus, mixed = chosen, False
     return [] if mixed else [node for _, _, node, _ in gpus]
+
+
+def inside() -> bool:
+    """Whether this process has a process namespace of its own."""
+    try:
+        return os.readlink("/proc/self/ns/pid") != FIRST_SPACE
+    except OSError:
+        return False
 
 
 # ---- cgroups

@@ -17,6 +17,7 @@ import time
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, owner, pci_place
 from ddpkit.node.gpus import cgroups, cpu_quota
+from ddpkit.node.process_tree import list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -224,8 +225,8 @@ def port_owner(port: int) -> dict[str, Any] | None:
             words = line.split()
             if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
                 wanted.add("socket:[" + words[9] + "]")
-    for pid in filter(str.isdigit, _list("/proc")) if wanted else ():
-        for number in _list("/proc/" + pid + "/fd"):
+    for pid in filter(str.isdigit, list_names("/proc")) if wanted else ():
+        for number in list_names("/proc/" + pid + "/fd"):
             try:
                 owns = os.readlink("/proc/" + pid + "/fd/" + number) in wanted
             except OSError:
@@ -239,8 +240,8 @@ def port_owner(port: int) -> dict[str, Any] | None:
 def infiniband() -> list[dict[str, str]]:
     """Ports of InfiniBand, RoCE and EFA adapters, with the kernel's word for their state."""
     root, ports = "/sys/class/infiniband", []
-    for device in sorted(_list(root)):
-        for port in sorted(_list(root + "/" + device + "/ports")):
+    for device in list_names(root):
+        for port in list_names(root + "/" + device + "/ports"):
             folder = "/".join((root, device, "ports", port))
             state = (_read(folder + "/state") or "").rpartition(":")[2].strip()
             place = pci_place(os.path.basename(os.path.realpath(root + "/" + device + "/device")))
@@ -253,20 +254,13 @@ def _no_verbs(device: str, root: str = "/") -> str:
 
     The kernel shows its adapters in every container, with or without their files.
     """
-    for name in _list(root + "sys/class/infiniband/" + device + "/device/infiniband_verbs"):
+    for name in list_names(root + "sys/class/infiniband/" + device + "/device/infiniband_verbs"):
         path = root + "dev/infiniband/" + name
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
             return "%s: %s" % (path, error.strerror)
     return ""
-
-
-def _list(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def container() -> str:
@@ -284,7 +278,7 @@ def container() -> str:
 def remove_ipc() -> bool | None:
     """Whether systemd takes a user's shared memory away when the last session ends; None: no logind here."""
     texts = [_read("/etc/systemd/logind.conf")]
-    texts += [_read("/etc/systemd/logind.conf.d/" + name) for name in sorted(_list("/etc/systemd/logind.conf.d"))]
+    texts += [_read("/etc/systemd/logind.conf.d/" + name) for name in list_names("/etc/systemd/logind.conf.d")]
     if not os.path.isdir("/run/systemd/system"):
         return None
     value = None
@@ -307,7 +301,7 @@ def library_variables() -> dict[str, str]:
 
 def nccl(torch: str) -> str | None:
     """The version of the NCCL that was installed with torch; None where it has none of its own."""
-    for name in _list(os.path.dirname(torch)):
+    for name in list_names(os.path.dirname(torch)):
         match = re.match(r"nvidia_nccl_cu\d+-([\d.]+)\.dist-info$", name)
         if match:
             return match.group(1)

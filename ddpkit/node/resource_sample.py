@@ -13,7 +13,7 @@ import select
 import signal
 import time
 
-from ddpkit.node.gpus import sample_amd_gpus
+from ddpkit.node.gpus import inside, sample_amd_gpus
 from ddpkit.node.process_tree import TICKS, below, die_with_parent, kill, processes, read_process, read_text
 from ddpkit.node.rpc import host_name
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LIMIT = 4.0  # seconds for everything
 NAMES_LIMIT = 0.5  # seconds for the names of other users, which a directory service may know
-FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
 GPU = (
     "index", "uuid", "pci.bus_id", "name", "utilization.gpu", "memory.used", "memory.total", "temperature.gpu",
     "power.draw", "power.limit",
@@ -220,16 +219,12 @@ def _apps(rows: list[list[str]], families: dict[str, list[int]], table: dict[int
     `ours` is None where it cannot be known: a container has process numbers of its own, and the driver has others.
     """
     ranks = {pid: rank for rank, pids in families.items() for pid in pids}
-    try:
-        inside = os.readlink("/proc/self/ns/pid") != FIRST_SPACE
-    except OSError:
-        inside = False
-    processes = []
+    contained, processes = inside(), []
     for uuid, bus, word, memory in rows:
         if word.isdigit():
             pid = int(word)
-            ours = True if pid in ranks else None if inside else False
-            name = table[pid].name if pid in table and not (inside and pid not in ranks) else ""
+            ours = True if pid in ranks else None if contained else False
+            name = table[pid].name if pid in table and not (contained and pid not in ranks) else ""
             one: dict[str, Any] = {"uuid": uuid, "bus": bus, "pid": pid, "memory": memory, "rank": ranks.get(pid)}
             processes.append({**one, "ours": ours, "name": name, "user": ""})
     users = _users([each["pid"] for each in processes if each["ours"] is False])

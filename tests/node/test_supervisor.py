@@ -39,7 +39,17 @@ def test_nothing_else_of_ddpkit_is_imported_on_this_machine() -> None:
     loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in loaded if name.partition(".")[0] == "ddpkit"}
     assert ours <= {"ddpkit", "ddpkit.node", *(f"ddpkit.node.{name}" for name in PROGRAMS)}
-    later = ("probe", "inventory", "gpu_inventory", "stack_dump", "resource_sample", "sync", "stage", "login_host")
+    later = (
+        "probe",
+        "inventory",
+        "gpu_inventory",
+        "hardware",
+        "stack_dump",
+        "resource_sample",
+        "sync",
+        "stage",
+        "login_host",
+    )
     assert not ours & {f"ddpkit.node.{name}" for name in later}  # it starts with every run
     assert not {"typing", "importlib.util"} & set(loaded)
 
