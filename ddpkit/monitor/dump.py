@@ -117,7 +117,7 @@ def compose(
     spoken = [finding for answer in answers.ras.values() for finding in ras.problems(answer["text"], ranks)]
     seen = {finding.words: finding for finding in spoken}
     findings = [*(finding for finding in findings if not (seen and finding.kind is FindingKind.NONE)), *seen.values()]
-    findings += answers.findings[: hang.SHOWN]
+    findings = hang.with_hardware(findings, answers.findings[: hang.SHOWN])
     names = rank_state.labels(key for rank in ranks for key in rank.groups)
     rows = [
         {

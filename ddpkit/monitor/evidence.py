@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 from ddpkit.monitor.hang import SHOWN, Finding, FindingKind
@@ -51,7 +51,10 @@ def read(value: object) -> Hardware:
 
 
 def findings(host: str, hardware: Hardware, ranks: Sequence[Rank]) -> Iterator[Finding]:
-    """What is wrong with a host's hardware. GPUs have the ranks whose processes nvidia-smi lists on them."""
+    """What is wrong with a host's hardware. GPUs have the ranks whose processes nvidia-smi lists on them.
+
+    The ranks of a finding are guilty: those of a slow GPU are not.
+    """
     here = {rank.pid: rank.rank for rank in ranks if rank.host == host}
     users: dict[str, tuple[int, ...]] = {}  # by PCI address
     slow = []
@@ -64,7 +67,8 @@ def findings(host: str, hardware: Hardware, ranks: Sequence[Rank]) -> Iterator[F
         if lost or what:
             clock = gpu.findtext("clocks/sm_clock") or "unknown"
             words = "is lost" if lost else f"is slowed down ({', '.join(what)}; its SM clock: {clock})"
-            slow.append(_told(host, f"GPU {bus}", users[bus], words))
+            found = _told(host, f"GPU {bus}", users[bus], words)
+            slow.append(found if lost else replace(found, ranks=()))
     told: dict[tuple[str, str], Finding] = {}
     for line in hardware.kernel:
         xid = XID.search(line)

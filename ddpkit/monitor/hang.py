@@ -104,9 +104,17 @@ def judge(
     ]
 
 
+def with_hardware(findings: Sequence[Finding], hardware: Sequence[Finding]) -> list[Finding]:
+    """Findings about ranks first; but a GPU that failed before one that all ranks wait, and no rank is to blame for."""
+    failed = [finding for finding in hardware if finding.ranks]
+    at = next((at for at, each in enumerate(findings) if each.kind is FindingKind.STUCK), len(findings))
+    others = [finding for finding in hardware if not finding.ranks]
+    return [*findings[:at], *failed, *findings[at:], *others]
+
+
 def after_timeout(findings: Sequence[Finding], timed_out: Collection[int]) -> list[Finding]:
     """Findings that explain a timeout, the best one first: a rank that waited too long itself is rarely the cause."""
-    known = [finding for finding in findings if finding.kind.shows_wait]
+    known = [each for each in findings if each.kind.shows_wait or (each.kind is FindingKind.HARDWARE and each.ranks)]
     return sorted(known, key=lambda finding: bool(finding.ranks) and set(finding.ranks) <= set(timed_out))
 
 

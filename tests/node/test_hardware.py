@@ -11,14 +11,15 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.monitor import dump, evidence
-from ddpkit.monitor.hang import Finding
+from ddpkit.monitor import dump, evidence, hang
+from ddpkit.monitor.hang import Finding, FindingKind
 from ddpkit.node import hardware, stack_dump
 from ddpkit.node.process_tree import Process
 
@@ -139,7 +140,7 @@ def test_a_dump_keeps_and_judges_it(root: Path, monkeypatch: pytest.MonkeyPatch)
     slow = "clocks_event_reason_hw_thermal_slowdown>"
     write_smi(root, xml=H100.replace(f"<{slow}Not Active", f"<{slow}Active"))
     folder, findings = hung(root, monkeypatch, root)
-    assert [each.ranks for each in findings] == [(3,), (3,)]
+    assert [each.ranks for each in findings] == [(3,), ()]
     assert [each.words for each in findings] == [
         f"GPU 0000:00:06 of node1 (rank 3): the kernel reports {FALLEN}",
         "GPU 0000:00:06 of node1 (rank 3): is slowed down (hw_thermal_slowdown; its SM clock: 345 MHz)",
@@ -157,6 +158,17 @@ def test_errors_that_increase_are_named(root: Path) -> None:
     assert (finding.kind, finding.ranks) == ("hardware", ())
     assert finding.words.startswith("node2: errors increase, in ")
     assert finding.words.endswith(" s: mlx5_0 port 1 local_ack_timeout_err +12")
+
+
+def test_a_gpu_that_failed_explains_why_all_wait() -> None:
+    """Xid 79 of a rank's GPU: the others wait in a collective that this rank has joined as well."""
+    failed = Finding(kind=FindingKind.HARDWARE, ranks=(3,), words="GPU")
+    slow, stuck = replace(failed, ranks=()), Finding(kind=FindingKind.STUCK, ranks=(), words="all wait")
+    late = Finding(kind=FindingKind.LATE, ranks=(1,), words="late")
+    assert hang.with_hardware([stuck], [failed, slow]) == [failed, stuck, slow]
+    assert hang.after_timeout([failed, stuck, slow], [0, 1])[0] is failed
+    assert hang.after_timeout([slow], [0]) == []
+    assert hang.with_hardware([late], [failed, slow]) == [late, failed, slow]
 
 
 @pytest.mark.parametrize("value", [{}, {"seconds": 1}, [], {"seconds": 1, "counters": {"a": [1]}, "kernel": []}])
