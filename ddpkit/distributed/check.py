@@ -823,7 +823,7 @@ class RankCheck:
         longest = 3 * seconds if name in ("mesh", "speed") else seconds
         longest += start_limit("nccl", seconds) if gpus and name in ("speed", "nccl") else 0.0  # CUDA starts in them
         emit("begin", stage=name, rank=self.env.rank, waits=longest)
-        own = self._run_own_part(name, gpus)
+        own = self._run_own_part(name, gpus, longest)
         self.store.publish(f"{name} {self.env.rank}", own)
         emit("did", stage=name, rank=self.env.rank, **own)
         left = max(0.0, began + longest + 1 - time.monotonic())
@@ -834,12 +834,12 @@ class RankCheck:
             return bool(decision["well"])
         return self._judge_step(name, gpus, self.store.read_ranks(name, self.ranks, left))
 
-    def _run_own_part(self, name: str, gpus: bool) -> dict[str, Any]:
+    def _run_own_part(self, name: str, gpus: bool, longest: float) -> dict[str, Any]:
         seconds = float(self.plan["seconds"])
         if name == "mesh":
             return compare_nodes(self.store, self.env, self.plan["reports"], seconds, self.args.look(seconds))
         if name == "speed":
-            return check_speed(self.env, gpus, 3 * seconds + (start_limit("nccl", seconds) if gpus else 0.0))
+            return check_speed(self.env, gpus, longest)
         # Where NCCL carries the data, gloo carries little.
         mib = 1 if name == "gloo" and gpus else self.args.mib
         advice = NCCL_ADVICE if name == "nccl" else GLOO_ADVICE

@@ -32,6 +32,7 @@ from ddpkit.monitor.server import (
     SAMPLE_LIMIT,
     SAMPLE_REQUESTS,
     dump_limit,
+    ras_askers,
 )
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
@@ -74,7 +75,7 @@ def dump_job(run: Run) -> dict[str, Any]:
     step = OverlapStep(reader, run.job_id, machine_of(run))
     try:
         limit = dump_limit(process_began() + DUMP_LIMIT - began, ANSWER_TIME + STEP_START_TIME)
-        values, reason = step.call(DUMP, {"limit": limit}, limit)
+        values, reason = step.call(DUMP, {"limit": limit, "asks": ras_askers(reader.hosts)}, limit)
     finally:
         step.close()
     if not values:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,6 +43,12 @@ LOOK = 0.05  # seconds between two looks whether a dump is judged, or written
 def dump_limit(left: float, answer_time: float) -> float:
     """Seconds in which a node looks at its ranks. `left`: until all answers have come, by the start of the command."""
     return max(DUMP_MINIMUM, min(DUMP_LIMIT, left) - answer_time)
+
+
+def ras_askers(ranks: Iterable[int]) -> list[int]:
+    """Ranks whose hosts ask NCCL RAS. One answer has the whole job; the first and the last, as one may be gone."""
+    known = sorted(ranks)
+    return list(dict.fromkeys([*known[:1], *known[-1:]]))
 
 
 class Caller(Protocol):
@@ -135,7 +142,8 @@ class DumpQuestion(Question):
     """A call of every node for its ranks' stacks. A thread unpacks, judges and writes: the loop goes on meanwhile."""
 
     def __init__(self, nodes: Mapping[int, Node], limit: float, read: Callable[[Any, str], Any], answers: Answers):
-        super().__init__(nodes, DUMP, {}, limit, read)
+        asks = ras_askers(chain.from_iterable(node.running for node in nodes.values()))
+        super().__init__(nodes, DUMP, {"asks": asks}, limit, read)
         self.phase = Phase.ANSWERS
         self.dump: Dump | None = None
         self.folder, self.problem = "", ""

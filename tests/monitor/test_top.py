@@ -562,7 +562,7 @@ def test_an_nvidia_smi_that_takes_long_is_asked_less_often(
 def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:
     """One in the driver's hands that its look has left behind: no other is started, and the reason is said."""
     ours = {77: Process(os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0)}
-    assert str(sample._hung(ours)).startswith("nvidia-smi does not answer: process 77 hangs in the driver for ")
+    assert str(sample.hung_smi(ours)).startswith("nvidia-smi does not answer: process 77 hangs in the driver for ")
     up = float(Path("/proc/uptime").read_text().split()[0])
     for other in (
         Process(os.getppid(), "S", 0.0, 0, 0, "nvidia-smi", 0.0),  # it works
@@ -570,7 +570,7 @@ def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:
         Process(os.getpid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0),  # somebody waits for it
         Process(os.getppid(), "D", 0.0, 0, 0, "python", 0.0),
     ):
-        assert sample._hung({77: other}) is None
+        assert sample.hung_smi({77: other}) is None
 
 
 def test_no_devices_are_no_gpus(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:

@@ -384,6 +384,27 @@ def test_the_tightest_cgroup_above_counts(version: int, tmp_path: Path) -> None:
     assert inventory.threads_left(str(tmp_path)) == 10
 
 
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"memory.max": "800", "memory.current": "750", "memory.stat": "anon 50\ninactive_file 700\n"}, 50),
+        ({"memory.max": "max", "memory.high": "800", "memory.current": "750"}, 750),
+        ({"memory.max": "800", "memory.current": "10", "memory.stat": "inactive_file 30\n"}, 0),
+    ],
+)
+def test_files_that_were_read_are_no_memory_in_use(files: dict[str, str], used: int, tmp_path: Path) -> None:
+    """After a copy of a data set the cgroup looked full, and the test failed."""
+    place = tmp_path / "sys/fs/cgroup/job"
+    place.mkdir(parents=True)
+    (place.parent / "cgroup.controllers").touch()
+    for name, text in files.items():
+        (place / name).write_text(text)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/job\n")
+    seen = inventory.memory(str(tmp_path))
+    assert (seen["bound"], seen["used"]) == (800, used)
+
+
 def test_memory_that_others_use() -> None:
     check = only(three(memory={"total": 256 * GIB, "free": GIB // 2, "bound": None, "used": None}))
     assert check.fix == "ssh n2 'ps aux --sort=-rss | head'"

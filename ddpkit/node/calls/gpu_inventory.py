@@ -14,9 +14,9 @@ import struct
 import subprocess
 import time
 
-from ddpkit.node.calls.gpus import list_amd_gpus, memory_by_process
+from ddpkit.node.calls.gpus import inside, list_amd_gpus, memory_by_process
 from ddpkit.node.child import is_absent
-from ddpkit.node.kernel import list_names, read_link, read_text
+from ddpkit.node.kernel import list_names, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # Seconds for nvidia-smi. Without persistence mode it initializes every GPU: 30 s for 8 of them (Azure/aks-gpu#105).
 SMI_LIMIT = 40.0
 LATE = "nvidia-smi does not answer within %g s" % SMI_LIMIT
-FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
 # Elements of `nvidia-smi -q -x`, of schemas 10 (driver 418) to 13 (driver 590); the first one that exists counts.
 FIELDS = {
     "uuid": ("uuid",),
@@ -58,6 +57,9 @@ FIELDS = {
     "clique": ("fabric/cliqueId",),
     "cluster": ("fabric/clusterUuid",),
 }
+LOST = ("GPU is lost", "Unknown Error")  # in place of values
+# Reasons for low clocks that name a fault. A power cap, idling and application clocks are normal.
+FAULTS_OF_CLOCKS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 LINK = re.compile(r"^\s+Link \d+: [\d.]+ GB/s")
 
 
@@ -74,8 +76,8 @@ def nvidia_smi() -> list[dict[str, Any]] | str | None:
         if is_absent(error, "nvidia-smi"):
             return None
         return "nvidia-smi: " + str(error)
-    code, text = _finish(everything, until)
-    _, links = _finish(nvlink, min(until, time.monotonic() + 10))  # the driver is initialized by now
+    code, text = finish(everything, until)
+    _, links = finish(nvlink, min(until, time.monotonic() + 10))  # the driver is initialized by now
     if code is None:
         return LATE
     if "<nvidia_smi_log>" not in text:  # one lost GPU gives an exit code as well, beside the others
@@ -90,7 +92,7 @@ def _start(*words: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _finish(program: subprocess.Popen[bytes], until: float) -> tuple[int | None, str]:
+def finish(program: subprocess.Popen[bytes], until: float) -> tuple[int | None, str]:
     """Exit code and output; None: it did not end. One that hangs in the driver is not waited for."""
     try:
         output, _ = program.communicate(timeout=max(0.1, until - time.monotonic()))
@@ -126,7 +128,7 @@ def read_gpus(text: str, links: str = "") -> list[dict[str, Any]] | str:
             if value is not None:
                 gpu[name] = value.strip()
         gpu["ecc_errors"] = _uncorrected(element)
-        gpu["slow_because"] = _slow_because(element)
+        gpu["slow_because"] = clock_reasons(element)
         gpu["links"] = active.get(gpu.get("uuid", ""), 0)
         gpu.update(pci_place(gpu.get("bus", "")[-12:].lower()))
         state = read_text("/proc/driver/nvidia/gpus/%s/numa_status" % gpu.get("bus", "")[-12:].lower())
@@ -144,7 +146,7 @@ def _uncorrected(gpu: Element) -> int:
     return sum(int(count) for count in counts if count.strip().isdigit())
 
 
-def _slow_because(gpu: Element) -> list[str]:
+def clock_reasons(gpu: Element) -> list[str]:
     """Active reasons for low clocks, without the common prefix of their names."""
     for kind in ("clocks_event_reason", "clocks_throttle_reason"):
         group = gpu.find(kind + "s")
@@ -177,11 +179,6 @@ def owner(pid: str) -> str:
         return pwd.getpwuid(os.stat("/proc/" + pid).st_uid).pw_name
     except (OSError, KeyError):
         return ""
-
-
-def inside() -> bool:
-    """Whether this process has a process namespace of its own."""
-    return read_link("/proc/self/ns/pid") not in ("", FIRST_SPACE)
 
 
 # ---- AMD

@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 
-from ddpkit.node.kernel import list_names, read_text
+from ddpkit.node.kernel import list_names, read_link, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 VISIBLE_ELSEWHERE = ("ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES")  # Intel, Huawei
 # SLURM hides other GPUs from a job, and counts its own from 0. These have their numbers on the machine.
 _HELD = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
 UNKNOWN = "[N/A]"  # as nvidia-smi prints it
 
 
@@ -150,6 +151,11 @@ def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) 
                 chosen.append(same[0])
             gpus, mixed = chosen, False
     return [] if mixed else [node for _, _, node, _ in gpus]
+
+
+def inside() -> bool:
+    """Whether this process has a process namespace of its own."""
+    return read_link("/proc/self/ns/pid") not in ("", FIRST_SPACE)
 
 
 # ---- AMD's GPUs; nothing starts their driver

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAMES_LIMIT = 2.0  # seconds for what names mean; a dead name server takes 5 a question
+# Limits of a cgroup's memory, and its use. Above `high` the kernel holds processes up, and kills none.
+_MEMORY_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory.high", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
 MOST_DISKS = 8  # full ones that a node reports
 _LOCAL_DISKS = frozenset("btrfs ext2 ext3 ext4 f2fs overlay tmpfs xfs zfs".split())
 _is_reported = env_matcher("reported")
@@ -169,15 +175,20 @@ def _is_open_to_all(path: str) -> bool:
 
 
 def memory(root: str = "") -> dict[str, int | None]:
-    """Bytes: of the machine, free for us, and what the cgroup allows that leaves us least (None: no bound)."""
+    """Bytes: of the machine, free for us, and what the cgroup allows that leaves us least (None: no bound).
+
+    A cgroup's use counts files that it has read; the kernel drops those that nobody has used for a while.
+    """
     sizes = meminfo(root)
     bounds = []
     for folder in cgroups("memory", root):
-        for most, now in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        files = re.search(r"(?m)^(?:total_)?inactive_file (\d+)$", read_text(folder + "/memory.stat"))
+        for most, now in _MEMORY_FILES:
             limit = read_number(folder + "/" + most)
             if limit is not None and limit < 1 << 60:
-                bounds.append((limit, read_number(folder + "/" + now)))
-    bound, used = min(bounds, key=lambda each: each[0] - (each[1] or 0)) if bounds else (None, None)
+                taken = (read_number(folder + "/" + now) or 0) - (int(files.group(1)) if files else 0)
+                bounds.append((limit, max(0, taken)))
+    bound, used = min(bounds, key=lambda each: each[0] - each[1]) if bounds else (None, None)
     return {"total": sizes.get("MemTotal", 0), "free": sizes.get("MemAvailable", 0), "bound": bound, "used": used}
 
 

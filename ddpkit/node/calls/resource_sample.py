@@ -13,9 +13,9 @@ import select
 import signal
 import time
 
-from ddpkit.node.calls.gpus import sample_amd_gpus
+from ddpkit.node.calls.gpus import inside, sample_amd_gpus
 from ddpkit.node.child import die_with_parent
-from ddpkit.node.kernel import meminfo, read_link, read_text
+from ddpkit.node.kernel import meminfo, read_text
 from ddpkit.node.process_tree import TICKS, below, kill, processes, read_process
 from ddpkit.node.rpc import host_name
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 LIMIT = 4.0  # seconds for everything
 NAMES_LIMIT = 0.5  # seconds for the names of other users, which a directory service may know
-FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
 GPU = (
     "index", "uuid", "pci.bus_id", "name", "utilization.gpu", "memory.used", "memory.total", "temperature.gpu",
     "power.draw", "power.limit",
@@ -44,7 +43,7 @@ def sample(
     """
     until = time.monotonic() + limit
     table = processes(zombies=True)
-    hung = _hung(table)
+    hung = hung_smi(table)
     gpus, users = (None, None) if hung else (_Smi("--query-gpu=", GPU), _Smi("--query-compute-apps=", APPS))
     families = {rank: [each["pid"], *below(each["pid"], table)] for rank, each in ranks.items() if each["pid"] in table}
     looks = [_look(families, table)]
@@ -204,7 +203,7 @@ def _find_program(name: str) -> str:
     return ""
 
 
-def _hung(table: dict[int, Process]) -> str | None:
+def hung_smi(table: dict[int, Process]) -> str | None:
     """Why no other nvidia-smi is to be started: one that nobody waits for any more hangs in the driver."""
     up = (_numbers("/proc/uptime", 1) or [0.0])[0]
     for pid, process in table.items():
@@ -221,13 +220,12 @@ def _apps(rows: list[list[str]], families: dict[str, list[int]], table: dict[int
     `ours` is None where it cannot be known: a container has process numbers of its own, and the driver has others.
     """
     ranks = {pid: rank for rank, pids in families.items() for pid in pids}
-    inside = read_link("/proc/self/ns/pid") not in ("", FIRST_SPACE)
-    processes = []
+    contained, processes = inside(), []
     for uuid, bus, word, memory in rows:
         if word.isdigit():
             pid = int(word)
-            ours = True if pid in ranks else None if inside else False
-            name = table[pid].name if pid in table and not (inside and pid not in ranks) else ""
+            ours = True if pid in ranks else None if contained else False
+            name = table[pid].name if pid in table and not (contained and pid not in ranks) else ""
             one: dict[str, Any] = {"uuid": uuid, "bus": bus, "pid": pid, "memory": memory, "rank": ranks.get(pid)}
             processes.append({**one, "ours": ours, "name": name, "user": ""})
     users = _users([each["pid"] for each in processes if each["ours"] is False])

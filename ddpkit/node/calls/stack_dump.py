@@ -23,6 +23,8 @@ import sys
 import threading
 import time
 
+from ddpkit.node.calls.hardware import Look
+from ddpkit.node.calls.resource_sample import hung_smi
 from ddpkit.node.kernel import list_names, open_files, read_text, tcp_sockets
 from ddpkit.node.process_tree import below, processes, read_process
 from ddpkit.node.rpc import host_name
@@ -37,6 +39,7 @@ RAS_ADDR = "localhost:28028"  # NCCL 2.24 and later, unless NCCL_RAS_ADDR says o
 RAS_LIMIT = 15.0  # seconds; NCCL waits twice for its peers, and 5 s longer for those that wait for others
 RAS_PEERS = 2  # seconds that NCCL waits for a peer
 RAS_TRIES = 16  # connections, until a process of these ranks answers
+JUST_NOW = 5.0  # seconds in which a collective begins or ends in a run that does not hang
 STILL = 0.06  # seconds without a new byte after which faulthandler has said everything
 LOOK_AGAIN = 0.02
 THREAD = b"ddpkit-dump"
@@ -47,10 +50,17 @@ FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):")
 
 
-def collect(ranks: dict[str, dict[str, Any]], limit: float = LIMIT) -> dict[str, Any]:
-    """Everything about these ranks ({rank: {"pid"}}) of this machine, in `limit` seconds, all but RAS in LIMIT."""
+def collect(
+    ranks: dict[str, dict[str, Any]], limit: float = LIMIT, asks: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Everything about these ranks ({rank: {"pid"}}) of this machine, in `limit` seconds, the stacks in LIMIT.
+
+    asks: ranks whose hosts ask NCCL RAS; None: all do.
+    """
     began = time.monotonic()
     until = began + min(limit, LIMIT)
+    table = processes()
+    look = Look()
     facts: dict[str, Any] = {}
     asked = []
     for rank, process in ranks.items():
@@ -59,15 +69,33 @@ def collect(ranks: dict[str, dict[str, Any]], limit: float = LIMIT) -> dict[str,
         thread = threading.Thread(target=one.ask, args=(until,), daemon=True)
         thread.start()
         asked.append(thread)
-    ras = _ras(ranks, began + min(limit, RAS_LIMIT))
-    for thread in asked:
+    ras: list[Any] = []
+    if asks is None or any(str(rank) in ranks for rank in asks):
+        end = began + min(limit, RAS_LIMIT)
+        thread = threading.Thread(target=lambda: ras.append(_ras(ranks, end)), daemon=True)
+        thread.start()
+        asked.append(thread)
+    for thread in asked[: len(ranks)]:
         thread.join(max(0.0, until + 0.5 - time.monotonic()))
+    now = time.time()
+    since = min((table[each["pid"]].started for each in ranks.values() if each["pid"] in table), default=0.0)
+    hung = hung_smi(table)
+    hardware = look.finish(began + min(limit, RAS_LIMIT) - 0.5, since, gpus=not hung and not moves(facts, now))
+    for thread in asked[len(ranks) :]:
+        thread.join(max(0.0, began + min(limit, RAS_LIMIT) + 0.5 - time.monotonic()))
     return {
         "host": host_name(),
-        "t": time.time(),
+        "t": now,
         "ranks": facts,
-        "ras": ras,
+        "ras": ras[0] if ras else None,
+        "hardware": {**hardware, "why": hung} if hung else hardware,
     }
+
+
+def moves(facts: Mapping[str, Mapping[str, Any]], now: float) -> bool:
+    """Whether a rank began or ended a collective a moment ago. Then nvidia-smi does not disturb it."""
+    last = [(each.get("fr") or {}).get("last") for each in facts.values()]
+    return any(now - time < JUST_NOW for time in last if time)
 
 
 def ending(ranks: dict[str, dict[str, Any]], only: list[int], limit: float = LIMIT) -> list[int]:
@@ -378,21 +406,33 @@ def ask_ras(address: str, until: float, pids: list[int]) -> dict[str, Any] | Non
     """Ask NCCL RAS at HOST:PORT for its verbose status; None where none of these processes answers.
 
     Processes of all jobs of a host listen at one port (SO_REUSEPORT), and the kernel chooses one for each connection.
+    One that is stopped takes a connection as well, and does not answer.
     """
     host, _, port = address.rpartition(":")
-    try:
-        for _ in range(RAS_TRIES):
+    if not port.isdecimal():
+        return None
+    for _ in range(RAS_TRIES):
+        try:
             with socket.create_connection((host.strip("[]") or "localhost", int(port)), 1.0) as connection:
                 # For ranks that do not answer NCCL itself waits 5 s and more, unless the question has a shorter time.
-                connection.sendall(b"TIMEOUT %d\n" % RAS_PEERS)
-                connection.settimeout(RAS_PEERS)
-                reply = connection.recv(1 << 16)  # OK, or an error of another version
-                if reply and _serves(connection, pids):
+                # NCCL 2.28 and later can answer in JSON; older ones answer that they do not know the command.
+                said = [_reply(connection, command) for command in (b"TIMEOUT %d\n" % RAS_PEERS, b"SET FORMAT json\n")]
+                if all(said) and _serves(connection, pids):
                     connection.sendall(b"VERBOSE STATUS\n")
                     return {"address": address, "text": _received(connection, until).decode("utf-8", "replace")}
-    except (OSError, ValueError):
-        pass
+        except socket.timeout:
+            pass
+        except OSError:
+            return None
+        if time.monotonic() > until:
+            break
     return None
+
+
+def _reply(connection: socket.socket, command: bytes) -> bytes:
+    connection.settimeout(RAS_PEERS)
+    connection.sendall(command)
+    return connection.recv(1 << 16)
 
 
 def _received(connection: socket.socket, until: float) -> bytes:
