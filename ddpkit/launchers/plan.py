@@ -82,6 +82,8 @@ class Allocation:
     cpus_per_task: int | None = None
     groups: tuple[HetGroup, ...] = ()  # of a heterogeneous allocation
     cpus: Mapping[str, int] = field(default_factory=dict)  # by host; empty: not known
+    gpus: Mapping[str, int] = field(default_factory=dict)  # the same
+    gpus_by_task: bool = False  # the request has GPUs for each task: a step of fewer tasks gets fewer of them
 
 
 @dataclass(frozen=True, kw_only=True)

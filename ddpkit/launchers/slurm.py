@@ -31,7 +31,7 @@ from ddpkit.launchers.plan import (
 )
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
-from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
+from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus, check_gpus
 from ddpkit.launchers.starters import TAP, task_file
 from ddpkit.node.bundle import NAME as BUNDLE
 
@@ -87,6 +87,14 @@ _TORCHRUN = """\
 _UNBOUND = (
     'config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"',
     'bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac',
+)
+
+# Defaults of srun that the job's request leaves: a rank would see one GPU of its node, a task with all ranks as well.
+# 26.05 sets the first to the CPUs of the first group, and srun would then request as many for the other groups.
+_UNBIND = "unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU"
+# Options of sbatch and srun that bind GPUs to tasks. With `none` a task sees all of them.
+_BINDING = re.compile(
+    r"--(gpus-per-task|ntasks-per-gpu|tres-per-task(?=.*gpu)|(gpu-bind|tres-bind(?=.*gpu))(?!.*\bnone\b))(=|\s|$)"
 )
 
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
@@ -185,9 +193,14 @@ class Slurm(Contained):
     array: str = option("", "job array: 0-9%2; ddpkit submits it and does not follow it")
     dependency: str = option("", "wait for other jobs: afterok:123")
     signal: str = option("", "signal before the time limit: USR1@120 sends SIGUSR1 to the ranks")
-    requeue: str = option("", "let SLURM requeue the job: true or false; default: the site's setting", "true")
+    requeue: str = option(
+        "", "let SLURM requeue the job: true, false or another value of sbatch; default: the site's setting", "true"
+    )
     chain: int = option(
         0, "requeue the job at most this many times if its ranks exit with 75 (saved, restart requested)"
+    )
+    new_job: bool = option(
+        False, "submit a job also inside an allocation, and with SLURM_* variables of one that has ended"
     )
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
@@ -249,12 +262,6 @@ class Slurm(Contained):
                 "-o preload works with slurm-srun, not with slurm-torchrun: torchrun starts each rank as a new Python"
             )
             raise UsageError(what, "add -b slurm-srun")
-        for word in ("--gpus-per-task", "--gpu-bind", "--ntasks-per-gpu"):
-            if word in self.srun:
-                what = (
-                    f"-o preload starts one task on each node, and -o srun has {word}, which is for a task of each rank"
-                )
-                raise UsageError(what, "add --gpus-per-node N, or --no-preload")
         return modules
 
     def _by_node(self, job: Job) -> bool:
@@ -280,6 +287,25 @@ class Slurm(Contained):
             collected=True,
         )
 
+    def _check_binding(self, ranks: int) -> None:
+        """Refuse options that bind GPUs to tasks: a script takes the GPU of its LOCAL_RANK, and would see one alone."""
+        for name in ("sbatch", "srun", "hetjob"):
+            words = list(split_option(name, str(getattr(self, name)).replace(" : ", " ")))
+            kept, asked, gpus = list[str](), list[str](), 0
+            while words:
+                word = words.pop(0)
+                if "=" not in word and words and not words[0].startswith("-"):
+                    word = f"{word}={words.pop(0)}"
+                match = _BINDING.match(word)
+                (asked if match else kept).append(word)
+                number = word.rpartition("=")[2].rpartition(":")[2]
+                if match and match[1] in ("gpus-per-task", "tres-per-task") and number.isdecimal():
+                    gpus = int(number) * ranks
+            if asked:
+                what = f"-o {name} has {asked[0].partition('=')[0]}: each rank must see all GPUs of its node"
+                own = f" --gpus-per-node {gpus}" if gpus and not self._gpus() else ""
+                raise UsageError(what, f"add -o {quote(f'{name}={join(kept)}')}{own}")
+
     def _layout(self, job: Job, world: Request) -> Layout:
         if "arbitrary" in self.srun:
             raise UsageError(
@@ -287,9 +313,11 @@ class Slurm(Contained):
                 "ddpkit launch -b slurm node2:1 node1:2 -- SCRIPT",
             )
         later = self._later_groups() if world.allocation is None else ()
+        self._check_binding(max(world.counts, default=world.nproc_per_node or 1))
         layout = arrange(world, ranks=self._gpus(), cpus=self.cpus_per_task, order=self.order, later=later)
         if world.allocation is not None and not {"--overcommit", "-O"} & {*split_option("srun", self.srun)}:
             check_cpus(layout, world.allocation, by_node=self._by_node(job))
+            check_gpus(layout, world.allocation, by_node=self._by_node(job))
         return layout
 
     def _later_groups(self) -> tuple[Group, ...]:
@@ -340,8 +368,7 @@ class Slurm(Contained):
             _FAIL,
             *([self.setup] if self.setup else []),
             *unbound,
-            # 26.05 sets it to the first group's CPUs, and srun would then request as many for the other groups.
-            *(["unset SLURM_TRES_PER_TASK"] if layout.het else []),
+            *([] if held else [_UNBIND]),
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             *self._programs_are_there(job),
@@ -394,7 +421,8 @@ class Slurm(Contained):
             where = "" if there else layout.hosts[0]
         if where:
             srun = join(["srun", *inside, *(["--het-group=0"] if layout.het else []), "--nodes=1", "--ntasks=1"])
-            probe = f"{srun} --nodelist={where} --export=ALL {probe}"
+            # Without it such a step requests all that --gpus of the allocation has on all nodes.
+            probe = f"{srun} --gres=none --nodelist={where} --export=ALL {probe}"
         return [
             *lines,
             f"MASTER_ADDR={master}",
@@ -499,7 +527,7 @@ class Slurm(Contained):
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {words[0]}' for argv in argvs)}"
-        argv: list[Word] = [*layout.srun(by_node=by_node)]
+        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gres(world.allocation) if world.allocation else ())]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif world.allocation and not layout.listed and (world.spares is not None or world.hosts):
@@ -621,10 +649,11 @@ class Slurm(Contained):
                 lines.append(_directive(name, f"--{name}={quote(str(value))}"))
         lines += ["#SBATCH --no-kill"] * (spares is not None)  # a node that fails does not end the job
         if self.requeue or self.chain:
-            again = _true("requeue", self.requeue or "true")
-            if self.chain and not again:
+            again = self.requeue.lower() or "true"
+            if self.chain and again == "false":
                 raise UsageError(f"-o chain={self.chain} requeues the job, and -o requeue=false forbids it")
-            lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
+            word = {"true": "--requeue", "false": "--no-requeue"}.get(again, f"--requeue={quote(self.requeue)}")
+            lines.append(_directive("requeue", word))
         lines += [_directive("sbatch", quote(word)) for word in split_option("sbatch", self.sbatch)]
         for group in layout.groups[1:]:
             tasks, cpus = self._asked_tasks(job, group)
@@ -691,12 +720,6 @@ def _decide(job: Job, world: Request) -> tuple[str, ...]:
 def _left(name: str) -> bool:
     """A variable of another allocation."""
     return name.startswith(("SLURM_", "SRUN_"))
-
-
-def _true(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise UsageError(f"-o {name}={text}: true or false")
-    return text.lower() == "true"
 
 
 @dataclass(frozen=True, kw_only=True)
