@@ -193,6 +193,8 @@ def prepare_offline(
 
         job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
     transport = _offline_transport(chosen, settings, environ, *width)
+    if avoid is not None and isinstance(transport, SchedulerTransport):
+        transport.note = avoid
     world = transport.survey()
     if avoid is not None and transport.slurm and isinstance(world, Request):
         from ddpkit.execution import avoided_nodes

@@ -120,6 +120,7 @@ while True:
 ABSENT = 96  # exit code of `ddpkit/node/stage.py` on a node that needs an archive
 _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
+_OF_NODE = re.compile(r"\$\{?[A-Za-z_]\w*\}?/[\w./+-]+")  # a path below a directory that each node names
 _FLAGS = {"exclusive"}  # without a value
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
@@ -130,6 +131,9 @@ SLURM = Scheduler(
     unreachable="Unable to contact|communication|resolve_ctls",
     ping=("scontrol", "ping"),
     queue=("squeue", "--me"),
+    submitted=("squeue", "--me", "--noheader", "--states=all", "--format=%i %o"),
+    no_answer="Socket timed out|Unable to contact|[Zz]ero [Bb]ytes were|Unexpected m(essage received|issing)|"
+    "Resource temporarily unavailable|Connection (refused|reset|timed out)|not connected|in backup mode",
     state=("scontrol", "--oneliner", "show", "job", "{job}"),
     state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
     r".*?\bExitCode=(?P<code>\d+):"
@@ -360,13 +364,14 @@ class Slurm(Contained):
         more = f"$bind {more}".strip() if unbound else more
         if layout.het:
             # srun takes a `:` among the arguments for the next group: the command is in the text.
-            text = f"set -- {join(words[1:])}\n{text}"
+            inner = [Raw("$0") if word == words[0] and isinstance(word, Raw) else word for word in words[1:]]
+            text = f"set -- {join(inner)}\n{text}"
         by_node = self._by_node(job)
         command = self._srun(job, world, layout, inside, words, more, by_node=by_node)
         lines = [
             *([] if held else self._marks(layout)),
             _FAIL,
-            *([self.setup] if self.setup else []),
+            *self._set_up(job, here=held is None),
             *unbound,
             *([] if held else [_UNBIND]),
             *([] if layout.attempts else self._copy(job, layout, inside)),
@@ -401,6 +406,28 @@ class Slurm(Contained):
             groups=tuple(group.nodes * group.ranks for group in layout.groups) if layout.het else (),
             group_jobs=tuple(group.job_id for group in held.groups) if held else (),
         )
+
+    def _set_up(self, job: Job, *, here: bool) -> list[str]:
+        """Lines of the user, and the Python of the ranks after them. `here`: the script runs on a node."""
+        lines = [self.setup] if self.setup else []
+        if self._finds_python(job):
+            new = '$(type -P python3 python | grep -vxF "$before" | head -n 1) || true'
+            default = f'[ -n "$python" ] || python={quote(job.python)}'
+            lines = ["before=$(type -P python3 python)", *lines, f"python={new}", default]
+        if here and not self.container and not job.stage:
+            python = quote(self._python(job))
+            lines.append(f'command -v {python} > /dev/null || fail "Python "{python}" not found on $(hostname)"')
+        return lines
+
+    def _finds_python(self, job: Job) -> bool:
+        """Return whether the lines of --setup can choose the Python of the ranks."""
+        return bool(self.setup) and not (job.python_chosen or self.container or job.stage)
+
+    def _python(self, job: Job) -> Word:
+        """The Python of the ranks in the script. A variable such as $SLURM_TMPDIR is that of the node."""
+        if self._finds_python(job):
+            return Raw("$python")
+        return Raw(job.python) if _OF_NODE.fullmatch(job.python) and not job.python_here else job.python
 
     def _meeting_point(self, job: Job, world: Request, layout: Layout, inside: list[str]) -> list[str]:
         """Set rank 0's host and port, and the list of nodes where srun needs one."""
@@ -443,7 +470,7 @@ class Slurm(Contained):
 
     def _probe(self, job: Job) -> str:
         # It runs on the node itself, and the job's Python may be in the container alone.
-        python = job.stage.python if job.stage else job.python
+        python = job.stage.python if job.stage else self._python(job)
         return join(["python3" if self.container else python, "-c", _PORT])
 
     def _copy(self, job: Job, layout: Layout, inside: list[str], otherwise: str = "exit 123") -> list[str]:
@@ -498,9 +525,10 @@ class Slurm(Contained):
         private = "" if self.output else " [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1;"
         return [f"{{ date +%s.%N >> {quote(_begins(job))};{private} }} 2> /dev/null"]
 
-    def _collect(self, job: Job) -> list[str]:
-        """The program around srun that reads the events of its tasks."""
-        python = "python3" if self.container else job.stage.python if job.stage else job.python
+    def _collect(self, job: Job, *, here: bool) -> list[Word]:
+        """The program around srun that reads the events of its tasks. `here`: it runs on this machine."""
+        python = job.stage.python if job.stage else self._python(job)
+        python = "python3" if self.container or (here and not job.python_here) else python
         return [python, "-S", "-I", f"{job.folder}/{BUNDLE}", "collect", f"{job.folder}/task.json"]
 
     def _programs_are_there(self, job: Job) -> list[str]:
@@ -515,18 +543,18 @@ class Slurm(Contained):
         world: Request,
         layout: Layout,
         inside: list[str],
-        words: list[str],
+        words: list[Word],
         more: str,
         *,
         by_node: bool,
     ) -> str:
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        before = join([*self._collect(job), "srun", *inside])
+        before = join([*self._collect(job, here=world.allocation is not None), "srun", *inside])
         after = f'{" " * bool(more)}{more} {self._hold(job)}sh -c "$each"'
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
-            return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {words[0]}' for argv in argvs)}"
+            return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {quote(words[0])}' for argv in argvs)}"
         argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gres(world.allocation) if world.allocation else ())]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
@@ -534,30 +562,33 @@ class Slurm(Contained):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
         return f"{before} {join([*argv, *common])}{after} {join(words)}"
 
-    def _task(self, job: Job, layout: Layout) -> tuple[list[str], str, str]:
+    def _task(self, job: Job, layout: Layout) -> tuple[list[Word], str, str]:
         """Return the words and the shell text of a task that is a supervisor, and srun's options for its container."""
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
         enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
-        python = job.stage.python if job.stage else job.python
+        own = self._python(job)
+        python: Word = job.stage.python if job.stage else own
         files = [f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json"]
         run = enter or 'exec "$@"'
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
-            command = list(job.argv)
+            command: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
             if enter and not more and job.kind == "program":  # its image may have no Python
-                python, command, run = "python3", ["sh", "-c", enter, "sh", *command], 'exec "$@"'
+                python, command, run = "python3", ["sh", "-c", enter, "sh", *job.command], 'exec "$@"'
             there = _IS_THERE if enter and not more else _OR_ALONE
             text = there + numbers + _RESTARTS + _CORES + _DEFAULTS + _STEP_TASK.format(agent="", run=run)
             return [python, *files, *command], text, more
         text = _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
         if not self.torchrun:
             text = text + _RESTARTS.lstrip() + "\n" + _STEP_TASK.format(agent="", run=run)
-            return [python, *files, *job.argv], text, more
-        agent = _TORCHRUN.format(python=quote(job.python), torchrun=quote(_RUN_TORCHRUN), nnodes=len(layout.counts))
+            return [python, *files, own, *job.command], text, more
+        inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
+        agent = _TORCHRUN.format(python=quote(inner), torchrun=quote(_RUN_TORCHRUN), nnodes=len(layout.counts))
         # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-        tap = [job.python, "-S", "-I", "-c", f"import os, sys; {TAP}", *job.argv]
-        words = [python, *files, *(word.replace("$", "$$") for word in tap)]
-        return words, text + _STEP_TASK.format(agent=agent, run=run), more
+        rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
+        tap = [own, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
+        words = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
+        return [python, *files, *words], text + _STEP_TASK.format(agent=agent, run=run), more
 
     def _in_attempts(self, job: Job, layout: Layout, command: str, again: str) -> list[str]:
         """Steps in a job script: another one follows as long as `again` prints its nodes."""

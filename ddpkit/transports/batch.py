@@ -9,7 +9,7 @@ import glob
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import Post
 from ddpkit.transports.srun_overlap import OverlapCalls
 
+PAUSES = (5.0, 10.0, 20.0, 40.0)  # seconds before the looks for a job that was submitted without an answer
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
@@ -35,15 +36,32 @@ class JobRejectedError(LaunchError):
     """The scheduler did not accept the job."""
 
 
-def submit(batch: Batch, machine: Machine = HERE) -> str:
-    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words."""
+def submit(
+    batch: Batch,
+    machine: Machine = HERE,
+    note: Callable[[str], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words.
+
+    A busy controller may accept a job and not say so: it is looked for in the queue before it is submitted again.
+    """
     folder = str(Path(batch.log).parent)
     try:
         machine.make_folder(folder)  # without it the job would fail, and without a word
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
-    reply = machine.run(batch.submit, revealed(dict(batch.env)))
+    for pause in (*PAUSES, 0.0):
+        reply = machine.run(batch.submit, revealed(dict(batch.env)))
+        answered = reply.exit_code == 0 or not (reply.timed_out or re.search(batch.no_answer, reply.error))
+        if answered or not batch.submitted or not pause:
+            break
+        note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
+        found = _find_submitted(batch, machine, pause, note, sleep)
+        if found:
+            note(f"the scheduler had accepted job {found}")
+            return found
     if reply.missing:
         raise JobRejectedError(
             f"{batch.submit[0]} not found on {machine.place}",
@@ -60,6 +78,26 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", _refusal_hint(batch, words))
     return job_id[1]
+
+
+def _find_submitted(
+    batch: Batch, machine: Machine, pause: float, note: Callable[[str], None], sleep: Callable[[float], None]
+) -> str:
+    """Return the id of the job that was submitted without an answer; empty: there is none, and it can be made again.
+
+    What a busy controller has not read yet, it reads before a later query. Raises LaunchError if it answers nothing.
+    """
+    for _ in PAUSES:
+        sleep(pause)
+        reply = machine.run(batch.submitted)
+        if reply.exit_code == 0:
+            jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
+            return next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+        note(f"{reply.error}; waits for the scheduler")
+    raise LaunchError(
+        f"{batch.submit[0]} got no answer, nor did {batch.submitted[0]}: whether the job was accepted is not known",
+        f"{_words(batch, batch.ping)}; then look for the job: {_words(batch, batch.queue)}",
+    )
 
 
 def _refusal_hint(batch: Batch, words: str) -> str:

@@ -44,6 +44,7 @@ class SchedulerTransport(Transport):
         self._nproc_per_node = nproc_per_node
         self._environ = environ
         self._job: tuple[Batch, str] | None = None
+        self.note: Callable[[str], None] = lambda _: None  # gets what a submission waits for
 
     @property
     def machine(self) -> Machine:
@@ -55,7 +56,7 @@ class SchedulerTransport(Transport):
     def submit(self, plan: Plan) -> str | None:
         if plan.batch is None:
             return None
-        job_id = batch.submit(plan.batch, self.machine)
+        job_id = batch.submit(plan.batch, self.machine, self.note)
         self._job = (plan.batch, job_id)
         return job_id
 

@@ -409,7 +409,7 @@ def test_gpus_for_each_task_of_an_allocation() -> None:
     for backend in ("slurm-srun", "slurm-torchrun"):
         assert " --gres=gpu:2 " in str(make({}, JOB, replace(HELD, allocation=held, nproc_per_node=2), backend))
     uneven = replace(HELD, allocation=replace(held, gpus={"node1": 2, "node2": 1}), counts=(2, 1))
-    assert "--gres" not in str(make({}, JOB, uneven, "slurm-srun"))
+    assert "--gres=gpu" not in str(make({}, JOB, uneven, "slurm-srun"))
     with pytest.raises(LaunchError, match="its nodes have 2,1 GPUs"):
         make({}, JOB, uneven, "slurm-torchrun")
 
