@@ -222,6 +222,11 @@ class Scheduler:
     no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
     signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
+    suspended: tuple[str, ...] = ()  # of those in `running`: its processes are stopped, until the scheduler resumes it
+
+    def place_of(self, state: str, nodes: str) -> str:
+        """Return what a job does that has started, and where."""
+        return f"is suspended by the scheduler on {nodes}" if state in self.suspended else f"runs on {nodes}"
 
     def state_of(self, job_id: str) -> list[str]:
         """Return the command that prints the state of a job."""

@@ -85,7 +85,7 @@ _TORCHRUN = """\
 # One task has the CPUs of all ranks, and a site may bind it to as many as one rank needs. Where nothing binds, srun
 # warns of the option.
 _UNBOUND = (
-    'config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"',
+    'config=$(scontrol show config); [ -n "$config" ] || fail "scontrol did not show the configuration of SLURM"',
     'bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac',
 )
 
@@ -142,8 +142,9 @@ SLURM = Scheduler(
     cluster=("scontrol", "show", "config"),
     cluster_pattern=r"(?m)^ClusterName\s*=\s*(\S+)",
     controller_pattern=r"(?m)^(?:SlurmctldHost\S*|StateSaveLocation)\s*=\s*(\S+)",
-    waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
-    running=("RUNNING", "SIGNALING"),
+    waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING"),
+    running=("RUNNING", "SIGNALING", "SUSPENDED"),
+    suspended=("SUSPENDED",),
     ending=("COMPLETING", "STAGE_OUT"),
     success_states=("COMPLETED",),
     unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit)|BadConstraints|InvalidAccount|InvalidQOS|"

@@ -29,6 +29,10 @@ PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
 LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
 CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which the job is left alone
+_REASONS = {  # of those that do not pass by themselves, what is no lack of resources
+    "DependencyNeverSatisfied": "a job that it depends on did not end as required, so that it never starts",
+    "launch_failed_requeued_held": "a node could not start it, and it is held; for the nodes: sinfo -R",
+}
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 
 
@@ -266,7 +270,7 @@ class JobLink:
         elif state in batch.running:
             if self._poller.phase is Phase.QUEUED:
                 self._poller.enter(Phase.LIVING)
-            yield from self._say(f"runs on {facts['nodes']}")
+            yield from self._say(batch.place_of(state, facts["nodes"]))
             self._requeue_without_script(facts)
             if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                 yield self._held[1]
@@ -292,6 +296,7 @@ class JobLink:
             elif reason != self._reason:
                 show = _words(self._batch, self._batch.show_resources)
                 why = f"{reason}, and cannot start as requested; for the available resources: {show}"
+                why = f"{reason}: {_REASONS[reason]}" if reason in _REASONS else why
                 yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
         else:
             start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"

@@ -9,7 +9,7 @@ export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
-config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"
+config=$(scontrol show config); [ -n "$config" ] || fail "scontrol did not show the configuration of SLURM"
 bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac
 # rank 0 runs on the first node
 MASTER_ADDR=node1

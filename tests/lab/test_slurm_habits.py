@@ -149,3 +149,44 @@ def test_a_busy_controller_is_waited_for(launch: Callable[..., Launch], folder: 
         idle_lab.run("login", "kill", "-CONT", str(pid))
     assert command.end() == 0, command.tail
     assert (folder / "ran").read_text() == "x"
+
+
+def test_a_suspended_job(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text(
+        "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
+    )
+    command = launch(*SLURM, "--poll", "5", "--", "job.py")
+    command.wait_for("] up")
+    job = command.record["job_id"]
+    idle_lab.run("login", "scontrol", "suspend", job)
+    command.wait_for(f"job {job} is suspended by the scheduler on node")
+    env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    shown = idle_lab.run("login", *DDPKIT, "status", command.record["run_id"], cwd=folder, env=env, check=False)
+    assert "is suspended by the scheduler on node" in shown.stdout, shown
+    idle_lab.run("login", "scontrol", "resume", job)
+    (folder / "go").touch()
+    assert command.end() == 0, command.tail
+    assert "waits in the queue" not in command.text
+
+
+def test_a_dependency_that_cannot_be(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text("print('ran')\n")
+    first = idle_lab.run("login", "sbatch", "--parsable", "--wait", "-o", "/dev/null", "--wrap", "exit 1", check=False)
+    command = launch(*SLURM, "--dependency", f"afterok:{first.stdout.strip()}", "--", "job.py")
+    command.wait_for("DependencyNeverSatisfied: a job that it depends on did not end as required")
+    assert "sinfo" not in command.text
+    idle_lab.run("login", "scancel", command.record["job_id"])
+    assert command.end() == 143, command.tail
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_scontrol_answers_nothing(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    """It ends with 0 and prints nothing, as on a node whose controller is cut off for a moment."""
+    (folder / "job.py").write_text("open('ran', 'w')\n")
+    (folder / "bin").mkdir()
+    (folder / "bin/scontrol").write_text("#!/bin/sh\n")
+    (folder / "bin/scontrol").chmod(0o755)
+    command = launch("-b", backend, "--setup", f"PATH={folder}/bin:$PATH", "-n", "2", "--", "job.py")
+    assert command.end() == 123, command.tail
+    assert "scontrol did not" in command.text
+    assert not (folder / "ran").exists()
