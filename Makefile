@@ -148,6 +148,7 @@ bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/lines.py
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/scale.py --nodes 1000 --seconds 30 --dump
+	$(BIN)/python bench/collector.py
 
 # What an index takes: the sdist, and the wheel built from it.
 dist: $(VENV)/.dev

@@ -249,7 +249,7 @@ class RecordedRun(LiveRun):
         plan, machine = self.plan, self._transport.machine
         if plan.batch is None or self.job_id is None:
             return None
-        step, reply = plan.steps[0], machine.run(plan.batch.state_of(self.job_id), job_status.IN_UTC)
+        step, reply = plan.steps[0], machine.run(plan.batch.scheduler.state_of(self.job_id), job_status.IN_UTC)
         scheduler = registry.scheduler_of(plan.backend)
         cluster = job_status.cluster_of(scheduler, machine)
         return record.RecordedJob(

@@ -243,9 +243,10 @@ class Scheduler:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch(Scheduler):
-    """How to submit and to follow one job: `Batch(**vars(scheduler), submit=..., ...)`."""
+class Batch:
+    """How to submit and to follow one job."""
 
+    scheduler: Scheduler
     submit: tuple[str, ...]
     env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
     show_resources: tuple[str, ...]  # shows what may be asked for

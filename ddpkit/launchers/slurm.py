@@ -724,7 +724,7 @@ class Slurm(Contained):
 
     def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
         return Batch(
-            **vars(SLURM),
+            scheduler=SLURM,
             submit=("sbatch", "--parsable", script),
             env={
                 **dict.fromkeys((*left, *world.held_back)),

@@ -70,11 +70,17 @@ def program_of(bundle: str, name: str) -> str:
     return packages + "from ddpkit.node import %s as program\nprogram.main(*sys.argv[1:])\n" % name
 
 
+def running_bundle() -> str:
+    """Return the path of the bundle that this program runs from; empty: it does not."""
+    package: Any = sys.modules["ddpkit.node"]
+    path = os.path.dirname((list(package.__path__) or [""])[0])
+    return path if os.path.isfile(path) else ""
+
+
 def write_bundle(folder: str) -> str:
     """Write the bundle into a folder. Returns its path. Raises OSError."""
-    package: Any = sys.modules["ddpkit.node"]
-    running = os.path.dirname((list(package.__path__) or [""])[0])  # of a program in a bundle: the bundle
-    if os.path.isfile(running):
+    running = running_bundle()
+    if running:
         with open(running, "rb") as file:
             content = file.read()
     else:

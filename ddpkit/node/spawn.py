@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 
-from ddpkit.node.bundle import program_of, write_bundle
+from ddpkit.node.bundle import program_of, running_bundle, write_bundle
 from ddpkit.node.event_loop import Children
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import die_with_parent, groups, is_absent
@@ -133,9 +133,18 @@ class Spawner:
             self.folder = FOLDER
 
     def _provide_bundle(self) -> str:
+        """Return the path of the bundle: the one that this program runs from, or a copy beside the ranks' pipes.
+
+        srun kills the tasks beside a failed one at once: without a private folder they leave nothing in /tmp.
+        """
         if not self._bundle:
-            self._make_folder()
-            self._bundle = write_bundle(self.folder)
+            running = running_bundle()
+            beside = self.folder or "rank_observe" in self._programs or ":" in running
+            if running and not beside:
+                self._bundle = running
+            else:
+                self._make_folder()
+                self._bundle = write_bundle(self.folder)
         return self._bundle
 
     def _make_wrapper_pipes(self, ranks: int) -> None:

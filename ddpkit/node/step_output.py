@@ -70,13 +70,15 @@ class Task:
 
     def __init__(self) -> None:
         self.host = ""
+        self.began = 0.0  # when it said so
+        self.ahead = float("inf")  # seconds at most that our clock is before the node's: the quickest of its events
         self.piece = ""  # of a frame
         self.ended: set[int] = set()  # its ranks that reported their end
         self.failed = False  # its program that starts ranks did
 
 
 class StepReader:
-    """Yields lines for the output of the job: a label, empty for what has none, and a text; or ("", an event).
+    """Yields what the output of the job gets: a label, empty for what has none, and a line or more; or ("", an event).
 
     Events for another file have the label OBSERVE.
     """
@@ -175,7 +177,7 @@ class StepReader:
         if rank is not None and rank not in ranks:
             return
         if kind == "hello":
-            task.host = event["host"]
+            task.host, task.began = event["host"], now
         event["host"] = task.host
         if kind == "out":
             yield from self._text(number, rank, event["fd"], event["data"])
@@ -184,10 +186,10 @@ class StepReader:
             yield OBSERVE, {**event}  # in the node's time, as all of what its ranks report of themselves
             if kind != "start":
                 return
-        # A node's clock may be another one: the time between exception and end is right.
-        if "since" in event:
-            event["since"] = round(now - max(0.0, event["t"] - event["since"]), 3)
-        event["t"] = now
+        if "t" in event:
+            self._in_our_time(task, event, now)
+        else:
+            event["t"] = now
         if kind == "exit":
             yield from self._rank_ended(number, event, now)
         elif kind == "failed":
@@ -199,16 +201,26 @@ class StepReader:
             self._greeted = True
             yield "", event
 
+    def _in_our_time(self, task: Task, event: dict[str, Any], now: float) -> None:
+        """Change the times of an event. Clocks differ, and some events come late: what was first is known here."""
+        task.ahead = min(task.ahead, now - event["t"])
+        earlier = max(0.0, event["t"] - event.get("since", event["t"]))
+        event["t"] += task.ahead
+        if event["t"] < task.began:
+            event["t"] = now  # the node's clock was set back
+        if "since" in event:
+            event["since"] = round(event["t"] - earlier, 3)
+        event["t"] = round(event["t"], 3)
+
     def _text(self, task: int, rank: int | None, number: int, data: str) -> Iterator[tuple[str, Any]]:
         key = task, rank, number
-        *lines, rest = (self._texts.pop(key, "") + data).split("\n")
+        lines, end, rest = (self._texts.pop(key, "") + data).rpartition("\n")
         if len(rest) >= LINE_LIMIT:
-            lines, rest = [*lines, rest], ""
+            lines, end, rest = lines + end + rest, "\n", ""
         if rest:
             self._texts[key] = rest
-        label = f"{self._agent if rank is None else rank} {self._tasks[task].host}"
-        for line in lines:
-            yield label, line
+        if end:
+            yield f"{self._agent if rank is None else rank} {self._tasks[task].host}", lines
 
     def _flush(self, task: int, rank: int | None, number: int) -> Iterator[tuple[str, Any]]:
         if (task, rank, number) in self._texts:
@@ -228,7 +240,7 @@ class StepReader:
         if kind is Kind.OWN and event["signal"] == signal.SIGTERM and self._ends and not event.get("raised"):
             kind = Kind.TERMINATED  # srun ends the others as soon as one task failed
             event["kind"] = kind.value
-        since = event.setdefault("since", now)
+        since = event.setdefault("since", event["t"])
         yield "", event
         failed = {**event, "e": "failed", "what": "rank"}
         self._ends.append((End(rank, since, kind), failed))

@@ -380,10 +380,9 @@ def main(spec_file: str, *command: str) -> None:
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
         supervisor.launcher.send(e="hello", pid=os.getpid(), host=host_name(), step=step, t=time.time())
         supervisor.run()
+        remove(FOLDER)  # before srun may kill this task because of another one
         if supervisor.status:
             time.sleep(UNREAD)
-        if os.getppid() != own:
-            remove(FOLDER)
         end_as(supervisor.status)
     os.close(above)
     guard(worker, write, parent)

@@ -407,7 +407,8 @@ def _follow(
     def connect(step: Step) -> Link:
         link = live.connect(step)
         link.outlives = ""  # such a job is of no use without its command
-        link.margin = min(link.margin, MARGIN)
+        if not step.scheduled:  # the end of a job takes its scheduler as long as it takes
+            link.margin = min(link.margin, MARGIN)
         return link
 
     if live.plan.batch is None:

@@ -42,7 +42,7 @@ def read(*parts: bytes | tuple[int, bytes], spec: dict[str, Any] = SPEC, code: i
     ]
     for label, each in (*contents, *reader.finish(code, 101.0)):
         if isinstance(each, str):
-            found.append(f"[{label}] {each}" if label else each)
+            found += [f"[{label}] {line}" if label else line for line in each.split("\n")]
         elif label != OBSERVE and each["e"] in ("exit", "failed"):
             who = each.get("what", "") if each["rank"] is None else each["rank"]
             found.append(f"{each['e']} {who} on {each['host']}: {each['code']} {each['signal']}")
@@ -105,6 +105,23 @@ def test_a_lost_peer_waits_for_the_cause() -> None:
     assert not [each for _, each in reader.feed(1, FOUR + ended(0, 1, kind="peer"), 100.0) if "failed" in str(each)]
     assert reader.due == 105.0
     assert [each["rank"] for _, each in reader.overdue(106.0)] == [0]
+
+
+def test_an_end_whose_news_is_late_was_first() -> None:
+    """Rank 0 was killed, and rank 2 on another node noticed it: on a busy node rank 0's supervisor is slower."""
+    reader = StepReader(SPEC)
+    list(reader.feed(1, FOUR, 100.0))
+    noticed = list(reader.feed(1, ended(2, 1, t=50.2), 100.21))
+    killed = list(reader.feed(1, ended(0, None, signal.SIGKILL, t=50.1), 100.6))
+    assert [(each["e"], each["rank"], each["t"]) for _, each in noticed] == [("exit", 2, 100.2), ("failed", 2, 100.2)]
+    assert [(each["e"], each["rank"], each["t"]) for _, each in killed] == [("exit", 0, 100.1), ("failed", 0, 100.1)]
+    assert reader.exit_code == 137
+
+
+def test_a_clock_that_was_set_back_is_not_believed() -> None:
+    reader = StepReader(SPEC)
+    list(reader.feed(1, FOUR, 100.0))
+    assert [each["t"] for _, each in reader.feed(1, ended(2, 1, t=20.0), 107.0)] == [107.0, 107.0]
 
 
 def test_an_exception_counts_from_when_it_was_printed_by_any_clock() -> None:

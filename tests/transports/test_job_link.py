@@ -45,7 +45,8 @@ def job_link(folder: Path, machine: ThisMachine, state: tuple[str, ...]) -> tupl
     world = Request(nnodes=1, nproc_per_node=2, here=Host(name="here", slots=0), via=Via(host="login1"))
     plan = SlurmSrun().plan(job, world)
     assert plan.batch is not None
-    return JobLink(replace(plan.batch, state=state), "7", plan.steps[0], machine), plan
+    changed = replace(plan.batch, scheduler=replace(plan.batch.scheduler, state=state))
+    return JobLink(changed, "7", plan.steps[0], machine), plan
 
 
 def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
@@ -73,7 +74,8 @@ def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
     state.write_text(STATE.format("PENDING"))
     link, plan = job_link(tmp_path, ThisMachine(), ("cat", str(state)))
     cancelled = STATE.format("CANCELLED")
-    link._batch = replace(link._batch, stop=("sh", "-c", 'echo "$0" > "$1"', cancelled, str(state)))
+    stop = ("sh", "-c", 'echo "$0" > "$1"', cancelled, str(state))
+    link._batch = replace(link._batch, scheduler=replace(link._batch.scheduler, stop=stop))
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     link.start(request(plan.steps[0], plan), events.put)
     while (event := events.get(timeout=60)) is None or event["e"] != "note":
@@ -137,7 +139,7 @@ def notes(events: list[Event]) -> list[str]:
 @pytest.mark.parametrize("lost", [lambda n: n % 3 == 1 and n < 50, lambda n: 5 < n < 60])
 def test_lines_over_a_connection_that_breaks(tmp_path: Path, lost: Callable[[int], bool]) -> None:
     written = [f"rank line {number}" for number in range(2000)]
-    (tmp_path / "slurm-7.out").write_text("".join(f"{n % 2}: {line}\n" for n, line in enumerate(written)))
+    (tmp_path / "slurm-7.out").write_text("".join(f"[{n % 2} node1] {line}\n" for n, line in enumerate(written)))
     events = follow(tmp_path, Breaking(lost), "COMPLETED")
     # Lines of one read may be put together by rank: each rank's own order counts.
     assert sorted(lines(events)) == sorted(written)
