@@ -402,7 +402,7 @@ def test_a_slow_gpu_is_not_called_fast(known: dict[str, Any], limited: bool) -> 
     """A throttled GPU makes no rank's host slower: each queues its work, and waits for the others."""
     told = timeline(0.02, 0.021, 0.0205)
     told["ranks"]["0"].update(known)
-    assert ("a GPU that is slow does not show here" in steps.of(told, WHY).words) is limited
+    assert ("a GPU that is slow does not show here" in steps.read_steps(told, WHY).words) is limited
 
 
 def test_one_rank_and_ranks_without_own_work() -> None:
