@@ -146,6 +146,7 @@ bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/preload.py
 	$(BIN)/python bench/watch.py
 	$(BIN)/python bench/lines.py
+	$(BIN)/python bench/logs.py
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/scale.py --nodes 1000 --seconds 30 --dump
 	$(BIN)/python bench/collector.py

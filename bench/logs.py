@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""CPU seconds of the commands that read the logs of a long run: logs.py [GIGABYTES]. Default: 2.
+"""CPU seconds of commands, also of those that read the logs of a long run: logs.py [GIGABYTES]. Default: 2.
 
 The logs are those of 4 ranks, written by the launcher's own writer. Each command is run five times, and on a run of one
 line as well; the least CPU time counts, user and system, start of Python included.
@@ -8,6 +8,7 @@ line as well; the least CPU time counts, user and system, start of Python includ
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,14 +21,18 @@ from ddpkit.run.log_files import LogFiles
 from ddpkit.run.record import Run
 from ddpkit.run.state import RunState
 
-RANKS, TOGETHER, ROUNDS = 4, 100, 5
+RANKS, TOGETHER, ROUNDS = 4, 4, 5
 LINE = "rank %d line %09d: step 100 loss 2.3025 lr 0.001 tokens/s 123456 memory 40.1 GB\n"
 COMMANDS = (
-    ["--version"],
-    ["ps"],
-    ["logs", "RUN", "--tail", "100"],
-    ["logs", "RUN", "--rank", "2", "--tail", "100"],
-    ["explain", "RUN"],
+    "-c 'import typer'",
+    "-m ddpkit --version",
+    "-m ddpkit --help",
+    "-m ddpkit launch --help",
+    "-m ddpkit ps",
+    "-m ddpkit status RUN",
+    "-m ddpkit logs RUN --tail 100",
+    "-m ddpkit logs RUN --rank 2 --tail 100",
+    "-m ddpkit explain RUN",
 )
 
 
@@ -67,13 +72,13 @@ def make_run(parent: Path, size: int) -> Path:
     return folder
 
 
-def cpu(argv: list[str], folder: Path) -> float:
+def cpu(command: str, folder: Path) -> float:
     """Return the least CPU time of a command."""
-    words = [str(folder) if word == "RUN" else word for word in argv]
+    words = [str(folder) if word == "RUN" else word for word in shlex.split(command)]
     least = float("inf")
     for _ in range(ROUNDS):
         with subprocess.Popen(
-            [sys.executable, "-m", "ddpkit", *words],
+            [sys.executable, *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=folder.parent,
@@ -90,8 +95,8 @@ def main() -> None:
     size = float(sys.argv[1]) if sys.argv[1:] else 2.0
     with tempfile.TemporaryDirectory() as name:
         long, short = make_run(Path(name), int(size * 1e9)), make_run(Path(name), 0)
-        for argv in COMMANDS:
-            print(f"{cpu(argv, long):6.3f} s, of a short run {cpu(argv, short):6.3f} s: ddpkit {' '.join(argv)}")
+        for command in COMMANDS:
+            print(f"{cpu(command, long):6.3f} s, of a short run {cpu(command, short):6.3f} s: python {command}")
 
 
 if __name__ == "__main__":

@@ -331,7 +331,7 @@ def _setting(
     *,
     is_path: bool = False,
 ) -> _T:
-    """A field of LaunchSettings with its parser. mypy compares the types of field, default and parser."""
+    """Make a field of LaunchSettings with its parser. mypy compares the types of field, default and parser."""
     metadata = {"setting": Setting(parse, accepts, text, flag, is_path)}
     made: _T = field(default_factory=lambda: copy(default), metadata=metadata)
     return made
@@ -773,7 +773,7 @@ def _variable(name: str) -> str:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """A warning for each variable DDPKIT_* that ddpkit neither reads nor sets: mistyped, it has no effect."""
+    """Return a warning for each variable DDPKIT_* that ddpkit neither reads nor sets: mistyped, it has no effect."""
     settings = {_variable(name): name for name in SETTINGS if name not in _TABLES}
     names = [each for each in environ if each.startswith("DDPKIT_") and each not in settings and each not in VARIABLES]
     return [f"{name} has no effect: {_meant(name, (*settings, *VARIABLES))}" for name in sorted(names)]
@@ -950,7 +950,7 @@ def _parse_host(host: str, table: Mapping[str, object], text: _Text) -> HostSett
 
 
 def _tables(value: object) -> Mapping[str, Mapping[str, object]] | None:
-    """A table whose values are tables, or None."""
+    """Return a table whose values are tables, or None."""
     if isinstance(value, dict) and all(isinstance(entry, dict) for entry in value.values()):
         return value
     return None

@@ -384,7 +384,7 @@ def print_json(name: str, document: Mapping[str, object], *, line: bool = False)
 
 
 def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = str) -> None:
-    """The dry run of a command. `name_programs`: shows those of ddpkit by their names."""
+    """Print the dry run of a command. `name_programs`: shows those of ddpkit by their names."""
     from ddpkit.launchers.plan import plan_as_dict
 
     if as_json:

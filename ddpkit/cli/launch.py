@@ -113,7 +113,7 @@ def _explain(settings: LaunchSettings, as_json: bool) -> None:
 
 
 def _setting_text(value: object) -> str:
-    """The value of a setting as a person would type it; `-` where it is not set."""
+    """Return the value of a setting as a person would type it; `-` where it is not set."""
     from ddpkit.launchers.shell import join
 
     if isinstance(value, list) and all(isinstance(each, int) for each in value):

@@ -129,7 +129,7 @@ def known_to_sbatch(word: str) -> bool:
 
 
 def of_sbatch(*uses: Use) -> set[str]:
-    """The flags of sbatch with one of these uses."""
+    """Return the flags of sbatch with one of these uses."""
     return {name for name, flag in SBATCH.items() if flag.use in uses}
 
 
@@ -190,7 +190,7 @@ TORCHRUN: Mapping[str, Flag] = {
 
 
 def torchrun_name(name: str) -> str:
-    """The long name of a flag of torchrun."""
+    """Return the long name of a flag of torchrun."""
     return SHORT.get(name, name)
 
 
@@ -236,7 +236,7 @@ class Line:
         return self.script is not None or any(token.is_script for token in self._first_tokens)
 
     def typed(self, *names: str) -> str:
-        """The last value of an option of ddpkit, whatever the backend is; empty: none."""
+        """Return the last value of an option of ddpkit, whatever the backend is; empty: none."""
         return _value(self._first_tokens, *names)
 
     @property
@@ -351,11 +351,11 @@ class Line:
         return (token for token in self.tokens if token.is_option)
 
     def value(self, *names: str) -> str:
-        """The last value that one of these options has; empty: none."""
+        """Return the last value that one of these options has; empty: none."""
         return _value(self.tokens, *names)
 
     def option(self, key: str) -> str:
-        """The value of an option of the backend, typed or of a file; empty: not given."""
+        """Return the value of an option of the backend, typed or of a file; empty: not given."""
         flag = f"--{key.replace('_', '-')}"
         letters = [letter for letter, name in LETTERS.items() if name == flag] if self.slurm else []
         values = []
@@ -377,7 +377,7 @@ class Line:
         add: Sequence[str] = (),
         script: Sequence[str] | None = None,
     ) -> str:
-        """The whole command line with other words for some tokens, and `add` at the end of the options.
+        """Return the whole command line with other words for some tokens, and `add` at the end of the options.
 
         `until`: without this token and what follows it. `script`: in place of the typed one.
         """
@@ -390,11 +390,11 @@ class Line:
         return command_line([*words, *add, *tail])
 
     def corrected(self, token: Token, *words: str) -> str:
-        """The command line with other words for one token."""
+        """Return the command line with other words for one token."""
         return self.write({token: words})
 
     def with_backend(self, *words: str) -> str:
-        """The command line with another backend, and its hosts."""
+        """Return the command line with another backend, and its hosts."""
         old = [token for token in self.options_typed if token.name in BACKEND]
         return self.write({**dict.fromkeys(old, ()), self.tokens[0]: (self.command, "-b", *words)})
 
@@ -427,7 +427,7 @@ class Line:
         return self.write(changes, until=begin, add=more, script=script)
 
     def _find(self, wanted: Sequence[str]) -> Token | None:
-        """The first token that gives an option; of `-o` and `--env`, the same key."""
+        """Return the first token that gives an option; of `-o` and `--env`, the same key."""
         name, key = wanted[0], "".join(wanted[1:2]).partition("=")[0]
         for token in self.options_typed:
             if _SAME.get(token.name, token.name) != _SAME.get(name, name):
@@ -447,7 +447,7 @@ def _value(tokens: Sequence[Token], *names: str) -> str:
 
 
 def _with_values(words: Sequence[str]) -> list[list[str]]:
-    """Options, each with its value if it has one."""
+    """Return options, each with its value if it has one."""
     options: list[list[str]] = []
     for word in words:
         if word.startswith("-") or not options:
@@ -468,7 +468,7 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def _public(word: str, before: str) -> str:
-    """The word; of `--env`, `NAME` in place of `NAME=VALUE` where the value is a secret by its name."""
+    """Return the word; of `--env`, `NAME` in place of `NAME=VALUE` where the value is a secret by its name."""
     from ddpkit.launchers.shell import is_secret
 
     option, equals, inside = word.partition("=") if word.startswith("--env=") else ("", "", word)

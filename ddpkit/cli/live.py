@@ -292,7 +292,7 @@ def _head(summary: Summary) -> list[str]:
 
 
 def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
-    """Hosts, GPUs, ranks. `odd_first`: where not all have room, those that a finding names."""
+    """Return the tables of hosts, GPUs and ranks. `odd_first`: where not all have room, those that a finding names."""
     hosts: list[tuple[str, ...]] = [
         (
             host["host"],

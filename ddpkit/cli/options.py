@@ -157,7 +157,7 @@ def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSe
 
 
 def queries(*, dry_run: bool, survey: bool) -> Queries:
-    """The nodes that a command may query. Raises UsageError."""
+    """Return the nodes that a command may query. Raises UsageError."""
     from ddpkit.execution.requested_nodes import Queries
 
     if survey and not dry_run:

@@ -129,7 +129,7 @@ class _Reader:
         return token.name in BOTH and token.value is not None and self.line.scripted and self.line.slurm
 
     def _value(self, token: Token) -> str:
-        """The value of an option that needs one."""
+        """Return the value of an option that needs one."""
         if token.value is None:
             raise UsageError(f"{token.name} needs a value", f"{token.name} VALUE")
         self._refuse_option(token)
@@ -260,12 +260,12 @@ class _Reader:
         self.given["--ntasks"] = self._value(token)
 
     def _number(self, *names: str) -> str:
-        """The number of one of these options, wherever in the line; empty: none."""
+        """Return the number of one of these options, wherever in the line; empty: none."""
         value = self.line.value(*names)
         return value if value.isdecimal() else ""
 
     def _nodes(self) -> int:
-        """The number of nodes, as far as it is known; else 1."""
+        """Return the number of nodes, as far as it is known; else 1."""
         from ddpkit.execution.requested_nodes import number_of_nodes
 
         line = self.line
@@ -349,7 +349,7 @@ class _Reader:
                 _TORCHRUN[name](self, shown, value)
 
     def _on_all_nodes(self, nodes: str, host: str) -> str:
-        """The command line that starts all nodes. torchrun's address is that of the first one."""
+        """Return the command line that starts all nodes. torchrun's address is that of the first one."""
         more = list[str]()
         if not self.line.typed_backend:
             most = nodes.rpartition(":")[2]
@@ -413,7 +413,7 @@ class _Reader:
 
 
 def _other_host(flags: Mapping[str, str]) -> str:
-    """The host of --rdzv-endpoint or --master-addr; empty: none, or this machine."""
+    """Return the host of --rdzv-endpoint or --master-addr; empty: none, or this machine."""
     endpoint = flags.get("--rdzv-endpoint", "")
     address = flags.get("--master-addr") or endpoint.rpartition(":")[0] or endpoint
     return "" if address in ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]") else address

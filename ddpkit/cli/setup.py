@@ -90,7 +90,7 @@ class NewFile:
 
 
 def files_of_project(project: Path, *, toml: bool, train: bool) -> list[NewFile]:
-    """The files that would be written into a directory, each with its state."""
+    """Return the files that would be written into a directory, each with its state."""
     from ddpkit.config import FILE
 
     names = [*([FILE] if toml else ()), *(_TRAIN if train else ())]
@@ -218,7 +218,7 @@ def _in_one_cell(values: str, default: str, doc: str) -> str:
 
 
 def _default_backend() -> str:
-    """The backend of a launch without -b."""
+    """Return the backend of a launch without -b."""
     from ddpkit import config
     from ddpkit.launchers import registry
 
@@ -297,7 +297,7 @@ def completion(
 
 
 def commands() -> dict[str, Any]:
-    """Every command with its options and arguments."""
+    """Return every command with its options and arguments."""
     from ddpkit.cli.candidates import Parameter
 
     group = whole_program()

@@ -146,7 +146,7 @@ def show_report(result: CheckReport, line: Line | None = None, *, verbose: bool 
 
 
 def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> list[tuple[str, str, str, str]]:
-    """Passed and skipped checks in one row, or host by host on request."""
+    """Return passed and skipped checks in one row, or host by host on request."""
     if verbose:
         return [(title, check.status, _where(check), check.evidence) for check in checks]
     from ddpkit.preflight.check import worst

@@ -82,7 +82,7 @@ _known: dict[tuple[str, str], _Known] = {}
 
 
 def expect_end(run: Run, job: RecordedJob) -> None:
-    """The job was cancelled: its scheduler may be asked about it again, less and less often."""
+    """Note that the job was cancelled: its scheduler may be asked about it again, less and less often."""
     _known_job(run, job).poller.enter(Phase.ENDING)
 
 

@@ -311,7 +311,7 @@ def _load(kind: type[_T], folder: Path, name: str) -> _T | None:
 
 
 def new_id(name: str) -> str:
-    """A name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
+    """Return a name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{os.urandom(2).hex()}"
 
 

@@ -176,7 +176,7 @@ class Timeline:
         return {rank: {**known, "bins": bins[rank]} for rank, known in self.ranks.items()}
 
     def _pieces(self) -> Iterator[str]:
-        """The file's text. Each piece is made at once, while the loop goes on between two of them."""
+        """Yield the file's text. Each piece is made at once, while the loop goes on between two of them."""
         self._changed = False
         yield f'{{"format": {FORMAT}, "carried": {self._carried}, "ranks": {{'
         for number, (rank, known) in enumerate(list(self.ranks.items())):
@@ -193,7 +193,7 @@ def _rows(bins: Sequence[float]) -> list[list[float]]:
 
 
 def merged(bins: list[list[float]], most: int) -> list[list[float]]:
-    """The same steps in at most so many bins: neighbours are put together, two and two."""
+    """Return the same steps in at most so many bins: neighbours are put together, two and two."""
     while len(bins) > most:
         pairs = [bins[at : at + 2] for at in range(0, len(bins), 2)]
         bins = [_together(pair) for pair in pairs]
@@ -486,7 +486,7 @@ class Vitals:
         self._record.write()
 
     def _pieces(self) -> Iterator[str]:
-        """The file's text. Each piece is made at once, while the loop goes on between two of them."""
+        """Yield the file's text. Each piece is made at once, while the loop goes on between two of them."""
         now = time.time()
         known = [(host, {"t": each["t"], "ranks": dict(each["ranks"])}) for host, each in list(self._hosts.items())]
         hosts = ", ".join(f"{json.dumps(host)}: {json.dumps(each)}" for host, each in known)

@@ -94,7 +94,7 @@ class EarlyError(Exception):
 
 @contextmanager
 def _unless_started(name: str) -> Iterator[list[str]]:
-    """A server of its own, which ends with every session in it if anything goes wrong, Ctrl-C included."""
+    """Start a server of its own, which ends with every session in it if anything goes wrong, Ctrl-C included."""
     socket = _new_socket(name)
     tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
     try:
@@ -256,7 +256,7 @@ def _early_end(tmux: list[str], name: str, pid: int) -> EarlyError:
 
 
 def _code(pid: int) -> int | None:
-    """The exit code of a process that ended and that nobody collected: the last field of /proc/PID/stat."""
+    """Return the exit code of a process that ended and that nobody collected: the last field of /proc/PID/stat."""
     try:
         return os.waitstatus_to_exitcode(int(Path(f"/proc/{pid}/stat").read_text().split()[-1]))
     except (OSError, ValueError):
