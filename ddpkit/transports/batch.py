@@ -6,6 +6,7 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 from __future__ import annotations
 
 import glob
+import logging
 import re
 import threading
 import time
@@ -26,6 +27,8 @@ from ddpkit.transports.srun import Post
 from ddpkit.transports.srun_overlap import OverlapCalls
 
 PAUSES = (5.0, 10.0, 20.0, 40.0)  # seconds before the looks for a job that was submitted without an answer
+_log = logging.getLogger(__name__)
+
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
@@ -249,10 +252,14 @@ class JobLink:
         self._calls.close()
 
     def _follow(self, post: Post) -> None:
-        for event in self._events():
-            if self._closed.is_set():
-                return
-            post(event)
+        try:
+            for event in self._events():
+                if self._closed.is_set():
+                    return
+                post(event)
+        except Exception as error:  # a fault of ours: the launcher would wait without end
+            _log.exception("cannot follow job %s", self._job_id)
+            post({"e": "lost", "reason": f"cannot follow job {self._job_id}: {type(error).__name__}: {error}"})
         post(None)
 
     def _events(self) -> Iterator[Event]:

@@ -61,6 +61,20 @@ def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
     return taken
 
 
+class Faulty(ThisMachine):
+    """This machine, with an error of ours."""
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        raise KeyError(path)
+
+
+def test_a_fault_of_ours_ends_the_link(tmp_path: Path) -> None:
+    """Else the launcher would wait without end and without a word."""
+    (event,) = follow(tmp_path, Faulty(), "RUNNING")
+    assert event["e"] == "lost"
+    assert event["reason"].startswith("cannot follow job 7: KeyError: ")
+
+
 def test_a_time_limit(tmp_path: Path) -> None:
     """The hint can be typed as it is."""
     events: list[Any] = follow(tmp_path, ThisMachine(), "TIMEOUT")
