@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,13 @@ def lost_script_node(job: str) -> str:
     """
     match = _SCRIPT_NODE.search(job)
     return match["host"] if match and is_lost(match["host"], match["nodes"]) else ""
+
+
+def query_allocation(job: str) -> tuple[str, str]:
+    """Return what SLURM shows of a job, and in words that its variables are left over in this shell; empty: nothing."""
+    reply = HERE.run(["scontrol", "--oneliner", "--details", "show", "job", job])
+    over = ended_job(job, reply, os.getuid())
+    return reply.output, f"SLURM_JOB_ID={job} is left over in this shell: {over}" if over else ""
 
 
 def ended_job(job: str, reply: Reply, user: int) -> str:
