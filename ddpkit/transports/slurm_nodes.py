@@ -59,7 +59,7 @@ def ended_job(job: str, reply: Reply, user: int) -> str:
     if owner and user not in (0, int(owner[2])):
         return f"job {job} is one of {owner[1]}"
     state = re.search(r"\bJobState=(\S+)", reply.output)
-    lives = (*SLURM.waiting, *SLURM.running)
+    lives = (*SLURM.waiting, *SLURM.running, *SLURM.ending)
     return f"job {job} has ended ({state[1]})" if state and state[1] not in lives else ""
 
 

@@ -103,6 +103,7 @@ def test_gpus_of_an_allocation(details: str, gpus: tuple[int, int] | None) -> No
     [
         (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=RUNNING"), ""),
         (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=SUSPENDED"), ""),
+        (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=COMPLETING"), ""),
         (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=COMPLETED"), "has ended (COMPLETED)"),
         (Reply(exit_code=0, output="JobId=7 JobName=x UserId=you(1001) JobState=RUNNING"), "is one of you"),
         (Reply(exit_code=1, error="slurm_load_jobs error: Invalid job id specified"), "does not know job 7"),
