@@ -63,10 +63,10 @@ def submit(
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
     scheduler = batch.scheduler
-    for pause in (*PAUSES, 0.0):
+    for pause in PAUSES:
         reply = machine.run(batch.submit, revealed(dict(batch.env)))
-        answered = reply.exit_code == 0 or not (reply.timed_out or re.search(scheduler.no_answer, reply.error))
-        if answered or not scheduler.submitted or not pause:
+        silent = reply.timed_out or (reply.exit_code != 0 and re.search(scheduler.no_answer, reply.error))
+        if not silent or not scheduler.submitted:
             break
         note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
         found = _find_submitted(batch, machine, pause, note, sleep)
@@ -102,7 +102,9 @@ def _find_submitted(
         reply = machine.run(scheduler.submitted)
         if reply.exit_code == 0:
             jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
-            return next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+            found = next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+            job_id = re.search(scheduler.job_id, found, re.MULTILINE)  # of an array it is the beginning
+            return job_id[1] if job_id else ""
         note(f"{reply.error}; waits for the scheduler")
     raise LaunchError(
         f"{batch.submit[0]} got no answer, nor did {scheduler.submitted[0]}: whether the job was accepted is not known",
