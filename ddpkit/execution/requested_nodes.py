@@ -155,6 +155,9 @@ def check_one_machine(settings: LaunchSettings, environ: Mapping[str, str]) -> N
     unused = slurm_nodes.unused_allocation(environ)
     if unused and settings.source("backend") == "default":
         here = short_hostname()
+        _, left_over = slurm_nodes.query_allocation(slurm_nodes.allocation(environ))
+        if left_over:
+            raise UsageError(f"{left_over}; for this machine alone: -b local", "add -b slurm --new-job")
         what = f"{unused}, and without -b the ranks would run on {here} alone (as with -b local)"
         raise UsageError(what, "add -b slurm")
     if uneven_ranks(settings):

@@ -6,6 +6,7 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 from __future__ import annotations
 
 import glob
+import logging
 import re
 import threading
 import time
@@ -25,6 +26,8 @@ from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import OverlapCalls, Post
 
 PAUSES = (5.0, 10.0, 20.0, 40.0)  # seconds before the looks for a job that was submitted without an answer
+_log = logging.getLogger(__name__)
+
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
@@ -58,10 +61,11 @@ def submit(
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
-    for pause in (*PAUSES, 0.0):
+    scheduler = batch.scheduler
+    for pause in PAUSES:
         reply = machine.run(batch.submit, revealed(dict(batch.env)))
-        answered = reply.exit_code == 0 or not (reply.timed_out or re.search(batch.no_answer, reply.error))
-        if answered or not batch.submitted or not pause:
+        silent = reply.timed_out or (reply.exit_code != 0 and re.search(scheduler.no_answer, reply.error))
+        if not silent or not scheduler.submitted:
             break
         note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
         found = _find_submitted(batch, machine, pause, note, sleep)
@@ -73,7 +77,6 @@ def submit(
             f"{batch.submit[0]} not found on {machine.place}",
             "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
-    scheduler = batch.scheduler
     if reply.timed_out:
         look = f"{_words(batch, scheduler.ping)}; then check whether it accepted the job"
         raise LaunchError(reply.error, f"{look}: {_words(batch, scheduler.queue)}")
@@ -92,16 +95,19 @@ def _find_submitted(
 
     What a busy controller has not read yet, it reads before a later query. Raises LaunchError if it answers nothing.
     """
+    scheduler = batch.scheduler
     for _ in PAUSES:
         sleep(pause)
-        reply = machine.run(batch.submitted)
+        reply = machine.run(scheduler.submitted)
         if reply.exit_code == 0:
             jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
-            return next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+            found = next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+            job_id = re.search(scheduler.job_id, found, re.MULTILINE)  # of an array it is the beginning
+            return job_id[1] if job_id else ""
         note(f"{reply.error}; waits for the scheduler")
     raise LaunchError(
-        f"{batch.submit[0]} got no answer, nor did {batch.submitted[0]}: whether the job was accepted is not known",
-        f"{_words(batch, batch.ping)}; then look for the job: {_words(batch, batch.queue)}",
+        f"{batch.submit[0]} got no answer, nor did {scheduler.submitted[0]}: whether the job was accepted is not known",
+        f"{_words(batch, scheduler.ping)}; then look for the job: {_words(batch, scheduler.queue)}",
     )
 
 
@@ -247,10 +253,14 @@ class JobLink:
         self._calls.close()
 
     def _follow(self, post: Post) -> None:
-        for event in self._events():
-            if self._closed.is_set():
-                return
-            post(event)
+        try:
+            for event in self._events():
+                if self._closed.is_set():
+                    return
+                post(event)
+        except Exception as error:  # a fault of ours: the launcher would wait without end
+            _log.exception("cannot follow job %s", self._job_id)
+            post({"e": "lost", "reason": f"cannot follow job {self._job_id}: {type(error).__name__}: {error}"})
         post(None)
 
     def _events(self) -> Iterator[Event]:
@@ -284,7 +294,7 @@ class JobLink:
             self._enter(JobState.RUNS)
             if self._poller.phase is Phase.QUEUED:
                 self._poller.enter(Phase.LIVING)
-            yield from self._say(batch.place_of(state, facts["nodes"]))
+            yield from self._say(scheduler.place_of(state, facts["nodes"]))
             self._requeue_without_script(facts)
             if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                 yield self._held[1]

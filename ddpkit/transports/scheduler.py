@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
@@ -18,7 +17,7 @@ from ddpkit.launchers.shell import quote
 from ddpkit.machine import HERE, Machine, Reply, run_command
 from ddpkit.transports import batch, slurm_nodes
 from ddpkit.transports.protocol import Link, LocalLink
-from ddpkit.transports.slurm_nodes import ended_job, lost_script_node
+from ddpkit.transports.slurm_nodes import lost_script_node, query_allocation
 from ddpkit.transports.srun import SrunLink
 from ddpkit.transports.transport import Transport
 
@@ -107,11 +106,10 @@ class SlurmTransport(SchedulerTransport):
         """Return what SLURM says of this allocation; empty: nothing. Raises UsageError for one that has ended."""
         if not self._job_id:
             return ""
-        reply = run_command(["scontrol", "--oneliner", "--details", "show", "job", self._job_id])
-        over = ended_job(self._job_id, reply, os.getuid())
-        if over and self.hosts is None:  # else another attempt, which tells it itself
-            raise UsageError(f"SLURM_JOB_ID={self._job_id} is left over in this shell: {over}", "add --new-job")
-        return reply.output
+        shown, left_over = query_allocation(self._job_id)
+        if left_over and self.hosts is None:  # else another attempt, which tells it itself
+            raise UsageError(left_over, "add --new-job")
+        return shown
 
     def _show_job(self) -> Reply:
         return run_command(["scontrol", "--oneliner", "show", "job", self._job_id])

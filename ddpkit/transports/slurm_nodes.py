@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -52,6 +53,13 @@ def lost_script_node(job: str) -> str:
     return match["host"] if match and is_lost(match["host"], match["nodes"]) else ""
 
 
+def query_allocation(job: str) -> tuple[str, str]:
+    """Return what SLURM shows of a job, and in words that its variables are left over in this shell; empty: nothing."""
+    reply = HERE.run(["scontrol", "--oneliner", "--details", "show", "job", job])
+    over = ended_job(job, reply, os.getuid())
+    return reply.output, f"SLURM_JOB_ID={job} is left over in this shell: {over}" if over else ""
+
+
 def ended_job(job: str, reply: Reply, user: int) -> str:
     """Return why a job is none in which steps of this user can run. Empty: it is one, or SLURM did not answer."""
     if re.search(SLURM.forgotten_pattern, reply.error):
@@ -60,7 +68,7 @@ def ended_job(job: str, reply: Reply, user: int) -> str:
     if owner and user not in (0, int(owner[2])):
         return f"job {job} is one of {owner[1]}"
     state = re.search(r"\bJobState=(\S+)", reply.output)
-    lives = (*SLURM.waiting, *SLURM.running)
+    lives = (*SLURM.waiting, *SLURM.running, *SLURM.ending)
     return f"job {job} has ended ({state[1]})" if state and state[1] not in lives else ""
 
 

@@ -62,6 +62,10 @@ def test_variables_of_a_job_that_has_ended(known: bool, folder: Path, idle_lab: 
     assert refused.returncode == 121, refused.stderr
     assert f"SLURM_JOB_ID={stale['SLURM_JOB_ID']} is left over in this shell" in refused.stderr
     assert "hint: ddpkit launch -b slurm --new-job -- job.py" in refused.stderr
+    here = idle_lab.run("login", *DDPKIT, "launch", "--", "job.py", cwd=folder, env=env, check=False)
+    assert here.returncode == 121, here.stderr
+    assert "is left over in this shell" in here.stderr
+    assert "hint: ddpkit launch -b slurm --new-job -- job.py" in here.stderr
     assert not list(folder.glob("logs/*"))
     submitted = idle_lab.run("login", *argv[:-2], "--new-job", *argv[-2:], cwd=folder, env=env, check=False)
     assert submitted.returncode == 0, submitted.stderr

@@ -62,6 +62,20 @@ def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
     return taken
 
 
+class Faulty(ThisMachine):
+    """This machine, with an error of ours."""
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        raise KeyError(path)
+
+
+def test_a_fault_of_ours_ends_the_link(tmp_path: Path) -> None:
+    """Else the launcher would wait without end and without a word."""
+    (event,) = follow(tmp_path, Faulty(), "RUNNING")
+    assert event["e"] == "lost"
+    assert event["reason"].startswith("cannot follow job 7: KeyError: ")
+
+
 def test_a_time_limit(tmp_path: Path) -> None:
     """The hint can be typed as it is."""
     events: list[Any] = follow(tmp_path, ThisMachine(), "TIMEOUT")
@@ -119,7 +133,8 @@ def test_neither_the_submission_nor_the_queue_has_an_answer(tmp_path: Path, word
     count = tmp_path / "count"
     submit = ("sh", "-c", f"echo x >> {count}; echo 'sbatch: error: {words}' >&2; exit 1")
     notes: list[str] = []
-    silent = replace(plan.batch, submit=submit, submitted=("sh", "-c", "echo down >&2; exit 1"), via=None)
+    scheduler = replace(plan.batch.scheduler, submitted=("sh", "-c", "echo down >&2; exit 1"))
+    silent = replace(plan.batch, scheduler=scheduler, submit=submit, via=None)
     with pytest.raises(LaunchError, match="whether the job was accepted is not known") as caught:
         batch.submit(silent, ThisMachine(), notes.append, lambda _: None)
     assert not isinstance(caught.value, batch.JobRejectedError)
