@@ -23,13 +23,16 @@ NAME = "ddpkit.zip"
 _PACKAGES = """\
 import sys
 
-for name in ("ddpkit", "ddpkit.node"):
+sys.modules["ddpkit"] = type(sys)("ddpkit")
+for room in ("", "/calls", "/rank", "/supervision"):
+    name = "ddpkit.node" + room.replace("/", ".")
     sys.modules[name] = type(sys)(name)
-sys.modules["ddpkit.node"].__path__ = [{bundle} + "/node"]
+    sys.modules[name].__path__ = [{bundle} + "/node" + room]
 """
 _MAIN = """\
 from importlib import import_module
 
+sys.path.pop(0)
 program = import_module("ddpkit.node." + sys.argv.pop(1))
 sys.exit(program.main(*sys.argv[1:]))
 """
@@ -52,7 +55,7 @@ def read_texts() -> dict[str, str]:
 
 def pack(texts: dict[str, str]) -> bytes:
     """Return the zip. Nothing is compressed: each rank would import zlib. `zipfile` takes 15 ms to import."""
-    files = {"__main__": _PACKAGES.format(bundle="sys.path.pop(0)") + _MAIN, "sitecustomize": texts["rank/rank_hook"]}
+    files = {"__main__": _PACKAGES.format(bundle="sys.path[0]") + _MAIN, "sitecustomize": texts["rank/rank_hook"]}
     files.update(("node/" + name, text) for name, text in texts.items())
     entries, directory = b"", b""
     for name, text in files.items():

@@ -130,3 +130,22 @@ def test_a_killed_torchrun_is_the_first_failure_also_where_a_rank_is_collected_b
         table.on_orphan_exit(54399, signal.SIGKILL)
     (failed,) = [event for event in sent if event["e"] == "failed"]
     assert (failed["what"], failed["rank"], failed["signal"]) == ("torchrun", None, signal.SIGKILL)
+
+
+def test_a_rank_that_fails_before_the_others_have_started_is_the_first_failure() -> None:
+    """A busy node starts them one by one: the end of the next one, by torchrun's SIGTERM, was taken for the first."""
+    table = RankTable(lambda **event: None, RankOutput(EventLoop(), lambda **event: None), 0)
+    table.on_failure = lambda: None
+    table.on_start(1, 54399, 0.0)
+    table.on_exit(1, 7, None, 1.0)
+    table.on_start(0, 54398, 1.5)
+    table.on_exit(0, None, signal.SIGTERM, 2.0)
+    assert (table.first() or {})["rank"] == 1
+
+
+def test_a_rank_that_starts_after_a_signal_for_every_process_gets_it() -> None:
+    table = RankTable(lambda **event: None, RankOutput(EventLoop(), lambda **event: None), 0)
+    table.terminated = True  # what ends ranks came, and this one was not there yet
+    with subprocess.Popen(["sleep", "3600"]) as rank:
+        table.on_start(0, rank.pid, 0.0)
+        assert rank.wait(PATIENCE) == -signal.SIGTERM

@@ -55,12 +55,13 @@ class RankTable:
     # ---- starts and ends
 
     def on_start(self, rank: int, pid: int, when: float) -> None:
-        if not self.any_alive():
+        if self.restarts and not self.any_alive():
             self.failures.clear()  # torchrun starts its ranks again: these failures belong to an earlier attempt
         self.ranks[rank] = Rank(pid)
         self._output.words[rank] = LastWords()
         self._send(e="start", rank=rank, pid=pid, t=when)
-        if self.stopping:
+        # What a scheduler gives to every process, a rank does not get that begins meanwhile.
+        if self.stopping or self.terminated:
             kill(pid, signal.SIGTERM)
 
     def on_orphan_exit(self, pid: int, status: int, when: float | None = None) -> None:
