@@ -63,6 +63,12 @@ def changes_address(settings: LaunchSettings, name: str) -> bool:
     return own is not None and bool(own.user or own.port)
 
 
+def surroundings(settings: LaunchSettings, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment in which a launch looks for its allocation: with --new-job it has none."""
+    new = str(settings.options.get("new_job", "")).lower() in ("true", "yes", "on", "1")
+    return {**environ, "DDPKIT_DETECT_SLURM": "0"} if new else environ
+
+
 def ranks_per_node(settings: LaunchSettings) -> int | None:
     """The number of ranks on each node. None: one per GPU, or another number for each node."""
     return settings.nproc_per_node if isinstance(settings.nproc_per_node, int) else None
@@ -82,7 +88,7 @@ def number_of_nodes(settings: LaunchSettings, backend: Launcher, environ: Mappin
         raise _takes_one_number(backend, settings.nnodes)
     nodelist = str(settings.options.get("nodelist", ""))
     named = settings.hosts or settings.hostfile or uneven_ranks(settings)
-    if settings.nnodes or not nodelist or named or local_facts.allocation(environ):
+    if settings.nnodes or not nodelist or named or local_facts.allocation(surroundings(settings, environ)):
         return settings.nnodes
     return slurm_nodes.count_listed(nodelist)
 

@@ -9,7 +9,7 @@ import glob
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from math import inf
@@ -25,11 +25,16 @@ from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import Post
 from ddpkit.transports.srun_overlap import OverlapCalls
 
+PAUSES = (5.0, 10.0, 20.0, 40.0)  # seconds before the looks for a job that was submitted without an answer
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
 LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
 CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which the job is left alone
+_REASONS = {  # of those that do not pass by themselves, what is no lack of resources
+    "DependencyNeverSatisfied": "a job that it depends on did not end as required, so that it never starts",
+    "launch_failed_requeued_held": "a node could not start it, and it is held; for the nodes: sinfo -R",
+}
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 LEFT_ALONE = 5.0  # the same for a job that only tests: a node that is gone keeps it in this state for minutes
 
@@ -38,15 +43,32 @@ class JobRejectedError(LaunchError):
     """The scheduler did not accept the job."""
 
 
-def submit(batch: Batch, machine: Machine = HERE) -> str:
-    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words."""
+def submit(
+    batch: Batch,
+    machine: Machine = HERE,
+    note: Callable[[str], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words.
+
+    A busy controller may accept a job and not say so: it is looked for in the queue before it is submitted again.
+    """
     folder = str(Path(batch.log).parent)
     try:
         machine.make_folder(folder)  # without it the job would fail, and without a word
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
-    reply = machine.run(batch.submit, revealed(dict(batch.env)))
+    for pause in (*PAUSES, 0.0):
+        reply = machine.run(batch.submit, revealed(dict(batch.env)))
+        answered = reply.exit_code == 0 or not (reply.timed_out or re.search(batch.no_answer, reply.error))
+        if answered or not batch.submitted or not pause:
+            break
+        note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
+        found = _find_submitted(batch, machine, pause, note, sleep)
+        if found:
+            note(f"the scheduler had accepted job {found}")
+            return found
     if reply.missing:
         raise JobRejectedError(
             f"{batch.submit[0]} not found on {machine.place}",
@@ -62,6 +84,26 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", _refusal_hint(batch, words))
     return job_id[1]
+
+
+def _find_submitted(
+    batch: Batch, machine: Machine, pause: float, note: Callable[[str], None], sleep: Callable[[float], None]
+) -> str:
+    """Return the id of the job that was submitted without an answer; empty: there is none, and it can be made again.
+
+    What a busy controller has not read yet, it reads before a later query. Raises LaunchError if it answers nothing.
+    """
+    for _ in PAUSES:
+        sleep(pause)
+        reply = machine.run(batch.submitted)
+        if reply.exit_code == 0:
+            jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
+            return next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+        note(f"{reply.error}; waits for the scheduler")
+    raise LaunchError(
+        f"{batch.submit[0]} got no answer, nor did {batch.submitted[0]}: whether the job was accepted is not known",
+        f"{_words(batch, batch.ping)}; then look for the job: {_words(batch, batch.queue)}",
+    )
 
 
 def _refusal_hint(batch: Batch, words: str) -> str:
@@ -243,7 +285,7 @@ class JobLink:
             self._enter(JobState.RUNS)
             if self._poller.phase is Phase.QUEUED:
                 self._poller.enter(Phase.LIVING)
-            yield from self._say(f"runs on {facts['nodes']}")
+            yield from self._say(batch.place_of(state, facts["nodes"]))
             self._requeue_without_script(facts)
             if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                 yield self._held[1]
@@ -274,6 +316,7 @@ class JobLink:
             elif reason != self._reason:
                 show = _words(self._batch, self._batch.show_resources)
                 why = f"{reason}, and cannot start as requested; for the available resources: {show}"
+                why = f"{reason}: {_REASONS[reason]}" if reason in _REASONS else why
                 yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
         else:
             start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -83,10 +84,12 @@ def slurm(
     environ: Mapping[str, str],
     named: Sequence[str] = (),
     counts: tuple[int, ...] = (),
+    shown: str = "",
 ) -> Request:
     """Make the request to SLURM, with the allocation that this process stands in, if any.
 
-    `named`: hosts in the order of the user. `counts`: ranks on each node; empty: the same number on all.
+    `named`: hosts in the order of the user. `counts`: ranks on each node; empty: the same number on all. `shown`: the
+    allocation as `scontrol --oneliner --details show job` prints it; empty: no answer.
     """
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
     left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
@@ -95,7 +98,8 @@ def slurm(
     job_id = allocation(environ)
     if not job_id:
         return request
-    held = _held(environ, job_id, asked=bool(nproc_per_node or counts))
+    asked = bool(nproc_per_node or counts)
+    held = _with_gpus(_held(environ, job_id, asked=asked), shown, asked=asked)
     return replace(request, allocation=_only(held, named) if named else held)
 
 
@@ -131,6 +135,21 @@ def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation
         ),
         cpus={host: cpus for group in groups for host, cpus in group.cpus.items()},
     )
+
+
+def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
+    """Add the GPUs of each host, and a rank for each of them: of --gres and --gpus no variable of salloc tells."""
+    gpus: dict[str, int] = {}
+    for nodes, gres in re.findall(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)", shown):
+        number = sum(map(int, re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)", gres)))
+        gpus |= dict.fromkeys(expand_nodelist(nodes), number) if number else {}
+    by_task = bool(re.search(r" TresPerTask=\S*gpu", shown))
+    counts = held.nproc_per_node
+    if gpus and not asked:
+        before = counts if isinstance(counts, tuple) else (counts,) * len(held.hosts)
+        each = tuple(gpus.get(host, number or 1) for host, number in zip(held.hosts, before, strict=True))
+        counts = each if len({*each}) > 1 or held.groups else each[0]
+    return replace(held, nproc_per_node=counts, gpus=gpus, gpus_by_task=by_task and bool(gpus))
 
 
 def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import EnvError, UsageError
-from ddpkit.machine import HERE, Machine
+from ddpkit.launchers.slurm import SLURM
+from ddpkit.machine import HERE, Machine, Reply
 from ddpkit.transports.local_facts import allocation
 
 _PATIENCE = 5.0  # seconds for sinfo
@@ -40,6 +41,18 @@ def lost_script_node(job: str) -> str:
     """
     match = _SCRIPT_NODE.search(job)
     return match["host"] if match and is_lost(match["host"], match["nodes"]) else ""
+
+
+def ended_job(job: str, reply: Reply, user: int) -> str:
+    """Return why a job is none in which steps of this user can run. Empty: it is one, or SLURM did not answer."""
+    if re.search(SLURM.forgotten_pattern, reply.error):
+        return f"SLURM does not know job {job}, which has ended"
+    owner = re.search(r"\bUserId=([^\s(]+)\((\d+)\)", reply.output)
+    if owner and user not in (0, int(owner[2])):
+        return f"job {job} is one of {owner[1]}"
+    state = re.search(r"\bJobState=(\S+)", reply.output)
+    lives = (*SLURM.waiting, *SLURM.running)
+    return f"job {job} has ended ({state[1]})" if state and state[1] not in lives else ""
 
 
 def is_lost(script_node: str, nodes: str) -> bool:

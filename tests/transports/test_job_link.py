@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.plan import Host, Job, Plan, Request
@@ -97,7 +98,6 @@ def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
             "Batch job submission failed: Requested node configuration is not available",
             "lower -N, -n, -c, --mem or --gres",
         ),
-        ("Unable to contact slurm controller", "scontrol ping"),
         ("something else", "sinfo --summarize"),
     ],
 )
@@ -109,6 +109,24 @@ def test_a_refused_request(tmp_path: Path, words: str, hint: str) -> None:
     with pytest.raises(batch.JobRejectedError) as refused:
         batch.submit(replace(plan.batch, submit=submit, via=None))
     assert str(refused.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize("words", ["Unable to contact slurm controller", "Socket timed out"])
+def test_neither_the_submission_nor_the_queue_has_an_answer(tmp_path: Path, words: str) -> None:
+    """The job may run: it is not submitted again, and its files stay."""
+    plan = job_link(tmp_path, ThisMachine(), ())[1]
+    assert plan.batch is not None
+    count = tmp_path / "count"
+    submit = ("sh", "-c", f"echo x >> {count}; echo 'sbatch: error: {words}' >&2; exit 1")
+    notes: list[str] = []
+    silent = replace(plan.batch, submit=submit, submitted=("sh", "-c", "echo down >&2; exit 1"), via=None)
+    with pytest.raises(LaunchError, match="whether the job was accepted is not known") as caught:
+        batch.submit(silent, ThisMachine(), notes.append, lambda _: None)
+    assert not isinstance(caught.value, batch.JobRejectedError)
+    assert str(caught.value.hint).startswith("scontrol ping")
+    assert count.read_text() == "x\n"
+    assert f"{words}; looks for the job in 5 s" in notes[0]
+    assert "down; waits for the scheduler" in notes
 
 
 def lines(events: list[Event]) -> list[str]:

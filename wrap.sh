@@ -1,0 +1,3 @@
+#!/bin/bash
+/work/wt/f/.venv/bin/python3 job.py
+echo ended
