@@ -1,3 +1,0 @@
-#!/bin/bash
-/work/wt/f/.venv/bin/python3 job.py
-echo ended
