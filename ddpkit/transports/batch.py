@@ -59,10 +59,11 @@ def submit(
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
+    scheduler = batch.scheduler
     for pause in (*PAUSES, 0.0):
         reply = machine.run(batch.submit, revealed(dict(batch.env)))
-        answered = reply.exit_code == 0 or not (reply.timed_out or re.search(batch.no_answer, reply.error))
-        if answered or not batch.submitted or not pause:
+        answered = reply.exit_code == 0 or not (reply.timed_out or re.search(scheduler.no_answer, reply.error))
+        if answered or not scheduler.submitted or not pause:
             break
         note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
         found = _find_submitted(batch, machine, pause, note, sleep)
@@ -74,7 +75,6 @@ def submit(
             f"{batch.submit[0]} not found on {machine.place}",
             "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
-    scheduler = batch.scheduler
     if reply.timed_out:
         look = f"{_words(batch, scheduler.ping)}; then check whether it accepted the job"
         raise LaunchError(reply.error, f"{look}: {_words(batch, scheduler.queue)}")
@@ -93,16 +93,17 @@ def _find_submitted(
 
     What a busy controller has not read yet, it reads before a later query. Raises LaunchError if it answers nothing.
     """
+    scheduler = batch.scheduler
     for _ in PAUSES:
         sleep(pause)
-        reply = machine.run(batch.submitted)
+        reply = machine.run(scheduler.submitted)
         if reply.exit_code == 0:
             jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
             return next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
         note(f"{reply.error}; waits for the scheduler")
     raise LaunchError(
-        f"{batch.submit[0]} got no answer, nor did {batch.submitted[0]}: whether the job was accepted is not known",
-        f"{_words(batch, batch.ping)}; then look for the job: {_words(batch, batch.queue)}",
+        f"{batch.submit[0]} got no answer, nor did {scheduler.submitted[0]}: whether the job was accepted is not known",
+        f"{_words(batch, scheduler.ping)}; then look for the job: {_words(batch, scheduler.queue)}",
     )
 
 
@@ -285,7 +286,7 @@ class JobLink:
             self._enter(JobState.RUNS)
             if self._poller.phase is Phase.QUEUED:
                 self._poller.enter(Phase.LIVING)
-            yield from self._say(batch.place_of(state, facts["nodes"]))
+            yield from self._say(scheduler.place_of(state, facts["nodes"]))
             self._requeue_without_script(facts)
             if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                 yield self._held[1]

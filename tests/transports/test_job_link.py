@@ -119,7 +119,8 @@ def test_neither_the_submission_nor_the_queue_has_an_answer(tmp_path: Path, word
     count = tmp_path / "count"
     submit = ("sh", "-c", f"echo x >> {count}; echo 'sbatch: error: {words}' >&2; exit 1")
     notes: list[str] = []
-    silent = replace(plan.batch, submit=submit, submitted=("sh", "-c", "echo down >&2; exit 1"), via=None)
+    mute = replace(plan.batch.scheduler, submitted=("sh", "-c", "echo down >&2; exit 1"))
+    silent = replace(plan.batch, scheduler=mute, submit=submit, via=None)
     with pytest.raises(LaunchError, match="whether the job was accepted is not known") as caught:
         batch.submit(silent, ThisMachine(), notes.append, lambda _: None)
     assert not isinstance(caught.value, batch.JobRejectedError)
