@@ -32,10 +32,10 @@ if TYPE_CHECKING:  # many commands look up a backend's name alone
 
 GROUP = "ddpkit.launchers"
 _BUILT_IN = {
-    "local": "ddpkit.launchers.local:Local",
-    "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",
-    "pdsh": "ddpkit.launchers.pdsh:Pdsh",
-    "legacy": "ddpkit.launchers.legacy:Legacy",
+    "local": "ddpkit.launchers.backends:Local",
+    "ssh-torchrun-auto": "ddpkit.launchers.backends:SshTorchrunAuto",
+    "pdsh": "ddpkit.launchers.backends:Pdsh",
+    "legacy": "ddpkit.launchers.backends:Legacy",
     "slurm-srun": "ddpkit.launchers.slurm:SlurmSrun",
     "slurm-torchrun": "ddpkit.launchers.slurm:SlurmTorchrun",
 }

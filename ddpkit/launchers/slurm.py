@@ -29,10 +29,16 @@ from ddpkit.launchers.plan import (
     Step,
     render_step,
 )
-from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus, check_gpus
-from ddpkit.launchers.starters import TAP, task_file
+from ddpkit.launchers.starters import (
+    TAP,
+    preload_modules,
+    preload_option,
+    stage_dir_option,
+    stage_option,
+    task_file,
+)
 from ddpkit.node.bundle import NAME as BUNDLE
 
 # Defaults of variables, after `cores` was computed.

@@ -19,7 +19,7 @@ from ddpkit.execution.archive import pack, write_archive
 from ddpkit.execution.stage import Content, by_nodes, check_node, conda_archive, environment, project, relocate
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Archive, Job
-from ddpkit.launchers.preload import is_conda_archive
+from ddpkit.launchers.starters import is_conda_archive
 from ddpkit.node import bundle, stage, stage_lock
 from ddpkit.run.timeline import read_copies
 
