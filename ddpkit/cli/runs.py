@@ -27,7 +27,7 @@ from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.launchers.shell import count
 from ddpkit.run.state import RunState
-from ddpkit.text import coloured, format_age, format_duration, format_hosts, format_ranges, format_size, one_line
+from ddpkit.text import coloured, format_age, format_hosts, format_ranges, format_size, one_line
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.run.control import Removable
@@ -534,7 +534,7 @@ def result(now: RunStatus) -> str:
     if now.state is RunState.FAILED:
         return f"exit {now.run.exit_code}" + (f": {now.run.verdict}" if now.run.verdict else "")
     if now.state in (RunState.DONE, RunState.STOPPED):
-        return f"after {format_duration(now.run.ended - now.run.started)}" if now.run.ended else ""
+        return f"after {now.run.duration}" if now.run.duration else ""
     return "" if now.state is RunState.RUNNING and not now.hint else now.words
 
 

@@ -34,7 +34,6 @@ from ddpkit.node import owned
 from ddpkit.run import job_status, launcher_process, logs, metrics, record, run_files, run_index, timeline
 from ddpkit.run.log_files import ALL, LogFiles
 from ddpkit.run.state import EndState, Origin, RunState
-from ddpkit.text import format_duration
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -443,7 +442,7 @@ class RecordedRun(LiveRun):
             if last:
                 relay.note(f"ddpkit: no other attempt follows: {last.reason}")
         if state is RunState.DONE:
-            relay.routine_note(f"ddpkit: done in {format_duration(ended - self.record.started)}")
+            relay.routine_note(f"ddpkit: done in {replace(self.record, ended=ended).duration}")
         elif state is RunState.STOPPED:
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():

@@ -33,6 +33,7 @@ from ddpkit.run import run_files, state
 from ddpkit.run.log_files import INDEX
 from ddpkit.run.run_files import read_private
 from ddpkit.run.state import EndState, Origin, RunState
+from ddpkit.text import format_duration
 
 if TYPE_CHECKING:
     from ddpkit.launchers.job_output import JobOutput
@@ -186,6 +187,11 @@ class Run:
     format: Annotated[int, Between(1, FORMAT)] = FORMAT
     origin: Origin = Origin.OTHERS  # until something shows more
     unsaved: ClassVar = frozenset({"origin"})
+
+    @property
+    def duration(self) -> str:
+        """The time from the start to the end, in words; empty: the end is not known."""
+        return format_duration(self.ended - self.started) if self.ended else ""
 
     def as_data(self) -> dict[str, Any]:
         """Return the record as JSON types."""

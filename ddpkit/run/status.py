@@ -18,7 +18,7 @@ from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.run_index import IndexEntry, KnownEnd
 from ddpkit.run.state import Origin, RunState
-from ddpkit.text import format_age, format_duration, format_ranks, one_line
+from ddpkit.text import format_age, format_ranks, one_line
 
 if TYPE_CHECKING:  # `ddpkit ps` needs none of them
     from ddpkit.run.job_status import JobStatus
@@ -105,7 +105,7 @@ def _alive(run: Run) -> RunStatus:
 
 
 def _ended(run: Run) -> RunStatus:
-    length = format_duration(run.ended - run.started) if run.ended else ""
+    length = run.duration
     if run.state is RunState.FAILED:
         words = f"failed: {run.verdict or f'exit code {run.exit_code}'}"
     elif run.state is RunState.STOPPED:

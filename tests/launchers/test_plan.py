@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.plan import (
     Allocation,
     Archive,
@@ -30,7 +31,6 @@ from ddpkit.launchers.plan import (
     Proc,
     Request,
     Staging,
-    Via,
     World,
     plan_as_dict,
 )
