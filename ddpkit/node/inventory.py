@@ -202,8 +202,8 @@ def memory(root: str = "") -> dict[str, int | None]:
         for most, now in _MEMORY_FILES:
             limit = _number(folder + "/" + most)
             if limit is not None and limit < 1 << 60:
-                used = (_number(folder + "/" + now) or 0) - (int(files.group(1)) if files else 0)
-                bounds.append((limit, max(0, used)))
+                kept = (_number(folder + "/" + now) or 0) - (int(files.group(1)) if files else 0)
+                bounds.append((limit, max(0, kept)))
     bound, used = min(bounds, key=lambda each: each[0] - each[1]) if bounds else (None, None)
     return {"total": total, "free": free, "bound": bound, "used": used}
 
