@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ddpkit.machine import Reply
-from ddpkit.transports import local_facts, slurm_nodes
+from ddpkit.transports import slurm_nodes
 from ddpkit.transports.slurm_nodes import choose_excluded, lost_script_node, read_sinfo
 
 # `sinfo --noheader --Node --format='%N %P %t'`
@@ -91,7 +91,7 @@ def test_choices(bad: list[str], options: dict[str, Any], chosen: dict[str, str]
 def test_gpus_of_an_allocation(details: str, gpus: tuple[int, int] | None) -> None:
     """`salloc --gres=gpu:2` sets no variable with their number. Without them the tasks count."""
     environ = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_NTASKS_PER_NODE": "1"}
-    held = local_facts.slurm(None, None, environ, shown=f"JobId=7 NodeList=node[1-2]{details} TresPerTask=gres:gpu:1 ")
+    held = slurm_nodes.slurm(None, None, environ, shown=f"JobId=7 NodeList=node[1-2]{details} TresPerTask=gres:gpu:1 ")
     assert held.allocation is not None
     assert held.allocation.nproc_per_node == (1 if gpus is None else gpus if gpus[0] != gpus[1] else gpus[0])
     assert dict(held.allocation.gpus) == ({} if gpus is None else dict(zip(("node1", "node2"), gpus, strict=True)))
