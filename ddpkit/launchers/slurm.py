@@ -30,9 +30,9 @@ from ddpkit.launchers.plan import (
     render_step,
 )
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
-from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
+from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote, run_module
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
-from ddpkit.launchers.starters import TAP, task_file
+from ddpkit.launchers.starters import TAP, TORCHRUN, task_file
 from ddpkit.node.bundle import NAME as BUNDLE
 
 # Defaults of variables, after `cores` was computed.
@@ -72,11 +72,6 @@ _STEP_TASK = """\
 program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" {agent}"$@"
 {run}"""
-# Not with -m, which puts the working directory in front of PyTorch: it may have a torch.py.
-_RUN_TORCHRUN = (
-    'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); '
-    'runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'
-)
 _TORCHRUN = """\
 {python} -c {torchrun} \\
     --nnodes={nnodes} --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \\
@@ -416,7 +411,7 @@ class Slurm(Contained):
     def _probe(self, job: Job) -> str:
         # It runs on the node itself, and the job's Python may be in the container alone.
         python = job.stage.python if job.stage else job.python
-        return join(["python3" if self.container else python, "-c", _PORT])
+        return join(["python3" if self.container else python, "-S", "-I", "-c", _PORT])
 
     def _copy(self, job: Job, layout: Layout, inside: list[str], otherwise: str = "exit 123") -> list[str]:
         """Lines that bring the local copies to each node. `otherwise`: if a node has none then. Raises UsageError."""
@@ -525,7 +520,9 @@ class Slurm(Contained):
         if not self.torchrun:
             text = text + _RESTARTS.lstrip() + "\n" + _STEP_TASK.format(agent="", run=run)
             return [python, *files, *job.argv], text, more
-        agent = _TORCHRUN.format(python=quote(job.python), torchrun=quote(_RUN_TORCHRUN), nnodes=len(layout.counts))
+        agent = _TORCHRUN.format(
+            python=quote(job.python), torchrun=quote(run_module(TORCHRUN)), nnodes=len(layout.counts)
+        )
         # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
         tap = [job.python, "-S", "-I", "-c", f"import os, sys; {TAP}", *job.argv]
         words = [python, *files, *(word.replace("$", "$$") for word in tap)]
