@@ -41,6 +41,7 @@ from ddpkit.execution.background import BackgroundRun, Notes
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
+from ddpkit.launchers.shell import run_module
 from ddpkit.preflight.check import Check, CheckReport
 from ddpkit.run import control, record, run_index, state, status
 from ddpkit.run import logs as run_logs
@@ -589,7 +590,7 @@ def _launch_detached(
     words, env = _command_line(script, args, profile, given)
     words[:0] = ["--detach", "--json", *(["--on", on] if on is not None else [])]
     done = subprocess.run(
-        [sys.executable, "-m", "ddpkit", "launch", *words],
+        [sys.executable, "-c", run_module("ddpkit"), "launch", *words],
         env={**os.environ, **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,

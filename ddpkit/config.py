@@ -733,7 +733,9 @@ def _has_torch(python: str) -> bool:
             return importlib.util.find_spec("torch") is not None
         except (ImportError, ValueError):  # of a finder that the site has added
             return False
-    code = "import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
+    from ddpkit.launchers.shell import NOT_FROM_HERE
+
+    code = f"{NOT_FROM_HERE}; import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
     try:
         return subprocess.run([python, "-c", code], capture_output=True, timeout=10, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):

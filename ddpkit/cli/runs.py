@@ -324,9 +324,9 @@ def stop(
     if run is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
         note("no run of this project is running; to list the runs: ddpkit ps")
     if dry_run:
-        plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living or now.state is RunState.UNKNOWN]
-        # Nothing is done to a run that has ended; one that is not visible from here is an error.
-        ended = [control.stop(now.run) for now in seen if not now.state.living and now.state is not RunState.UNKNOWN]
+        seen = [control.check_stop(now.run) for now in seen]  # it shows no command that `stop` would refuse to run
+        plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living]
+        ended = [now for now in seen if not now.state.living]
         if as_json:
             skipped = [run_document(now.run, now) for now in ended]
             print_json("stop_plan", {"commands": plans, "ended": skipped})

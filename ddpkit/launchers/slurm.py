@@ -29,10 +29,11 @@ from ddpkit.launchers.plan import (
     Step,
     render_step,
 )
-from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
+from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote, run_module
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus, check_gpus
 from ddpkit.launchers.starters import (
     TAP,
+    TORCHRUN,
     preload_modules,
     preload_option,
     stage_dir_option,
@@ -78,11 +79,6 @@ _STEP_TASK = """\
 program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" {agent}"$@"
 {run}"""
-# Not with -m, which puts the working directory in front of PyTorch: it may have a torch.py.
-_RUN_TORCHRUN = (
-    'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); '
-    'runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'
-)
 _TORCHRUN = """\
 {python} -c {torchrun} \\
     --nnodes={nnodes} --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \\
@@ -478,7 +474,7 @@ class Slurm(Contained):
     def _probe(self, job: Job) -> str:
         # It runs on the node itself, and the job's Python may be in the container alone.
         python = job.stage.python if job.stage else self._python(job)
-        return join(["python3" if self.container else python, "-c", _PORT])
+        return join(["python3" if self.container else python, "-S", "-I", "-c", _PORT])
 
     def _copy(self, job: Job, layout: Layout, inside: list[str], otherwise: str = "exit 123") -> list[str]:
         """Lines that bring the local copies to each node. `otherwise`: if a node has none then. Raises UsageError."""
@@ -590,7 +586,7 @@ class Slurm(Contained):
             text = text + _RESTARTS.lstrip() + "\n" + _STEP_TASK.format(agent="", run=run)
             return [python, *files, own, *job.command], text, more
         inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
-        agent = _TORCHRUN.format(python=quote(inner), torchrun=quote(_RUN_TORCHRUN), nnodes=len(layout.counts))
+        agent = _TORCHRUN.format(python=quote(inner), torchrun=quote(run_module(TORCHRUN)), nnodes=len(layout.counts))
         # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
         rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
         tap = [own, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]

@@ -16,7 +16,7 @@ from ddpkit.launchers.containers import Contained, runtimes
 from ddpkit.launchers.containers import option as option  # for backends
 from ddpkit.launchers.cpu_binding import cpu_sets, python_code, threads
 from ddpkit.launchers.plan import File, Job, Proc, Step, World
-from ddpkit.launchers.shell import Value
+from ddpkit.launchers.shell import Value, run_module
 from ddpkit.node.rank.rank_observe import OBSERVERS
 
 # torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
@@ -25,6 +25,7 @@ from ddpkit.node.rank.rank_observe import OBSERVERS
 TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
 ELASTIC_RESTARTS = 3
+TORCHRUN = "torch.distributed.run"
 
 
 def preload_option(where: str = "") -> Any:
@@ -293,7 +294,7 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: s
         text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {TAP}'
     text = f"{first}; {text}" if first else text
     command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
-    module = "torch.distributed.launch" if legacy else "torch.distributed.run"
+    module = "torch.distributed.launch" if legacy else TORCHRUN
     # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
     words = tuple(word.replace("$", "$$") for word in command)
-    return (job.python, "-m", module, *flags, "--no_python", *words)
+    return (job.python, "-c", run_module(module), *flags, "--no_python", *words)

@@ -31,6 +31,7 @@ from ddpkit.execution.lifecycle import LiveRun
 from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.launchers.shell import NOT_FROM_HERE
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.protocol import NODE, Link
 from ddpkit.transports.transport import Transport
@@ -199,7 +200,8 @@ exec(compile(sources["__main__"], "{name}.py", "exec"))
 
 # The words of `command` in a plan, also where they were quoted again for a job script.
 _PACKED = re.compile(
-    r'import base64, importlib\.machinery.*?"(?P<name>ddpkit-\w+)\.py", "exec"\)\)\n(?P<end>\S+ \S+) [\w+/=]{1000,}',
+    re.escape(NOT_FROM_HERE)
+    + r'\nimport base64, .*?"(?P<name>ddpkit-\w+)\.py", "exec"\)\)\n(?P<end>\S+ \S+) [\w+/=]{1000,}',
     re.DOTALL,
 )
 
@@ -226,7 +228,8 @@ def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Seque
     for text in list(sources.values()):
         _add_imported(text, sources)
     packed = b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
-    return ("-c", _UNPACK.format(name=f"ddpkit-{program}"), name, packed, *args)
+    text = f"{NOT_FROM_HERE}\n" + _UNPACK.format(name=f"ddpkit-{program}")
+    return ("-c", text, name, packed, *args)
 
 
 def _add_imported(text: str, sources: dict[str, str]) -> None:

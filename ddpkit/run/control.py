@@ -64,18 +64,26 @@ def stop_argv(run: Run, *, at_once: bool = False) -> list[str]:
     return ["kill", f"-{number.name.removeprefix('SIG')}", str(run.launcher_pid)]
 
 
-def stop(run: Run, *, at_once: bool = False) -> RunStatus:
-    """End a run and wait for its end: every rank gets TERM, its grace, then KILL; with `at_once` KILL.
-
-    A run that has ended stays as it is. Raises UsageError for one that cannot be reached from here, LaunchError for a
-    scheduler that refuses, DdpkitError for a run that does not end in time.
-    """
+def check_stop(run: Run) -> RunStatus:
+    """Return the status of a run that `stop` may end, or that has ended. Raises UsageError, LaunchError for others."""
     now = status.get_status(run)
     if now.state is RunState.ELSEWHERE:
         raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.remote_command("stop", run))
     if now.state is RunState.UNKNOWN:
         # Without the scheduler's word that it is the run's, a job with its number may be any other one.
         raise LaunchError(f"cannot stop run {run.run_id}: {now.words}", now.hint or status.command("status", run))
+    if now.state.living and not run.job:
+        launcher_process.check_launcher(run)
+    return now
+
+
+def stop(run: Run, *, at_once: bool = False) -> RunStatus:
+    """End a run and wait for its end: every rank gets TERM, its grace, then KILL; with `at_once` KILL.
+
+    A run that has ended stays as it is. Raises UsageError for one that cannot be reached from here, LaunchError for a
+    scheduler that refuses, DdpkitError for a run that does not end in time.
+    """
+    now = check_stop(run)
     if not now.state.living:
         return now
     if run.job:

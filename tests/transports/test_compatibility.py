@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -131,6 +132,15 @@ def test_what_is_wrong_with_one_node(changes: dict[str, Any], what: str, fix: st
     assert host == "n2"
     assert what in said
     assert fix in mend
+
+
+def test_a_version_that_a_node_made_up_is_one_word_of_a_command_there_and_here() -> None:
+    evil = "2.5.1; touch pwned"
+    nodes = [facts(1, torch={"version": evil}), facts(2), facts(3, torch={"version": evil})]
+    ((_, _, fix),) = alone(*nodes)
+    words = shlex.split(fix)
+    assert words[:2] == ["ssh", "n2"]
+    assert shlex.split(" ".join(words[2:]))[-1] == f"torch=={evil}"
 
 
 def test_small_differences_are_none() -> None:
