@@ -23,7 +23,7 @@ unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLU
 unset SLURM_NTASKS_PER_NODE
 nodes='node2 node1'
 MASTER_ADDR=${nodes%%[[:space:]]*}
-MASTER_PORT=$(srun --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

@@ -23,7 +23,7 @@ unset SLURM_NTASKS_PER_NODE
 nodes=$(srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --export=ALL sh -c 'echo "$SLURM_TOPOLOGY_ADDR $SLURMD_NODENAME"' | LC_ALL=C sort -V | sed 's/.* //')
 [ -n "$nodes" ] || fail "SLURM did not list the nodes of job $SLURM_JOB_ID"
 MASTER_ADDR=${nodes%%[[:space:]]*}
-MASTER_PORT=$(srun --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

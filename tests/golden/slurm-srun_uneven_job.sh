@@ -24,7 +24,7 @@ unset SLURM_NTASKS_PER_NODE
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 [ -n "$nodes" ] || fail "SLURM did not list the nodes of job $SLURM_JOB_ID"
 MASTER_ADDR=${nodes%%[[:space:]]*}
-MASTER_PORT=$(srun --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:
