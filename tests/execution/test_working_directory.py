@@ -46,7 +46,9 @@ def planted(tmp_path: Path) -> tuple[Path, Path]:
     ],
     ids=lambda words: " ".join(words[:5]),
 )
-def test_a_command_imports_nothing_of_the_working_directory(clean_environ, planted, words):
+def test_a_command_imports_nothing_of_the_working_directory(
+    clean_environ: dict[str, str], planted: tuple[Path, Path], words: tuple[str, ...]
+) -> None:
     folder, found = planted
     argv = [sys.executable, "-c", run_module("ddpkit"), *words]  # as the program `ddpkit`, which `python -m` is not
     done = subprocess.run(argv, cwd=folder, env=clean_environ, capture_output=True, text=True, timeout=120, check=False)
@@ -55,7 +57,9 @@ def test_a_command_imports_nothing_of_the_working_directory(clean_environ, plant
     assert words[0] != "launch" or "--dry-run" in words or done.stdout.count("trains") == 2
 
 
-def test_the_search_for_a_python_imports_nothing_of_the_working_directory(planted, monkeypatch):
+def test_the_search_for_a_python_imports_nothing_of_the_working_directory(
+    planted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ddpkit import config
 
     folder, found = planted
@@ -65,7 +69,7 @@ def test_the_search_for_a_python_imports_nothing_of_the_working_directory(plante
     assert not found.exists(), found.read_text()
 
 
-def test_no_plan_runs_code_that_imports_from_the_working_directory():
+def test_no_plan_runs_code_that_imports_from_the_working_directory() -> None:
     plans = sorted(Path(__file__).parents[1].glob("golden/*.sh"))
     words = [(path.name, flags, code) for path in plans for flags, code in _codes(path.read_text())]
     assert len(words) > 40

@@ -29,7 +29,7 @@ def fail(fault: str, device: torch.device) -> None:
         read_slowly()
     elif fault == "stuck":
         print("hangs now", flush=True)
-        torch.cuda._sleep(1 << 38)
+        torch.cuda._sleep(1 << 38)  # type: ignore[no-untyped-call]
     elif fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif fault == "memory":

@@ -13,6 +13,12 @@ import runpy
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+    from ddpkit.distributed.resolver import DistEnv
 
 rank = os.environ["RANK"]
 os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0] or "0"
@@ -34,9 +40,13 @@ def main(program: str, argv: list[str]) -> int:
 
         if program == "late" and rank == "1":
             add = check.time_all_reduce
-            check.time_all_reduce = lambda env, device, *rest: (
-                time.sleep(120) if device.type == "cuda" else add(env, device, *rest)
-            )
+
+            def late(env: DistEnv, device: torch.device, *rest: Any) -> float:
+                if device.type == "cuda":
+                    time.sleep(120)
+                return add(env, device, *rest)
+
+            check.time_all_reduce = late
         return check.main(argv, identify)
     if program == "bench":
         from ddpkit.distributed import collectives
