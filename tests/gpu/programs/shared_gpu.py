@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import torch
-
     from ddpkit.distributed.resolver import DistEnv
 
 rank = os.environ["RANK"]
@@ -41,10 +39,10 @@ def main(program: str, argv: list[str]) -> int:
         if program == "late" and rank == "1":
             add = check.time_all_reduce
 
-            def late(env: DistEnv, device: torch.device, *rest: Any) -> float:
+            def late(env: DistEnv, device: Any, elements: int, seconds: float, group: Any = None) -> float:
                 if device.type == "cuda":
                     time.sleep(120)
-                return add(env, device, *rest)
+                return add(env, device, elements, seconds, group)
 
             check.time_all_reduce = late
         return check.main(argv, identify)
