@@ -733,11 +733,11 @@ def _has_torch(python: str) -> bool:
             return importlib.util.find_spec("torch") is not None
         except (ImportError, ValueError):  # of a finder that the site has added
             return False
-    from ddpkit.launchers.shell import NOT_FROM_HERE
-
-    code = f"{NOT_FROM_HERE}; import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
+    code = "import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
+    argv = [os.path.abspath(python), "-c", code]
     try:
-        return subprocess.run([python, "-c", code], capture_output=True, timeout=10, check=False).returncode == 0
+        # Python imports from its working directory first, and others may write in this one.
+        return subprocess.run(argv, cwd="/", capture_output=True, timeout=10, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.errors import UsageError
@@ -113,19 +113,6 @@ SBATCH: Mapping[str, Flag] = {
     **_rows(_SRUN, Use.SRUN),
     **_rows(_SRUN_ALONE, Use.SRUN, alone=True),
 }
-
-
-@cache
-def known_to_sbatch(word: str) -> bool:
-    """Tell whether the sbatch of this machine takes an option such as `--segment=16`. It asks no controller.
-
-    Versions and sites differ.
-    """
-    from ddpkit.machine import run_command
-
-    reply = run_command(["sbatch", word, "--version"], timeout=5.0)
-    wrong = "unrecognized option|is ambiguous|doesn't allow an argument|requires an argument"
-    return not reply.missing and not reply.timed_out and not re.search(wrong, reply.error)
 
 
 def of_sbatch(*uses: Use) -> set[str]:
@@ -326,9 +313,11 @@ class Line:
         if foreign is not None:
             return not foreign.alone
         if slurm and self.may_be_sbatch(name):
-            if can_be and known_to_sbatch(f"{name}={following}"):
+            from ddpkit.transports import slurm_nodes
+
+            if can_be and slurm_nodes.known_to_sbatch(f"{name}={following}"):
                 return True
-            if known_to_sbatch(name):
+            if slurm_nodes.known_to_sbatch(name):
                 return False
         return can_be and not (following.endswith(".py") or name.startswith("--no-"))
 

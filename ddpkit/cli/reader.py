@@ -24,7 +24,6 @@ from ddpkit.cli.line import (
     Line,
     Use,
     is_script,
-    known_to_sbatch,
     replacement,
     torchrun_name,
 )
@@ -228,6 +227,8 @@ class _Reader:
 
     def _of_this_sbatch(self, token: Token) -> bool:
         """Take an option that only the sbatch of this machine knows."""
+        from ddpkit.transports.slurm_nodes import known_to_sbatch
+
         word = token.name if token.value is None else f"{token.name}={token.value}"
         if not (self.line.slurm and self.line.may_be_sbatch(token.name) and known_to_sbatch(word)):
             return False

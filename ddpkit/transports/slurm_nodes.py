@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
@@ -14,7 +15,7 @@ from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request
 from ddpkit.launchers.slurm import SLURM
-from ddpkit.machine import HERE, Machine, Reply, short_hostname
+from ddpkit.machine import HERE, Machine, Reply, run_command, short_hostname
 from ddpkit.node.calls import probe
 
 if TYPE_CHECKING:
@@ -276,6 +277,17 @@ def srun_tasks(environ: Mapping[str, str]) -> Task | None:
     except EnvError:
         return None
     return task if not isinstance(task, str) and task.world_size.value > 1 else None
+
+
+@cache
+def known_to_sbatch(word: str) -> bool:
+    """Tell whether the sbatch of this machine takes an option such as `--segment=16`. It asks no controller.
+
+    Versions and sites differ.
+    """
+    reply = run_command(["sbatch", word, "--version"], timeout=5.0)
+    wrong = "unrecognized option|is ambiguous|doesn't allow an argument|requires an argument"
+    return not reply.missing and not reply.timed_out and not re.search(wrong, reply.error)
 
 
 def allocation(environ: Mapping[str, str]) -> str:

@@ -24,6 +24,11 @@ from ddpkit.transports.protocol import Link, LocalLink, container_argv, new_key,
 from ddpkit.transports.transport import Transport
 
 
+def names() -> tuple[str, ...]:
+    """Names by which a user can mean this machine; the last is the one that messages show."""
+    return ("localhost", "127.0.0.1", short_hostname())
+
+
 def gpus(environ: Mapping[str, str], root: str = "/") -> int:
     """Count the GPUs that a process with this environment sees on this machine (see `probe.gpus`)."""
     try:
