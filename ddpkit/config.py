@@ -734,7 +734,7 @@ def _has_torch(python: str) -> bool:
         except (ImportError, ValueError):  # of a finder that the site has added
             return False
     code = "import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
-    argv = [os.path.abspath(python), "-c", code]
+    argv = [str(Path(python).absolute()), "-c", code]
     try:
         # Python imports from its working directory first, and others may write in this one.
         return subprocess.run(argv, cwd="/", capture_output=True, timeout=10, check=False).returncode == 0
