@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.errors import UsageError
@@ -29,7 +29,6 @@ class Use(Enum):
     REFUSED = auto()
     MISTAKEN = auto()  # another name of a flag that ddpkit has
     SRUN = "srun"  # the backend's option `srun` passes it on
-    SBATCH = "sbatch"  # the backend's option `sbatch` passes it on
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ LETTERS = {
 BOTH = ("-d", "-q")
 _PASSED = """
     mail-type mail-user licenses clusters comment begin deadline mem-per-cpu mem-per-gpu tmp switches nice wckey
-    priority gpu-bind gpu-freq cores-per-socket sockets-per-node threads-per-core hint prefer time-min
+    priority gpu-freq cores-per-socket sockets-per-node threads-per-core hint prefer time-min
     cluster-constraint network profile-data cpus-per-gpu
 """
 _SRUN = """
@@ -84,13 +83,8 @@ _SRUN = """
 _SRUN_ALONE = """
     overlap exact whole multi-prog disable-status preserve-env resv-ports interactive no-allocate kill-on-bad-exit
 """
-_SBATCH = """
-    acctg-freq bb bbf burst-buffer core-spec thread-spec cpu-freq delay-boot extra extra-node-info gid uid
-    kill-on-invalid-dep mcs-label mem-bind ntasks-per-core ntasks-per-socket ntasks-per-gpu power propagate container-id
-    tres-bind tres-per-task wait-all-nodes oom-kill-step segment
-"""
 SBATCH: Mapping[str, Flag] = {
-    **_rows("ntasks jobid", Use.READ),
+    **_rows("ntasks jobid gpu-bind ntasks-per-gpu", Use.READ),
     "--nodes": Flag(Use.SAME, instead="--nnodes"),
     "--ntasks-per-node": Flag(Use.SAME, instead="--nproc-per-node"),
     "--chdir": Flag(Use.SAME, instead="--workdir"),
@@ -118,9 +112,20 @@ SBATCH: Mapping[str, Flag] = {
     **_rows("test-only", Use.MISTAKEN, alone=True, instead="--dry-run"),
     **_rows(_SRUN, Use.SRUN),
     **_rows(_SRUN_ALONE, Use.SRUN, alone=True),
-    **_rows(_SBATCH, Use.SBATCH),
-    **_rows("get-user-env ignore-pbs no-kill use-min-nodes stepmgr", Use.SBATCH, alone=True),
 }
+
+
+@cache
+def known_to_sbatch(word: str) -> bool:
+    """Tell whether the sbatch of this machine takes an option such as `--segment=16`. It asks no controller.
+
+    Versions and sites differ.
+    """
+    from ddpkit.machine import run_command
+
+    reply = run_command(["sbatch", word, "--version"], timeout=5.0)
+    wrong = "unrecognized option|is ambiguous|doesn't allow an argument|requires an argument"
+    return not reply.missing and not reply.timed_out and not re.search(wrong, reply.error)
 
 
 def of_sbatch(*uses: Use) -> set[str]:
@@ -320,7 +325,21 @@ class Line:
             return not option.alone
         if foreign is not None:
             return not foreign.alone
+        if slurm and self.may_be_sbatch(name):
+            if can_be and known_to_sbatch(f"{name}={following}"):
+                return True
+            if known_to_sbatch(name):
+                return False
         return can_be and not (following.endswith(".py") or name.startswith("--no-"))
+
+    def may_be_sbatch(self, name: str) -> bool:
+        """Tell whether an option that ddpkit does not know can be one of the sbatch of this machine.
+
+        The beginning of a known name is a mistake, though sbatch would take it.
+        """
+        via = any(token.name == "--via" for token in self._first_tokens) or self.settings.options.get("via")
+        known = (*SBATCH, *self.options, *(f"--{key.replace('_', '-')}" for key in self.backend_options))
+        return self.scripted and name[:2] == "--" and not via and not any(each.startswith(name) for each in known)
 
     @property
     def script_token(self) -> Token | None:

@@ -236,6 +236,7 @@ def unknown_option(line: Line, token: Token, commands: Mapping[str, Flags]) -> U
     hint, long = f"ddpkit {line.command} --help", token.name[:2] == "--"
     if line.transport.slurm and long:
         hint = f"ddpkit backends {line.typed_backend or line.backend.name}"
+        what += ", nor has the sbatch of this machine" if line.may_be_sbatch(token.name) else ""
     elif line.script is None and line.scripted and long:
         hint += "; the script's options come after `--`"
     return UsageError(what, hint)
@@ -314,11 +315,11 @@ def _environment(line: Line, token: Token) -> str:
 
 
 def _passed_on(line: Line, token: Token) -> UsageError | str:
-    """Name all options of srun or sbatch as the backend's option of this name."""
+    """Name all options of srun as the backend's option of this name."""
     from ddpkit.launchers.shell import join
 
     use = SBATCH[token.name].use if line.slurm and token.name in SBATCH else None
-    if use not in (Use.SRUN, Use.SBATCH):
+    if use is not Use.SRUN:
         return ""
     program = str(use.value)
     changes = dict[Token, Sequence[str]]()
@@ -344,7 +345,7 @@ def _backend_with(name: str) -> str:
     from ddpkit.launchers import registry
 
     name = LETTERS.get(name, name)
-    if name in of_sbatch(Use.PASSED, Use.REFUSED) | {"--ntasks"}:
+    if name in of_sbatch(Use.PASSED, Use.REFUSED, Use.READ):
         return "slurm"
     backends = registry.backends_with(name.removeprefix("--").replace("-", "_"))
     return min(backends, key=lambda backend: backend != "ssh", default="")  # the one of hosts, if it has the option

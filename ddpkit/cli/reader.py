@@ -24,6 +24,7 @@ from ddpkit.cli.line import (
     Line,
     Use,
     is_script,
+    known_to_sbatch,
     replacement,
     torchrun_name,
 )
@@ -118,7 +119,9 @@ class _Reader:
             raise UsageError(f"-e {str(token.value).partition('=')[0]}: variables of the ranks are --env", corrected)
         if token.name in self.line.options and not self._is_of_sbatch(token):
             self._own(token)
-        elif not (self._of_backend(token) or self._of_sbatch(token) or self._of_torchrun(token)):
+        elif not (
+            self._of_backend(token) or self._of_sbatch(token) or self._of_torchrun(token) or self._of_this_sbatch(token)
+        ):
             raise unknown_option(self.line, token, self.commands)
 
     def _is_of_sbatch(self, token: Token) -> bool:
@@ -223,6 +226,29 @@ class _Reader:
             return False
         return True
 
+    def _of_this_sbatch(self, token: Token) -> bool:
+        """Take an option that only the sbatch of this machine knows."""
+        word = token.name if token.value is None else f"{token.name}={token.value}"
+        if not (self.line.slurm and self.line.may_be_sbatch(token.name) and known_to_sbatch(word)):
+            return False
+        self.sbatch.append(word)
+        return True
+
+    def _gpu_bind(self, token: Token) -> None:
+        if "none" not in self._value(token):
+            what = f"{token.word}: each rank must see all GPUs of its node"
+            raise UsageError(what, self.line.corrected(token))
+        self._note(f"{token.name} {token.value}", "not needed; each rank sees all GPUs of its node")
+
+    def _ntasks_per_gpu(self, token: Token) -> None:
+        """Take one rank for each GPU, which is the default; refuse another number, with that of a node."""
+        number, gpus = self._value(token), self.line.option("gpus_per_node").rpartition(":")[2]
+        if number != "1":
+            ranks = str(int(number) * int(gpus)) if number.isdecimal() and gpus.isdecimal() else "RANKS"
+            what = f"{token.word}: ddpkit takes the number of ranks on each node"
+            raise UsageError(what, self.line.corrected(token, "-n", ranks))
+        self._note(f"{token.name} {number}", "not needed; ddpkit starts one rank for each GPU of --gpus-per-node")
+
     def _jobid(self, token: Token) -> None:
         job_id = self._value(token)
         step = f"srun --jobid={job_id} --overlap --nodes=1 --ntasks=1"
@@ -259,7 +285,8 @@ class _Reader:
             return self._nodes()
         file = self.given.get("--hostfile", "" if self.hosts else settings.hostfile)
         names, _ = scheduled_hosts(replace(settings, hosts=tuple(self.hosts) or settings.hosts, hostfile=file))
-        held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if allocation(os.environ) else 0
+        inside = allocation(os.environ) and self.line.option("new_job") != "true"
+        held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if inside else 0
         return len(names) or held or self._nodes()
 
     def _divide_tasks(self) -> None:
@@ -402,6 +429,8 @@ _OWN: Mapping[str, Callable[[_Reader, Token], list[str] | None]] = {
 _SBATCH: Mapping[str, Callable[[_Reader, Token], None]] = {
     "--jobid": _Reader._jobid,
     "--ntasks": _Reader._ntasks,
+    "--gpu-bind": _Reader._gpu_bind,
+    "--ntasks-per-gpu": _Reader._ntasks_per_gpu,
 }
 _TORCHRUN: Mapping[str, Callable[[_Reader, str, str], None]] = {
     "--standalone": _Reader._standalone,

@@ -78,6 +78,7 @@ def prepare(
     Raises UsageError, LaunchError, PreflightError.
     """
     requested_nodes.check_alone(settings, environ)
+    environ = requested_nodes.surroundings(settings, environ)
     if removed := removed_options(settings, environ):
         note(removed)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
@@ -176,7 +177,7 @@ def prepare_offline(
 
     `avoid` gets a line for each bad node that the job excludes. None: no node is excluded.
     """
-    backend = build_backend(settings)
+    backend, environ = build_backend(settings), requested_nodes.surroundings(settings, environ)
     if getattr(backend, "via", ""):
         raise UsageError("--via is an option of ddpkit launch and ddpkit bench", "run this command on the login host")
     chosen = transport_class(type(backend))
@@ -192,6 +193,8 @@ def prepare_offline(
 
         job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
     transport = _offline_transport(chosen, settings, environ, *width)
+    if avoid is not None and isinstance(transport, SchedulerTransport):
+        transport.note = avoid
     world = transport.survey()
     if avoid is not None and transport.slurm and isinstance(world, Request):
         from ddpkit.execution import avoided_nodes

@@ -27,8 +27,8 @@ from ddpkit.execution.node_calls import ANY_PYTHON, PATIENCE, NodeCalls
 from ddpkit.execution.sync import check_source
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
-from ddpkit.launchers.preload import is_conda_archive
 from ddpkit.launchers.shell import quote
+from ddpkit.launchers.starters import is_conda_archive
 from ddpkit.node.owned import own_file
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports.channel import NoAnswerError

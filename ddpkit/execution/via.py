@@ -101,6 +101,7 @@ def _prepare(
     hosts, counts = requested_nodes.scheduled_hosts(settings)
     request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)
     transport = SlurmTransport(nnodes, nproc, {}, host)
+    transport.note = note
     python = pythons[0] if backend.container else facts["python"]
     job = job_elsewhere(settings, facts["workdir"], python, facts["log_dir"])
     host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE

@@ -37,6 +37,8 @@ class Job:
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
     observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank/rank_observe.py`
+    python_chosen: bool = True  # by the user; else commands before the ranks, such as `activate`, may choose another
+    python_here: bool = True  # this machine has it; else the nodes may
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
 
     @property
@@ -82,6 +84,8 @@ class Allocation:
     cpus_per_task: int | None = None
     groups: tuple[HetGroup, ...] = ()  # of a heterogeneous allocation
     cpus: Mapping[str, int] = field(default_factory=dict)  # by host; empty: not known
+    gpus: Mapping[str, int] = field(default_factory=dict)  # the same
+    gpus_by_task: bool = False  # the request has GPUs for each task: a step of fewer tasks gets fewer of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,9 +215,18 @@ class Scheduler:
     )
     stop: tuple[str, ...]
     signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
+    # Prints each job of the user, also one that has ended: its id, a blank, the path of its script. With it a job that
+    # was submitted without an answer is found, or submitted again. Empty: nobody knows whether there is one.
+    submitted: tuple[str, ...] = ()
+    no_answer: str = "(?!)"  # a regular expression: what the submitting program says where the controller gave none
     no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
     signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
+    suspended: tuple[str, ...] = ()  # of those in `running`: its processes are stopped, until the scheduler resumes it
+
+    def place_of(self, state: str, nodes: str) -> str:
+        """Return what a job does that has started, and where."""
+        return f"is suspended by the scheduler on {nodes}" if state in self.suspended else f"runs on {nodes}"
 
     def state_of(self, job_id: str) -> list[str]:
         """Return the command that prints the state of a job."""

@@ -30,10 +30,10 @@ from ddpkit.launchers.plan import Job, Plan, Scheduler
 
 GROUP = "ddpkit.launchers"
 _BUILT_IN = {
-    "local": "ddpkit.launchers.local:Local",
-    "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",
-    "pdsh": "ddpkit.launchers.pdsh:Pdsh",
-    "legacy": "ddpkit.launchers.legacy:Legacy",
+    "local": "ddpkit.launchers.backends:Local",
+    "ssh-torchrun-auto": "ddpkit.launchers.backends:SshTorchrunAuto",
+    "pdsh": "ddpkit.launchers.backends:Pdsh",
+    "legacy": "ddpkit.launchers.backends:Legacy",
     "slurm-srun": "ddpkit.launchers.slurm:SlurmSrun",
     "slurm-torchrun": "ddpkit.launchers.slurm:SlurmTorchrun",
 }

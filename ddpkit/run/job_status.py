@@ -136,7 +136,9 @@ def _status(run: Run, job: RecordedJob, scheduler: Scheduler, jobs: Sequence[Map
         words = f"{name}, an array: {len(running)} run, {len(waiting)} wait, {ended} have ended"
         return JobStatus(state=RunState.RUNNING if running else RunState.QUEUED, words=words)
     if running:
-        return JobStatus(state=RunState.RUNNING, words=f"{name} runs on {running[0]['nodes']}")
+        return JobStatus(
+            state=RunState.RUNNING, words=f"{name} {scheduler.place_of(running[0]['state'], running[0]['nodes'])}"
+        )
     if waiting:
         return JobStatus(state=RunState.QUEUED, words=f"{name} waits in the queue: {waiting[0]['reason']}")
     good = scheduler.success_states

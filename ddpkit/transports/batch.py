@@ -6,10 +6,11 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 from __future__ import annotations
 
 import glob
+import logging
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from math import inf
@@ -24,11 +25,18 @@ from ddpkit.transports.protocol import revealed
 from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import OverlapCalls, Post
 
+PAUSES = (5.0, 10.0, 20.0, 40.0)  # seconds before the looks for a job that was submitted without an answer
+_log = logging.getLogger(__name__)
+
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
 LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
 CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which the job is left alone
+_REASONS = {  # of those that do not pass by themselves, what is no lack of resources
+    "DependencyNeverSatisfied": "a job that it depends on did not end as required, so that it never starts",
+    "launch_failed_requeued_held": "a node could not start it, and it is held; for the nodes: sinfo -R",
+}
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 LEFT_ALONE = 5.0  # the same for a job that only tests: a node that is gone keeps it in this state for minutes
 
@@ -37,21 +45,38 @@ class JobRejectedError(LaunchError):
     """The scheduler did not accept the job."""
 
 
-def submit(batch: Batch, machine: Machine = HERE) -> str:
-    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words."""
+def submit(
+    batch: Batch,
+    machine: Machine = HERE,
+    note: Callable[[str], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words.
+
+    A busy controller may accept a job and not say so: it is looked for in the queue before it is submitted again.
+    """
     folder = str(Path(batch.log).parent)
     try:
         machine.make_folder(folder)  # without it the job would fail, and without a word
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
-    reply = machine.run(batch.submit, revealed(dict(batch.env)))
+    scheduler = batch.scheduler
+    for pause in PAUSES:
+        reply = machine.run(batch.submit, revealed(dict(batch.env)))
+        silent = reply.timed_out or (reply.exit_code != 0 and re.search(scheduler.no_answer, reply.error))
+        if not silent or not scheduler.submitted:
+            break
+        note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
+        found = _find_submitted(batch, machine, pause, note, sleep)
+        if found:
+            note(f"the scheduler had accepted job {found}")
+            return found
     if reply.missing:
         raise JobRejectedError(
             f"{batch.submit[0]} not found on {machine.place}",
             "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
-    scheduler = batch.scheduler
     if reply.timed_out:
         look = f"{_words(batch, scheduler.ping)}; then check whether it accepted the job"
         raise LaunchError(reply.error, f"{look}: {_words(batch, scheduler.queue)}")
@@ -61,6 +86,29 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", _refusal_hint(batch, words))
     return job_id[1]
+
+
+def _find_submitted(
+    batch: Batch, machine: Machine, pause: float, note: Callable[[str], None], sleep: Callable[[float], None]
+) -> str:
+    """Return the id of the job that was submitted without an answer; empty: there is none, and it can be made again.
+
+    What a busy controller has not read yet, it reads before a later query. Raises LaunchError if it answers nothing.
+    """
+    scheduler = batch.scheduler
+    for _ in PAUSES:
+        sleep(pause)
+        reply = machine.run(scheduler.submitted)
+        if reply.exit_code == 0:
+            jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
+            found = next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+            job_id = re.search(scheduler.job_id, found, re.MULTILINE)  # of an array it is the beginning
+            return job_id[1] if job_id else ""
+        note(f"{reply.error}; waits for the scheduler")
+    raise LaunchError(
+        f"{batch.submit[0]} got no answer, nor did {scheduler.submitted[0]}: whether the job was accepted is not known",
+        f"{_words(batch, scheduler.ping)}; then look for the job: {_words(batch, scheduler.queue)}",
+    )
 
 
 def _refusal_hint(batch: Batch, words: str) -> str:
@@ -205,10 +253,14 @@ class JobLink:
         self._calls.close()
 
     def _follow(self, post: Post) -> None:
-        for event in self._events():
-            if self._closed.is_set():
-                return
-            post(event)
+        try:
+            for event in self._events():
+                if self._closed.is_set():
+                    return
+                post(event)
+        except Exception as error:  # a fault of ours: the launcher would wait without end
+            _log.exception("cannot follow job %s", self._job_id)
+            post({"e": "lost", "reason": f"cannot follow job {self._job_id}: {type(error).__name__}: {error}"})
         post(None)
 
     def _events(self) -> Iterator[Event]:
@@ -242,7 +294,7 @@ class JobLink:
             self._enter(JobState.RUNS)
             if self._poller.phase is Phase.QUEUED:
                 self._poller.enter(Phase.LIVING)
-            yield from self._say(f"runs on {facts['nodes']}")
+            yield from self._say(scheduler.place_of(state, facts["nodes"]))
             self._requeue_without_script(facts)
             if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                 yield self._held[1]
@@ -273,6 +325,7 @@ class JobLink:
             elif reason != self._reason:
                 show = _words(self._batch, self._batch.show_resources)
                 why = f"{reason}, and cannot start as requested; for the available resources: {show}"
+                why = f"{reason}: {_REASONS[reason]}" if reason in _REASONS else why
                 yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
         else:
             start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"

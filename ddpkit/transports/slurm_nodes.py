@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +14,8 @@ from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
 from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request
-from ddpkit.machine import HERE, Machine, short_hostname
+from ddpkit.launchers.slurm import SLURM
+from ddpkit.machine import HERE, Machine, Reply
 from ddpkit.node.calls import probe
 
 if TYPE_CHECKING:
@@ -49,6 +52,25 @@ def lost_script_node(job: str) -> str:
     """
     match = _SCRIPT_NODE.search(job)
     return match["host"] if match and is_lost(match["host"], match["nodes"]) else ""
+
+
+def query_allocation(job: str) -> tuple[str, str]:
+    """Return what SLURM shows of a job, and in words that its variables are left over in this shell; empty: nothing."""
+    reply = HERE.run(["scontrol", "--oneliner", "--details", "show", "job", job])
+    over = ended_job(job, reply, os.getuid())
+    return reply.output, f"SLURM_JOB_ID={job} is left over in this shell: {over}" if over else ""
+
+
+def ended_job(job: str, reply: Reply, user: int) -> str:
+    """Return why a job is none in which steps of this user can run. Empty: it is one, or SLURM did not answer."""
+    if re.search(SLURM.forgotten_pattern, reply.error):
+        return f"SLURM does not know job {job}, which has ended"
+    owner = re.search(r"\bUserId=([^\s(]+)\((\d+)\)", reply.output)
+    if owner and user not in (0, int(owner[2])):
+        return f"job {job} is one of {owner[1]}"
+    state = re.search(r"\bJobState=(\S+)", reply.output)
+    lives = (*SLURM.waiting, *SLURM.running, *SLURM.ending)
+    return f"job {job} has ended ({state[1]})" if state and state[1] not in lives else ""
 
 
 def is_lost(script_node: str, nodes: str) -> bool:
@@ -137,10 +159,12 @@ def slurm(
     environ: Mapping[str, str],
     named: Sequence[str] = (),
     counts: tuple[int, ...] = (),
+    shown: str = "",
 ) -> Request:
     """Make the request to SLURM, with the allocation that this process stands in, if any.
 
-    `named`: hosts in the order of the user. `counts`: ranks on each node; empty: the same number on all.
+    `named`: hosts in the order of the user. `counts`: ranks on each node; empty: the same number on all. `shown`: the
+    allocation as `scontrol --oneliner --details show job` prints it; empty: no answer.
     """
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
     left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
@@ -149,7 +173,8 @@ def slurm(
     job_id = allocation(environ)
     if not job_id:
         return request
-    held = _held(environ, job_id, asked=bool(nproc_per_node or counts))
+    asked = bool(nproc_per_node or counts)
+    held = _with_gpus(_held(environ, job_id, asked=asked), shown, asked=asked)
     return replace(request, allocation=_only(held, named) if named else held)
 
 
@@ -185,6 +210,21 @@ def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation
         ),
         cpus={host: cpus for group in groups for host, cpus in group.cpus.items()},
     )
+
+
+def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
+    """Add the GPUs of each host, and a rank for each of them: of --gres and --gpus no variable of salloc tells."""
+    gpus: dict[str, int] = {}
+    for nodes, gres in re.findall(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)", shown):
+        number = sum(map(int, re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)", gres)))
+        gpus |= dict.fromkeys(expand_nodelist(nodes), number) if number else {}
+    by_task = bool(re.search(r" TresPerTask=\S*gpu", shown))
+    counts = held.nproc_per_node
+    if gpus and not asked:
+        before = counts if isinstance(counts, tuple) else (counts,) * len(held.hosts)
+        each = tuple(gpus.get(host, number or 1) for host, number in zip(held.hosts, before, strict=True))
+        counts = each if len({*each}) > 1 or held.groups else each[0]
+    return replace(held, nproc_per_node=counts, gpus=gpus, gpus_by_task=by_task and bool(gpus))
 
 
 def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:
@@ -269,3 +309,7 @@ def _tasks_per_node(environ: Mapping[str, str], nnodes: int) -> int | tuple[int,
 def _number(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name, "")
     return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def short_hostname() -> str:
+    return socket.gethostname().partition(".")[0] or "localhost"

@@ -19,7 +19,7 @@ from ddpkit.execution.archive import pack, write_archive
 from ddpkit.execution.stage import Content, by_nodes, check_node, conda_archive, environment, project, relocate
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Archive, Job
-from ddpkit.launchers.preload import is_conda_archive
+from ddpkit.launchers.starters import is_conda_archive
 from ddpkit.node import bundle
 from ddpkit.node.calls import stage
 from ddpkit.run.timeline import read_copies
@@ -295,7 +295,7 @@ def test_what_a_node_cannot_use(one: Content, said: dict[str, Any], what: str | 
 
 def task(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the program of a node, as a step of a job does."""
-    argv = [sys.executable, "-I", "-S", str(folder / bundle.NAME), "stage", str(folder / "stage"), *words]
+    argv = [sys.executable, "-I", "-S", str(folder / bundle.NAME), "calls.stage", str(folder / "stage"), *words]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 

@@ -10,10 +10,10 @@ export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
-nodes=$(srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --export=ALL sh -c 'echo "$SLURM_TOPOLOGY_ADDR $SLURMD_NODENAME"' | LC_ALL=C sort -V | sed 's/.* //' | head -n 1)
+nodes=$(srun --jobid=123 --overlap --gres=none --nodes=2 --ntasks=2 --ntasks-per-node=1 --export=ALL sh -c 'echo "$SLURM_TOPOLOGY_ADDR $SLURMD_NODENAME"' | LC_ALL=C sort -V | sed 's/.* //' | head -n 1)
 [ -n "$nodes" ] || fail "SLURM did not list the nodes of job $SLURM_JOB_ID"
 MASTER_ADDR=${nodes%%[[:space:]]*}
-MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

@@ -76,7 +76,7 @@ ROWS = {
         doc="env-differs",
     ),
     "small-shm": Row(fault=small_shm, id="shm", rank=None, evidence="32 MiB", doc="shm-full"),  # E04
-    "full-tmp": Row(fault=full_tmp, id="disk", rank=None, evidence=r"has 7\.\d+ MiB free", doc="disk-full"),
+    "full-tmp": Row(fault=full_tmp, id="disk", rank=None, evidence=r"has (7\.\d+|8) MiB free", doc="disk-full"),
     "another-torch": Row(  # E03
         fault=another_torch,
         id="torch",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
 from ddpkit.launchers.slurm import SlurmSrun
@@ -60,6 +61,20 @@ def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
     return taken
 
 
+class Faulty(ThisMachine):
+    """This machine, with an error of ours."""
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        raise KeyError(path)
+
+
+def test_a_fault_of_ours_ends_the_link(tmp_path: Path) -> None:
+    """Else the launcher would wait without end and without a word."""
+    (event,) = follow(tmp_path, Faulty(), "RUNNING")
+    assert event["e"] == "lost"
+    assert event["reason"].startswith("cannot follow job 7: KeyError: ")
+
+
 def test_a_time_limit(tmp_path: Path) -> None:
     """The hint can be typed as it is."""
     events: list[Any] = follow(tmp_path, ThisMachine(), "TIMEOUT")
@@ -96,7 +111,6 @@ def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
             "Batch job submission failed: Requested node configuration is not available",
             "lower -N, -n, -c, --mem or --gres",
         ),
-        ("Unable to contact slurm controller", "scontrol ping"),
         ("something else", "sinfo --summarize"),
     ],
 )
@@ -108,6 +122,25 @@ def test_a_refused_request(tmp_path: Path, words: str, hint: str) -> None:
     with pytest.raises(batch.JobRejectedError) as refused:
         batch.submit(replace(plan.batch, submit=submit, via=None))
     assert str(refused.value.hint).startswith(hint)
+
+
+@pytest.mark.parametrize("words", ["Unable to contact slurm controller", "Socket timed out"])
+def test_neither_the_submission_nor_the_queue_has_an_answer(tmp_path: Path, words: str) -> None:
+    """The job may run: it is not submitted again, and its files stay."""
+    plan = job_link(tmp_path, ThisMachine(), ())[1]
+    assert plan.batch is not None
+    count = tmp_path / "count"
+    submit = ("sh", "-c", f"echo x >> {count}; echo 'sbatch: error: {words}' >&2; exit 1")
+    notes: list[str] = []
+    scheduler = replace(plan.batch.scheduler, submitted=("sh", "-c", "echo down >&2; exit 1"))
+    silent = replace(plan.batch, scheduler=scheduler, submit=submit, via=None)
+    with pytest.raises(LaunchError, match="whether the job was accepted is not known") as caught:
+        batch.submit(silent, ThisMachine(), notes.append, lambda _: None)
+    assert not isinstance(caught.value, batch.JobRejectedError)
+    assert str(caught.value.hint).startswith("scontrol ping")
+    assert count.read_text() == "x\n"
+    assert f"{words}; looks for the job in 5 s" in notes[0]
+    assert "down; waits for the scheduler" in notes
 
 
 def lines(events: list[Event]) -> list[str]:
