@@ -13,7 +13,6 @@ import glob
 import os
 import select
 import shutil
-import socket
 import stat
 import subprocess
 import threading
@@ -326,7 +325,3 @@ class Poller:
     def close(self) -> None:
         with self._clock.lock:
             self._clock.waiting.pop(self, None)
-
-
-def short_hostname() -> str:
-    return socket.gethostname().partition(".")[0] or "localhost"

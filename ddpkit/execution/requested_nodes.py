@@ -17,7 +17,7 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, quote
 from ddpkit.launchers.starters import Starter
-from ddpkit.transports import slurm_nodes, this_machine
+from ddpkit.transports import slurm_nodes
 
 if TYPE_CHECKING:
     from ddpkit.transports.hosts import HostSpec
@@ -153,7 +153,7 @@ def check_one_machine(settings: LaunchSettings, environ: Mapping[str, str]) -> N
     _check_no_scripts(settings)
     unused = slurm_nodes.unused_allocation(environ)
     if unused and settings.source("backend") == "default":
-        here = this_machine.names()[-1]
+        here = slurm_nodes.short_hostname()
         _, left_over = slurm_nodes.query_allocation(slurm_nodes.allocation(environ))
         if left_over:
             raise UsageError(f"{left_over}; for this machine alone: -b local", "add -b slurm --new-job")
@@ -164,7 +164,7 @@ def check_one_machine(settings: LaunchSettings, environ: Mapping[str, str]) -> N
             f"backend local runs on this machine only, and does not support {_option_n(settings)}",
             f"add -n {uneven_ranks(settings)[0]}",
         )
-    local = this_machine.names()
+    local = ("localhost", "127.0.0.1", slurm_nodes.short_hostname())
     if len(settings.hosts) > 1 or any(host not in local for host in settings.hosts):
         raise UsageError(
             f"backend local runs on this machine only, and does not accept hosts: {' '.join(settings.hosts)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,7 +16,7 @@ from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request
 from ddpkit.launchers.slurm import SLURM
-from ddpkit.machine import HERE, Machine, Reply, run_command, short_hostname
+from ddpkit.machine import HERE, Machine, Reply, run_command
 from ddpkit.node.calls import probe
 
 if TYPE_CHECKING:
@@ -320,3 +321,7 @@ def _tasks_per_node(environ: Mapping[str, str], nnodes: int) -> int | tuple[int,
 def _number(environ: Mapping[str, str], name: str) -> int | None:
     text = environ.get(name, "")
     return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def short_hostname() -> str:
+    return socket.gethostname().partition(".")[0] or "localhost"

@@ -18,15 +18,10 @@ from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
 from ddpkit.launchers.plan import Container, Host, Plan, Step, World
-from ddpkit.machine import short_hostname
 from ddpkit.node.calls import probe
 from ddpkit.transports.protocol import Link, LocalLink, container_argv, new_key, program
+from ddpkit.transports.slurm_nodes import short_hostname
 from ddpkit.transports.transport import Transport
-
-
-def names() -> tuple[str, ...]:
-    """Names by which a user can mean this machine; the last is the one that messages show."""
-    return ("localhost", "127.0.0.1", short_hostname())
 
 
 def gpus(environ: Mapping[str, str], root: str = "/") -> int:

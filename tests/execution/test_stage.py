@@ -295,7 +295,7 @@ def test_what_a_node_cannot_use(one: Content, said: dict[str, Any], what: str | 
 
 def task(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the program of a node, as a step of a job does."""
-    argv = [sys.executable, "-I", "-S", str(folder / bundle.NAME), "stage", str(folder / "stage"), *words]
+    argv = [sys.executable, "-I", "-S", str(folder / bundle.NAME), "calls.stage", str(folder / "stage"), *words]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
