@@ -173,16 +173,6 @@ def test_a_suspended_job(launch: Callable[..., Launch], folder: Path, idle_lab: 
     assert "waits in the queue" not in command.text
 
 
-def test_a_dependency_that_cannot_be(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
-    (folder / "job.py").write_text("print('ran')\n")
-    first = idle_lab.run("login", "sbatch", "--parsable", "--wait", "-o", "/dev/null", "--wrap", "exit 1", check=False)
-    command = launch(*SLURM, "--dependency", f"afterok:{first.stdout.strip()}", "--", "job.py")
-    command.wait_for("DependencyNeverSatisfied: a job that it depends on did not end as required")
-    assert "sinfo" not in command.text
-    idle_lab.run("login", "scancel", command.record["job_id"])
-    assert command.end() == 143, command.tail
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_scontrol_answers_nothing(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     """It ends with 0 and prints nothing, as on a node whose controller is cut off for a moment."""
