@@ -220,8 +220,8 @@ def name_programs(text: str) -> str:
 def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the words behind the interpreter that run a rank program, `ddpkit/distributed/PROGRAM.py`.
 
-    Modules of ddpkit that it imports are packed with it. `helpers` are programs of `ddpkit/node/calls`, which it
-    imports by their names alone. `name` is the run's, for people.
+    Modules of ddpkit that it imports are packed with it. `helpers` are of `ddpkit/node/calls`, which it imports by
+    their names alone. `name` is the run's, for people.
     """
     sources = {each: (NODE / "calls" / f"{each}.py").read_text() for each in helpers}
     sources["__main__"] = (PACKAGE / "distributed" / f"{program}.py").read_text()
