@@ -76,6 +76,43 @@ class Task:
         self.ended: set[int] = set()  # its ranks that reported their end
         self.failed = False  # its program that starts ranks did
 
+    def in_our_time(self, event: dict[str, Any], now: float) -> None:
+        """Change the times of an event. Clocks differ, and some events come late: what was first is known here."""
+        self.ahead = min(self.ahead, now - event["t"])
+        earlier = max(0.0, event["t"] - event.get("since", event["t"]))
+        event["t"] += self.ahead
+        if event["t"] < self.began:
+            event["t"] = now  # the node's clock was set back
+        if "since" in event:
+            event["since"] = round(event["t"] - earlier, 3)
+        event["t"] = round(event["t"], 3)
+
+
+class Failures:
+    """Failed ranks and programs, until the first of them is known."""
+
+    def __init__(self) -> None:
+        self.due = float("inf")  # when the first is decided, whatever may still come
+        self._ends: list[tuple[End, dict[str, Any]]] = []
+        self._first: End | None = None
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, end: End, event: dict[str, Any], due: float) -> None:
+        """Take one more. `event`: the failure that is told if it was the first."""
+        self._ends.append((end, event))
+        self.due = min(self.due, due)
+
+    def decide(self) -> dict[str, Any] | None:
+        """Return the first failure so far; None where it is none, or was told."""
+        self.due = float("inf")
+        first = first_failure([end for end, _ in self._ends]) if self._ends else None
+        if first is self._first:
+            return None
+        self._first = first
+        return next(event for end, event in self._ends if end is first)
+
 
 class StepReader:
     """Yields what the output of the job gets: a label, empty for what has none, and a line or more; or ("", an event).
@@ -93,15 +130,13 @@ class StepReader:
         self._held = {1: b"", 2: b""}
         self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
         self._greeted = False
-        self._ends: list[tuple[End, dict[str, Any]]] = []
-        self._first: End | None = None
-        self._decide_at = float("inf")
+        self._failures = Failures()
         self._late: list[tuple[float, str, str, str]] = []  # ends that srun reported: when they count, host, tasks, how
 
     @property
     def due(self) -> float:
         """When `overdue` has something to do."""
-        return min([self._decide_at, *(when for when, *_ in self._late)])
+        return min([self._failures.due, *(when for when, *_ in self._late)])
 
     def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
         """Take bytes of srun's standard output (1) or error (2). Times are seconds since the epoch."""
@@ -115,7 +150,7 @@ class StepReader:
         self._late = [each for each in self._late if each[0] > now]
         for _, host, tasks, how in ready:
             yield from self._task_ended(host, tasks, how, now)
-        if now >= self._decide_at:
+        if now >= self._failures.due:
             yield from self._decide()
 
     def finish(self, code: int, now: float) -> Iterator[tuple[str, Any]]:
@@ -187,30 +222,21 @@ class StepReader:
             if kind != "start":
                 return
         if "t" in event:
-            self._in_our_time(task, event, now)
+            task.in_our_time(event, now)
         else:
             event["t"] = now
         if kind == "exit":
             yield from self._rank_ended(number, event, now)
-        elif kind == "failed":
-            yield from self._reported(number, event, now)
+        elif kind == "failed" and rank is None:  # that of a rank came with its end
+            task.failed = True
+            why = event.get("reason", "")
+            yield from self._fail(task.host, event["what"], event["code"], event.get("signal"), now, why)
         elif kind == "refused":
             self.exit_code = self.exit_code or NOT_STARTED
             yield "", event
         elif kind in PASSED_ON and not (kind == "hello" and self._greeted):
             self._greeted = True
             yield "", event
-
-    def _in_our_time(self, task: Task, event: dict[str, Any], now: float) -> None:
-        """Change the times of an event. Clocks differ, and some events come late: what was first is known here."""
-        task.ahead = min(task.ahead, now - event["t"])
-        earlier = max(0.0, event["t"] - event.get("since", event["t"]))
-        event["t"] += task.ahead
-        if event["t"] < task.began:
-            event["t"] = now  # the node's clock was set back
-        if "since" in event:
-            event["since"] = round(event["t"] - earlier, 3)
-        event["t"] = round(event["t"], 3)
 
     def _text(self, task: int, rank: int | None, number: int, data: str) -> Iterator[tuple[str, Any]]:
         key = task, rank, number
@@ -237,34 +263,20 @@ class StepReader:
             yield "", event
             return
         kind = Kind(event.get("kind", Kind.OWN.value))
-        if kind is Kind.OWN and event["signal"] == signal.SIGTERM and self._ends and not event.get("raised"):
+        if kind is Kind.OWN and event["signal"] == signal.SIGTERM and len(self._failures) and not event.get("raised"):
             kind = Kind.TERMINATED  # srun ends the others as soon as one task failed
             event["kind"] = kind.value
         since = event.setdefault("since", event["t"])
         yield "", event
         failed = {**event, "e": "failed", "what": "rank"}
-        self._ends.append((End(rank, since, kind), failed))
-        self._decide_at = min(self._decide_at, now + WINDOW)
-        if kind is Kind.OWN or len(self._ends) == self.layout.world:
+        self._failures.add(End(rank, since, kind), failed, now + WINDOW)
+        if kind is Kind.OWN or len(self._failures) == self.layout.world:
             yield from self._decide()
-
-    def _reported(self, number: int, event: dict[str, Any], now: float) -> Iterator[tuple[str, Any]]:
-        """The first failure of a task: of a rank, whose end came before it, or of what starts ranks."""
-        if event["rank"] is None:
-            self._tasks[number].failed = True
-            yield from self._fail(
-                event["host"], event["what"], event["code"], event.get("signal"), now, event.get("reason", "")
-            )
 
     def _decide(self) -> Iterator[tuple[str, Any]]:
         """Yield the first failure among the ends so far, unless it is known."""
-        self._decide_at = float("inf")
-        if not self._ends:
-            return
-        first = first_failure([end for end, _ in self._ends])
-        if first is not self._first:
-            self._first = first
-            failed = next(event for end, event in self._ends if end is first)
+        failed = self._failures.decide()
+        if failed is not None:
             self.exit_code = failed["code"] or 128 + (failed.get("signal") or 0)
             yield "", failed
 
@@ -272,12 +284,12 @@ class StepReader:
         self, host: str, what: str, code: int | None, killer: int | None, now: float, reason: str = ""
     ) -> Iterator[tuple[str, Any]]:
         """The failure of a program that starts ranks, or of a node. Once a rank failed, it follows from that."""
-        if self._ends:
+        if len(self._failures):
             return
         event = {"e": "failed", "rank": None, "host": host, "what": what, "code": code, "signal": killer, "t": now}
         if reason:
             event["reason"] = reason
-        self._ends.append((End(None, now, Kind.OWN), event))
+        self._failures.add(End(None, now, Kind.OWN), event, now)
         yield from self._decide()
 
     def _task_ended(self, host: str, tasks: str, how: str, now: float) -> Iterator[tuple[str, Any]]:
