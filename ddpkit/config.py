@@ -74,6 +74,7 @@ VARIABLES = {
             "DDPKIT_JOB_HOOK",
             "DDPKIT_PRELOAD",
             "DDPKIT_TAP",
+            "DDPKIT_TAP_ONCE",
         ),
         "internal: ddpkit sets it in processes that it starts",
     ),

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # drops what it has not read: TCP may hold the last lines for 40 ms.
 UNREAD = 0.2
 HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last one, on a busy node as well
+YOUNG = 1.0  # seconds from the list of a scheduler's processes to its signal for them, on a busy node as well
 ALONE = 0.3  # seconds without a rank after which a signal that ends ranks ends what started them
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 PARTS = 32  # a record of steps lasts for one such part of the time since the first step
@@ -181,7 +182,10 @@ class StepSupervisor(Supervisor):
         for number in os.read(self.wakeup, 1 << 16):
             if number in FROM_ABOVE:
                 self.direct.append((now, number))
-                self.note_ending(number)
+                if number in ENDING:
+                    # A scheduler signals the processes that it has listed: what began since then did not get it.
+                    self.note_ending(number)
+                    self.table.signal_young(number, now - YOUNG)
 
     def on_above(self) -> None:
         data = os.read(self.above, 1 << 10)

@@ -25,6 +25,7 @@ class Rank:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.alive = True
+        self.began = time.monotonic()
 
 
 class RankTable:
@@ -50,6 +51,12 @@ class RankTable:
     def signal(self, number: int) -> None:
         for name, rank in self.ranks.items():
             if rank.alive and not (name == self.ending and number == signal.SIGTERM):
+                kill(rank.pid, number)
+
+    def signal_young(self, number: int, since: float) -> None:
+        """Signal the ranks that began after `since`, in time.monotonic(), and have printed nothing yet."""
+        for name, rank in self.ranks.items():
+            if rank.alive and rank.began >= since and name not in self._output.last_line:
                 kill(rank.pid, number)
 
     # ---- starts and ends
