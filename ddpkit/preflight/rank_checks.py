@@ -16,7 +16,7 @@ from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.rank_program import ProgramRun, StageEvent
+from ddpkit.preflight.rank_program import ProgramRun, StageEvent, compose_fix
 
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
@@ -94,7 +94,8 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
     for event in events:
         if several and any(words in event["problem"] for words in _ENDED):
             continue  # a rank ended, which another one reports
-        text, cause, fix, rank = event["problem"], event.get("cause", ""), event["fix"], event["rank"]
+        text, cause, rank = event["problem"], event.get("cause", ""), event["rank"]
+        fix = compose_fix(event, where)
         by_another = rank != event["sender"] and ("did not join" in text or "does not proceed" in text)
         if by_another and (rank in self_reported or ("did not join" in text and self_reported)):
             continue
@@ -103,19 +104,20 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
         elif "does not proceed" in text or "ended, or hung" in text:
             # An end would have been seen.
             cause = "it did not end, so it hangs: it is stopped, is in an endless loop, or its node failed"
-        known_cause, known_fix, entry = _library_error(event["check"], text)
+        check = event.get("check", "ranks")
+        known_cause, known_fix, entry = _library_error(check, text)
         host = where.get(rank, event["host"])
-        own_fix = find_symptom("ranks", text).fix.format(host=host) if event["check"] == "gpu-map" else ""
+        own_fix = find_symptom("ranks", text).fix.format(host=host) if check == "gpu-map" else ""
         checks.append(
             Check(
-                id=event["check"],
-                status=event["level"],
+                id=check,
+                status=event.get("level", "fail"),
                 host=host,
                 rank=rank,
                 evidence=text,
                 cause=cause or _cause(text) or known_cause,
                 fix=own_fix or known_fix or fix,
-                doc=entry or _entry(event["check"], text),
+                doc=entry or _entry(check, text),
             )
         )
     return list(_merge_alike(dict.fromkeys(checks)))
@@ -167,7 +169,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
             rank=first,
             evidence=f"{what} within {run.silent:g} s" + (f"; last line of its starter: {last}" if last else ""),
             cause="its starter hangs: the scheduler's daemon, name resolution, a disk, or an import",
-            fix=f"ssh {host} uptime; {read}" if host else read,
+            fix=f"ssh {shlex.quote(host)} uptime; {read}" if host else read,
             doc="ranks-missing",
         )
 

@@ -14,30 +14,36 @@ import time
 import zlib
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.plain import TextDisplay, TextStream
 from ddpkit.console.relay import Logs, Relay
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis.outcome import Outcome
+from ddpkit.distributed.rank_fixes import FIXES
 from ddpkit.errors import LaunchError
 from ddpkit.execution import executor
 from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.execution.lifecycle import LiveRun
-from ddpkit.launchers import registry
-from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
+from ddpkit.launchers import host_names, registry, typed_json
+from ddpkit.launchers.events import Rank
+from ddpkit.launchers.node_facts import Count, NodeFacts, NodeInventory, Port
 from ddpkit.launchers.plan import Plan, Step
-from ddpkit.launchers.shell import NOT_FROM_HERE
+from ddpkit.launchers.shell import NOT_FROM_HERE, quote
+from ddpkit.launchers.typed_json import Form, HostWord, literal
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.protocol import NODE, Link
 from ddpkit.transports.transport import Transport
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from typing_extensions import NotRequired
+
+
+Host = HostWord | Literal[""]  # empty: not known
 
 
 class _Event(TypedDict):
@@ -48,8 +54,8 @@ class StartEvent(_Event):
     """A rank's program runs."""
 
     e: Literal["rank"]
-    rank: int
-    host: str
+    rank: Rank
+    host: Host
     nodes: str  # of its SLURM step
 
 
@@ -57,8 +63,8 @@ class ReportEvent(_Event):
     """A rank has imported torch, and is about to join the others."""
 
     e: Literal["here"]
-    rank: int
-    host: str
+    rank: Rank
+    host: Host
     torch: str
     local_rank: int
     local_world_size: int
@@ -75,7 +81,7 @@ class BeginEvent(_Event):
 
     e: Literal["begin"]
     stage: str
-    rank: int
+    rank: Rank
     waits: float  # seconds that it may take
 
 
@@ -91,7 +97,7 @@ class UnknownEvent(_Event):
     """A rank's node could not be looked at."""
 
     e: Literal["unknown"]
-    host: str
+    host: Host
     why: str
 
 
@@ -110,8 +116,8 @@ class DoneEvent(_Event, Figures):
 
     e: Literal["did"]
     stage: str
-    rank: int
-    host: NotRequired[str]
+    rank: Rank
+    host: NotRequired[Host]
     errors: NotRequired[dict[str, dict[str, str]]]  # by host and address; empty: none
     behind: NotRequired[list[float]]  # seconds that its clock is ahead: at least, at most
 
@@ -125,15 +131,25 @@ class StageEvent(_Event):
     done: NotRequired[dict[str, Figures]]  # by rank
 
 
+class FixFacts(TypedDict, total=False):
+    """Facts that the words of a fix have."""
+
+    gpus: Count  # that a rank sees
+    peer: Rank  # another one
+    address: Annotated[str, Form(f"{host_names.NAME}|{host_names.ADDRESS}")]  # of rank 0
+    port: Port
+
+
 class ProblemEvent(_Event):
     """A rank found a problem, its own or another rank's."""
 
     e: Literal["problem"]
-    rank: int
-    host: str
+    rank: Rank
+    host: Host
     problem: str
-    fix: str
-    check: NotRequired[str]
+    fix: str  # a name in `rank_fixes.py`
+    facts: NotRequired[FixFacts]
+    check: NotRequired[Literal["ranks", "gloo", "gpu-map", "nccl", "speed"]]
     level: NotRequired[Literal["fail", "warn"]]
     cause: NotRequired[str]
 
@@ -162,14 +178,39 @@ class RowEvent(_Event):
     busbw: float
     wrong: int  # elements, over all ranks
     wrong_ranks: list[int]
-    slowest: int  # rank
-    host: str  # of the slowest rank
+    slowest: Rank
+    host: Host  # of the slowest rank
 
 
 Event = (
     StartEvent | ReportEvent | BeginEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent
     | BenchEvent | RowEvent
 )  # fmt: skip
+
+
+_KINDS: Mapping[str, type] = {literal(kind, "e"): kind for kind in get_args(Event)}
+
+
+def read_event(text: bytes, sender: int | None) -> Event | None:
+    """Read an event of a rank; None: no program of ddpkit's sent it. Its texts are for people, and no command."""
+    try:
+        value = typed_json.parse(text)
+        kind = _KINDS.get(value["e"])
+        return None if kind is None else typed_json.read(kind, {**value, "sender": sender})
+    except (typed_json.FormatError, TypeError, KeyError):
+        return None
+
+
+def compose_fix(event: ProblemEvent, hosts: Mapping[int, str]) -> str:
+    """Return the words of a fix that a rank named, each fact quoted. Empty: an unknown name, or a missing fact."""
+    facts = {name: str(value) for name, value in event.get("facts", {}).items()}
+    facts["host"] = hosts.get(event["rank"], event["host"])
+    if "peer" in facts:
+        facts["peer"] = hosts.get(int(facts["peer"]), "")
+    try:
+        return FIXES[event["fix"]].format(**{name: quote(value) for name, value in facts.items() if value})
+    except KeyError:
+        return ""
 
 
 EVENT = b"\x1eddpkit "
@@ -297,13 +338,11 @@ class _EventReader(Relay):
     def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
         rest = []
         for line in data.splitlines(keepends=True):
-            if line.startswith(EVENT):
-                try:
-                    self._on_event(cast("Event", {**json.loads(line[len(EVENT) :]), "sender": rank}))
-                    continue
-                except ValueError:
-                    pass  # it was cut off in the middle of a word
-            rest.append(line)
+            event = read_event(line[len(EVENT) :], rank) if line.startswith(EVENT) else None
+            if event is None:  # or it was cut off in the middle of a word
+                rest.append(line)
+            else:
+                self._on_event(event)
         if rank is None:
             self.agent_lines.extend(line.decode("utf-8", "replace").rstrip() for line in rest)
         if rest:
