@@ -120,7 +120,8 @@ check: $(VENV)/.dev $(VENV)/.torch
 
 # Write the golden plans and the schemas of TOML files again, then look at what changed: git diff
 golden: $(VENV)/.dev schema
-	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/test_docs.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_docs.py
 
 # Write the schemas of ddpkit.toml and of the catalogue again, from the settings and the fields of an entry.
 schema: $(VENV)/.dev
