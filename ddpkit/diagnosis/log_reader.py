@@ -29,7 +29,7 @@ from ddpkit.diagnosis.line_prefixes import (
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
-from ddpkit.diagnosis.readers import READERS, STORIES, meaning_of
+from ddpkit.diagnosis.readers import LOG_READERS, READERS, STORIES, meaning_of
 from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
 from ddpkit.text import one_line
 
@@ -116,6 +116,7 @@ class LogReader:
         self._entries: list[tuple[int, Match]] = []
         self._cut = 0  # tracebacks without an end
         self._counts: Counter[str] = Counter()
+        self._read_once: dict[str, Mapping[str, str]] = {}  # by the name of a reader of the whole log
         self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
@@ -337,8 +338,13 @@ class LogReader:
             return None
         if rule.needs and not self._holds(with_values(rule.needs, {**values, **found})):
             return None
-        if rule.reads:
+        if rule.reads in LOG_READERS:
+            if rule.reads not in self._read_once:
+                self._read_once[rule.reads] = LOG_READERS[rule.reads](self.lines)
+            read = self._read_once[rule.reads]
+        elif rule.reads:
             read = READERS[rule.reads]({**values, **found}, self.lines, index)
+        if rule.reads:
             return {**found, **read} if read else None
         return found
 

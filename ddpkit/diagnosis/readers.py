@@ -193,14 +193,17 @@ READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "exit-code": lambda values, lines, index: meaning_of(int(values.get("code", "0"))),
-    "fixed-rank": lambda values, lines, index: fixed_rank(lines),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
     "memory-of-others": lambda values, lines, index: _words("reason", memory_of_others(lines[index])),
     "mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
     "packages": lambda values, lines, index: tracebacks.packages_above(lines, index),
     "shard": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
-    "tasks-of-hosts": lambda values, lines, index: tasks_of_hosts(lines),
+}
+# These read a whole log.
+LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {
+    "fixed-rank": fixed_rank,
+    "tasks-of-hosts": tasks_of_hosts,
 }
 # These read the whole run, after its first failure is found.
 STORIES = frozenset(
