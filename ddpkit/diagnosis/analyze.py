@@ -298,7 +298,7 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
         result.first_alarm = alarms[0]
         if first is None:
             result.first = next(
-                filter(None, (_own_answer(name, logs[name], number) for name, number, _ in alarms)), None
+                filter(None, (_own_answer(name, logs[name], number, known) for name, number, _ in alarms)), None
             )
         if first is not None and not first.may_end_a_run:
             result.first, result.alike, result.hints = None, [], [first, *result.hints]
@@ -306,9 +306,11 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
     result.stepped = any(log.course.has_step() for log in logs.values())
 
 
-def _own_answer(name: str, log: Log, number: int) -> LogMatch | None:
+def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -> LogMatch | None:
     """Return an error that no entry knows, at the end of a log, where its message itself says what to do."""
-    if sum(bool(line.strip()) for line in log.lines[number:]) > LAST_LINES:
+    below = [each for each, line in enumerate(log.lines[number:], number + 1) if line.strip()]
+    # What is below it also tells of the failure: else the program went on.
+    if len(below) > LAST_LINES or not all((name, each) in known or _is_alarm(log.lines, each) for each in below):
         return None
     line = visible_line(log.lines[number - 1])
     said = advice_in(split_prefix(line).text)

@@ -26,7 +26,7 @@ class Hardware:
     seconds: float
     counters: Mapping[str, tuple[int, int]]
     kernel: tuple[str, ...]
-    imex: tuple[str, ...]
+    imex_channels: tuple[str, ...]
     smi: str  # XML of nvidia-smi
     why: str  # something is not known
 
@@ -44,7 +44,7 @@ def read(value: object) -> Hardware:
         seconds=float(value["seconds"]),
         counters={str(name): (int(old), int(new)) for name, (old, new) in value["counters"].items()},
         kernel=tuple(map(str, value["kernel"])),
-        imex=tuple(map(str, value["imex"])),
+        imex_channels=tuple(map(str, value["imex_channels"])),
         smi=str(value["smi"])[:LARGEST],
         why=str(value["why"]),
     )
@@ -105,5 +105,5 @@ def describe(host: str, hardware: Hardware) -> str:
     lines = [f"{host}: two looks, {hardware.seconds:.1f} s apart" + (f" ({hardware.why})" if hardware.why else "")]
     moved = {name: both for name, both in hardware.counters.items() if both[0] != both[1] or ERRORS.search(name)}
     lines += [f"    {name}: {old} -> {new} (+{new - old})" for name, (old, new) in moved.items()]
-    lines += [f"    IMEX channels: {', '.join(hardware.imex)}"] if hardware.imex else []
+    lines += [f"    IMEX channels: {', '.join(hardware.imex_channels)}"] if hardware.imex_channels else []
     return "\n".join([*lines, *(f"    {line}" for line in hardware.kernel)]) + "\n"

@@ -63,6 +63,7 @@ def test_every_symptom_can_be_found(name: str) -> None:
 # Texts of other programs that a symptom is about: the C library, SLURM, torch.
 FOREIGN = (
     "Error 802: system not yet initialized",  # torch.cuda
+    "CUDA out of memory. Tried to allocate 128.00 MiB.",  # torch
     "no such file or directory, name or service not known, no address associated with hostname",
     "operation not permitted",
     "Unable to find address for: ib7",

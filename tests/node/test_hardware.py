@@ -116,7 +116,7 @@ def test_a_kernel_that_shows_its_messages_to_others(root: Path) -> None:
 def test_a_machine_without_such_hardware(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     found = hardware.Look(f"{tmp_path}/").finish(time.monotonic() + 5, 0.0, True)
-    assert (found["counters"], found["smi"], found["kernel"], found["imex"]) == ({}, "", [], [])
+    assert (found["counters"], found["smi"], found["kernel"], found["imex_channels"]) == ({}, "", [], [])
 
 
 def hung(root: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[Path, list[Finding]]:

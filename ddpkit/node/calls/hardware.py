@@ -68,7 +68,7 @@ class Look:
             "seconds": round(time.monotonic() - self._began, 2),
             "counters": {name: [before[name], after[name]] for name in before if after.get(name)},
             "kernel": messages if isinstance(messages, list) else [],
-            "imex": imex_channels(self._root),
+            "imex_channels": imex_channels(self._root),
             "smi": first.get("all", ""),
             "why": "; ".join([*why, messages] if isinstance(messages, str) else why),
         }
