@@ -51,6 +51,9 @@ def faults_of_form(entry: Entry) -> list[str]:
         "the link is not https": not entry.link.startswith("https://"),
         "the cause ends with a full stop": entry.cause.endswith("."),
         f"{sorted(used - groups - KNOWN)} cannot be filled in": not used <= groups | KNOWN,
+        "words of a branch have a name in braces, which is printed as it stands": any(
+            re.search(r"\{[a-z]+\? [^{}]*\{", text) for text in texts
+        ),
         "its branches are not those of its texts": {name for name, _ in entry.branches}
         != set(re.findall(r"\{([a-z]+)\? ", entry.cause + entry.probe + entry.fix)),
         "patterns and examples are not both there": bool(entry.patterns) != (entry.id in EXAMPLES)
