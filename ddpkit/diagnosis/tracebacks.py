@@ -368,7 +368,7 @@ def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
         or not (error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]))
         or _is_mixed(error)
         or not (re.search("[A-Za-z]{3}", error["text"] or "") or (index and is_code(lines, index - 1)))
-        or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"])))
+        or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"] or "")))
     ):
         return None  # `MeanSquaredError: 0.25` is none, nor is `  Error: Function not implemented (38)` of MPI
     trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)

@@ -52,6 +52,10 @@ class Layout:
         self._before = [sum(counts[:node]) for node in range(len(counts) + 1)]
         self._groups: list[int] = spec["groups"]  # tasks in each; empty: one group
 
+    @property
+    def has_groups(self) -> bool:
+        return bool(self._groups)
+
     def ranks(self, task: int) -> range:
         return range(self._before[task], self._before[task + 1]) if self.by_node else range(task, task + 1)
 
@@ -173,7 +177,8 @@ class StepReader:
         task = int(labelled[1]) if labelled else -1
         if labelled and task < len(self._tasks):
             text = labelled[2]
-            if text[:1] in ("+", "="):
+            # A frame begins with an event. `+ command` is of a shell that traces itself.
+            if text[:1] in ("+", "=") and (self._tasks[task].piece or text[1:2] == "{"):
                 yield from self._frame(task, text, now)
             else:
                 yield self._beside(task, text), text
@@ -294,24 +299,32 @@ class StepReader:
 
     def _task_ended(self, host: str, tasks: str, how: str, now: float) -> Iterator[tuple[str, Any]]:
         """The end of tasks, as srun reports it: it counts where the task did not report it itself."""
-        code = _CODE.match(how)
-        oom = how == OUT_OF_MEMORY
-        killer = int(signal.SIGKILL) if oom else None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
-        if code is None and killer is None:
+        status, killer = _status(how)
+        if status is None and killer is None:
             return
-        here = next((number for number, task in enumerate(self._tasks) if task.host == host), 0)
-        for number in _numbers(tasks, self.layout.first_task(here), len(self._tasks)):
+        here = next((number for number, task in enumerate(self._tasks) if task.host == host), None)
+        if here is None and self.layout.has_groups:  # which of its groups has these tasks, nobody has said
+            yield from self._fail(host, self._agent, status, killer, now)
+            return
+        for number in _numbers(tasks, self.layout.first_task(here or 0), len(self._tasks)):
             task = self._tasks[number]
-            status = int(code[1]) if code else None
             left = [rank for rank in self.layout.ranks(number) if rank not in task.ended]
             if self.layout.by_node and left and not task.failed:
                 yield from self._fail(host, self._agent, status, killer, now)
             elif not self.layout.by_node and left:
                 task.host = task.host or host
                 event = {"e": "exit", "rank": number, "host": host, "code": status, "signal": killer, "t": now}
-                if oom:
+                if how == OUT_OF_MEMORY:
                     event["oom"] = f"srun: {how}"
                 yield from self._rank_ended(number, event, now)
+
+
+def _status(how: str) -> tuple[int | None, int | None]:
+    """Return the exit code and the signal of an end, as srun words it; both None: it is no end."""
+    code = _CODE.match(how)
+    if code:
+        return int(code[1]), None
+    return None, int(signal.SIGKILL) if how == OUT_OF_MEMORY else _SIGNALS.get(how.partition(" (core dumped)")[0])
 
 
 def _numbers(text: str, first: int, below: int) -> list[int]:

@@ -60,9 +60,13 @@ class StepOutput(LauncherIO):
     def send(self, **event: object) -> None:
         self.refused = self.refused or event["e"] == "refused"
         if self.open and not (self.quiet and event["e"] == "out" and event["rank"] is None):
-            self.unsent += frames(json.dumps(event, separators=(",", ":")).encode())
+            self.unsent += self.encoded(event)
             if len(self.unsent) >= 1 << 16:
                 self.flush()
+
+    def encoded(self, event: dict[str, object]) -> bytes:
+        """Return what stands for an event."""
+        return frames(json.dumps(event, separators=(",", ":")).encode())
 
 
 class LabelledOutput(StepOutput):
@@ -71,15 +75,13 @@ class LabelledOutput(StepOutput):
     reader: StepReader
     number: int  # of the task
 
-    def send(self, **event: object) -> None:
-        held, self.unsent = self.unsent, bytearray()
-        super().send(**event)
-        sent, self.unsent = bytes(self.unsent), held
+    def encoded(self, event: dict[str, object]) -> bytes:
         label = b"%d: " % self.number
-        data = b"".join(label + line + b"\n" for line in sent.split(b"\n")[:-1])
-        self.unsent += b"".join(lines_of(each for each in self.reader.feed(1, data, time.time()) if each[0] != OBSERVE))
+        data = b"".join(label + line for line in super().encoded(event).splitlines(keepends=True))
+        content = [each for each in self.reader.feed(1, data, time.time()) if each[0] != OBSERVE]
         if event["e"] == "end":
-            self.unsent += b"".join(lines_of(self.reader.finish(0, time.time())))
+            content += self.reader.finish(0, time.time())
+        return b"".join(lines_of(content))
 
 
 class Records:

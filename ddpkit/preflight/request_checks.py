@@ -66,7 +66,7 @@ def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
         if name in SET_BY_DDPKIT and name != "MASTER_ADDR":
             yield _wrong(
                 f"--env {name}={env[name]} is the same for every rank",
-                "every rank needs its own value",
+                f"ddpkit sets this variable itself, from {SET_BY_DDPKIT[name]}",
                 f"remove --env {name}",
                 "rank-not-set",
             )

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, NO_THREAD
 from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import Container
-from ddpkit.launchers.shell import count
+from ddpkit.launchers.shell import count, quote
 from ddpkit.node.calls.probe import visible_gpus
 from ddpkit.transports.channel import ByteStream, Channel, Heartbeat, NoAnswerError, RefusedError, command
 from ddpkit.transports.compatibility import Requirements
@@ -144,7 +144,7 @@ class ConnectionAttempt:
                     return Problem(
                         host=spec.label, what=f"its container did not start: {cause[0]}", fix=cause[1], unreachable=True
                     )
-            by_hand = f"ssh {spec.target} {spec.python or self.python} --version"
+            by_hand = f"ssh {spec.target} {quote(spec.python or self.python)} --version"
             if channel is not None and time.monotonic() > until:
                 by_hand += f"; if the node is slow: -o connect_timeout={4 * self.connector.timeout:g}"
             fix = error.fix if isinstance(error, RefusedError) and error.fix else by_hand
