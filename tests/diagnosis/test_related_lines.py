@@ -136,6 +136,6 @@ def test_a_site_s_own_message_needs_a_rejection() -> None:
 
 
 def test_an_exception_that_is_called_error_and_says_nothing() -> None:
-    frames = '  File "/work/job.py", line 2, in <module>\n    raise Error\n'
+    frames = '  File "/home/u/job.py", line 2, in <module>\n    raise Error\n'
     for head in ("", "Traceback (most recent call last):\n", "[rank0]: Traceback (most recent call last):\n"):
         assert of(f"{head}{frames}Error\n").first is not None or not head
