@@ -19,8 +19,8 @@ from typing import Literal
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.nested import SHELLS, find_launcher, split_python
-from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, guard, is_secret, join, quote

@@ -14,8 +14,8 @@ from ddpkit.config import LaunchSettings
 from ddpkit.execution.job import remote_job, with_variables
 from ddpkit.execution.requested_nodes import Queries, named_hosts, ranks_per_node
 from ddpkit.launchers import registry
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.containers import Contained
-from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Container, Job, Plan, ProjectCopy, World
 from ddpkit.launchers.shell import count
 from ddpkit.transports.choose import transport_class

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.pool import Connector, NodePool

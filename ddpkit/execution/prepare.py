@@ -26,7 +26,7 @@ from ddpkit.execution.job import (
 )
 from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
-from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
 from ddpkit.run.run_files import check_run_folder

@@ -18,7 +18,7 @@ from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import sync
 from ddpkit.launchers import registry
-from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.shell import run_module
 from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.choose import transport_class

@@ -13,7 +13,7 @@ from ddpkit.config import DAY, LaunchSettings
 from ddpkit.errors import MOST_RANKS, UsageError
 from ddpkit.files import read_trusted
 from ddpkit.launchers import registry
-from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, quote
 from ddpkit.launchers.starters import Starter

@@ -25,7 +25,7 @@ from ddpkit.errors import UsageError
 from ddpkit.execution import archive, rsync
 from ddpkit.execution.node_calls import ANY_PYTHON, PATIENCE, NodeCalls
 from ddpkit.execution.sync import check_source
-from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
 from ddpkit.launchers.shell import quote
 from ddpkit.launchers.starters import is_conda_archive

@@ -24,8 +24,8 @@ from typing import Any
 from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
 from ddpkit.execution.node_calls import ANY_PYTHON, NodeCalls
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.node_facts import words_of_node
-from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job, ProjectCopy
 from ddpkit.launchers.shell import count, quote
 from ddpkit.node import owned

@@ -15,8 +15,8 @@ from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import check_request, job_elsewhere, without_python
 from ddpkit.execution.requested_nodes import Queries, changes_address
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
-from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.slurm import Slurm

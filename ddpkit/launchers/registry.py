@@ -12,8 +12,8 @@
         def plan(self, job: Job, world: World) -> Plan: ...
 
 `plan` gets a `World` from local, ssh and pdsh, and a `Request` from slurm and scheduler. A backend that reaches nodes
-by ssh or pdsh may have the fields of `ddpkit.launchers.nodes.NodeOptions`; one that it lacks has its default. One that
-submits jobs also has `scheduler: ClassVar[Scheduler]`: other commands find it there by the backend's name. No base
+by ssh or pdsh may have the fields of `ddpkit.launchers.backends.NodeOptions`; one that it lacks has its default. One
+that submits jobs also has `scheduler: ClassVar[Scheduler]`: other commands find it there by the backend's name. No base
 class is needed. The entry-point group `ddpkit.launchers` adds backends. A backend is imported when its name is used.
 """
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.node_facts import words_of_node
-from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.shell import quote
 from ddpkit.machine import COMMAND_TIMEOUT, HERE, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
 from ddpkit.transports.hosts import HostSpec, refusal

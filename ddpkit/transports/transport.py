@@ -10,7 +10,7 @@ from ddpkit.launchers.node_facts import DeviceFacts
 from ddpkit.launchers.plan import Plan, Request, Step, World
 
 if TYPE_CHECKING:  # completion asks for the class alone, and must be quick
-    from ddpkit.launchers.nodes import NodeOptions
+    from ddpkit.launchers.backends import NodeOptions
     from ddpkit.launchers.plan import Plan, Step, World
     from ddpkit.transports.channel import Channel
     from ddpkit.transports.compatibility import Requirements

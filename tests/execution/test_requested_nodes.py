@@ -10,7 +10,7 @@ from ddpkit.config import HostSettings, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution.requested_nodes import named_hosts, scheduled_hosts
 from ddpkit.launchers import registry
-from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.backends import NodeOptions
 
 FLAGS = {"nproc_per_node": "flag"}
 GIVEN = LaunchSettings(hosts=("node2", "node1"), sources=FLAGS)

@@ -17,7 +17,7 @@ from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
 from ddpkit.execution.archive import pack, write_archive
 from ddpkit.execution.stage import Content, by_nodes, check_node, conda_archive, environment, project, relocate
-from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import Archive, Job
 from ddpkit.launchers.starters import is_conda_archive
 from ddpkit.node import bundle

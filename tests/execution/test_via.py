@@ -10,8 +10,8 @@ import pytest
 
 from ddpkit.errors import PreflightError
 from ddpkit.execution.via import path_there
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
-from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.node.calls import login_host
 from ddpkit.transports.login_host import LoginHost, check_answer
 
