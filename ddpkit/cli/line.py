@@ -15,8 +15,8 @@ from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
+    from ddpkit.launchers.command_line import Token
     from ddpkit.launchers.registry import Option
-    from ddpkit.launchers.tokens import Token
 
 
 class Use(Enum):
@@ -288,7 +288,7 @@ class Line:
         return self._tokenize(self.takes_value)
 
     def _tokenize(self, takes_value: Any) -> list[Token]:
-        from ddpkit.launchers.tokens import tokenize
+        from ddpkit.launchers.command_line import tokenize
 
         flags = NAMES_SCRIPT if self.scripted and self.script is None else ()
         return tokenize(self.words, takes_value, lambda word: self.scripted and is_script(word), flags)

@@ -9,14 +9,20 @@ import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from ddpkit.cli.line import BACKEND, LETTERS, NAMES_SCRIPT, RANKS, SBATCH, TORCHRUN, Flags, Line, Use, of_sbatch
 from ddpkit.errors import UsageError, similar
-from ddpkit.launchers.tokens import Token, is_option, split_option, tokenize
-
-if TYPE_CHECKING:
-    from ddpkit.launchers.nested import Nested
+from ddpkit.launchers.command_line import (
+    MIGRATION,
+    Nested,
+    Token,
+    find_launcher,
+    is_option,
+    names_program,
+    plain_script,
+    split_option,
+    tokenize,
+)
 
 # ---- options after the script
 
@@ -80,8 +86,6 @@ def _plain(name: str) -> str:
 
 def with_script(line: Line, words: Sequence[str], nested: Nested | None, until: Token | None = None) -> str:
     """Return the command line with these words as the script, or the script that a launcher among them starts."""
-    from ddpkit.launchers.nested import plain_script
-
     script, count = plain_script(words), list[str]()
     if nested is not None:
         if nested.hint:
@@ -138,8 +142,6 @@ def _without_ending(line: Line, token: Token) -> UsageError | None:
 
 def _ranks(line: Line, token: Token) -> UsageError | None:
     """Refuse mpirun's `node1:2`: ddpkit would take 2 for the port of an SSH server."""
-    from ddpkit.launchers.nested import MIGRATION
-
     number = token.word.rpartition(":")[2] if re.fullmatch(r"[^:/=]+:\d+", token.word) else ""
     if not (number and 0 < int(number) < 22 and line.has_backend and line.takes_hosts):
         return None
@@ -169,8 +171,6 @@ def _file(line: Line, token: Token) -> UsageError | None:
 
 
 def _program(line: Line, token: Token) -> UsageError | None:
-    from ddpkit.launchers.nested import find_launcher, names_program
-
     if not names_program(token.word):
         here = line.takes_hosts or _is_this_machine(token.word)
         if here or shutil.which(PurePath(token.word).name) is None:
@@ -260,8 +260,6 @@ def _setting(line: Line, token: Token) -> UsageError | str:
 
 
 def _foreign(line: Line, token: Token) -> UsageError | str:
-    from ddpkit.launchers.nested import MIGRATION
-
     name = token.name
     launcher = next((launcher for launcher, flags in _FOREIGN.items() if name in flags.split()), "")
     return UsageError(f"{name} is a flag of {launcher}, which ddpkit does not read", MIGRATION) if launcher else ""

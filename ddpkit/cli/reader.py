@@ -29,7 +29,7 @@ from ddpkit.cli.line import (
 )
 from ddpkit.cli.mistakes import check_host, check_script, unknown_option, with_script
 from ddpkit.errors import UsageError
-from ddpkit.launchers.tokens import Token, split_option
+from ddpkit.launchers.command_line import Token, find_launcher, split_option
 
 
 @dataclass
@@ -103,8 +103,6 @@ class _Reader:
 
     def _check_nested(self) -> None:
         """Refuse a launcher as the script."""
-        from ddpkit.launchers.nested import find_launcher
-
         nested = find_launcher(self.script) if self.line.scripted and self.script else None
         if nested and self.script and not self.line.settings.allow_nested:
             what = f"{nested.problem} (the setting allow_nested = true starts it anyway)"

@@ -20,7 +20,7 @@ from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
 from ddpkit.launchers.backends import NodeOptions
-from ddpkit.launchers.nested import SHELLS, find_launcher, split_python
+from ddpkit.launchers.command_line import SHELLS, find_launcher, split_python
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, guard, is_secret, join, quote

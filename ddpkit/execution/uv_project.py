@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import UsageError
-from ddpkit.launchers.nested import uv_project
+from ddpkit.launchers.command_line import uv_project
 from ddpkit.launchers.shell import join
 
 _PRINT = ("python", "-c", "import sys; print(sys.executable)")

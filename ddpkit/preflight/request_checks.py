@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpkit.execution.job import SET_BY_DDPKIT
-from ddpkit.launchers.nested import find_launcher
+from ddpkit.launchers.command_line import find_launcher
 from ddpkit.launchers.shell import Secret, guard, join, quote
 from ddpkit.preflight.check import Check, Status
 from ddpkit.preflight.node import Checks, Node

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from ddpkit.launchers.nested import find_launcher, split_python, uv_project
+from ddpkit.launchers.command_line import find_launcher, split_python, uv_project
 
 # command -> launcher, the script that it would start, the number of its ranks
 FOUND = {
