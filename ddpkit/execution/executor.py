@@ -110,7 +110,7 @@ def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, bytes]]], None]
         write([(each.path, content(each)) for each in plan.files if each.archive is None])
     for each in plan.files:
         if each.archive is not None:
-            from ddpkit.execution.archive import write_archive
+            from ddpkit.execution.stage import write_archive
 
             write_archive(each.archive, Path(each.path))
 

@@ -142,7 +142,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """An archive of a directory, as `ddpkit.execution.archive` packs it."""
+    """An archive of a directory, as `ddpkit.execution.stage` packs it."""
 
     source: str
     described: Mapping[str, str]  # what the directory holds, by name

@@ -15,8 +15,17 @@ import pytest
 
 from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
-from ddpkit.execution.archive import pack, write_archive
-from ddpkit.execution.stage import Content, by_nodes, check_node, conda_archive, environment, project, relocate
+from ddpkit.execution.stage import (
+    Content,
+    by_nodes,
+    check_node,
+    conda_archive,
+    environment,
+    pack_archive,
+    project,
+    relocate,
+    write_archive,
+)
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import Archive, Job
 from ddpkit.launchers.starters import is_conda_archive
@@ -126,7 +135,7 @@ def unpacked(content: Content, place: Path) -> dict[str, str]:
     archive = content.archive("/s")
     place.mkdir()
     file = io.BytesIO()
-    pack(archive, file)
+    pack_archive(archive, file)
     file.seek(0)
     entry = content.for_node("/s")
     stage.extract(file, str(place), entry["limits"], entry["links"])
