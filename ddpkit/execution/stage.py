@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from ddpkit.errors import UsageError
-from ddpkit.execution import rsync
-from ddpkit.execution.node_calls import ANY_PYTHON, PATIENCE, NodeCalls
+from ddpkit.execution.copies import ANY_PYTHON, PATIENCE, NodeCalls, list_files, rsync_command, rsync_filters, run_rsync
 from ddpkit.execution.sync import check_source
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
@@ -235,7 +234,7 @@ class Content:
 def project(workdir: str, log_dir: str) -> Content:
     """Return the files that --sync copies, without this program's own output. Raises UsageError."""
     check_source(workdir, "--stage")
-    names = rsync.list_files(workdir, rsync.selection(workdir, log_dir))
+    names = list_files(workdir, rsync_filters(workdir, log_dir))
     own = {(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))}
     names = [name for name in names if (status := _lstat(workdir, name)) and (status.st_dev, status.st_ino) not in own]
     described, size = describe_files(workdir, names, content=True)
@@ -439,7 +438,7 @@ class Stager:
             path = packed.path(content)
         except OSError as error:
             raise UsageError(f"--stage: cannot pack {content.source}: {error.strerror}", "df -h $TMPDIR") from None
-        argv = rsync.command(
+        argv = rsync_command(
             spec,
             path,
             target,
@@ -449,7 +448,7 @@ class Stager:
             accept_new=self.options.accepts_new,
             login=self.way.login(spec),
         )
-        problem, size = rsync.send(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "stage"))
+        problem, size = run_rsync(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "stage"))
         if problem is not None:
             self.calls.call(spec, "stage.release", {"name": content.name})
             return problem, size

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import UsageError
-from ddpkit.execution import rsync
-from ddpkit.execution.node_calls import ANY_PYTHON, NodeCalls
+from ddpkit.execution.copies import ANY_PYTHON, Folder, NodeCalls, list_files, rsync_command, rsync_filters, run_rsync
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.plan import Job, ProjectCopy
@@ -69,7 +68,7 @@ class Syncer:
     progress: Callable[[str, int], None]
     note: Callable[[str], None]
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # of `sync.check`, by label
-    drafts: dict[str, rsync.Folder] = field(default_factory=dict)  # by label
+    drafts: dict[str, Folder] = field(default_factory=dict)  # by label
 
     def run(self, specs: Sequence[HostSpec]) -> None:
         """Copy to all nodes, or change nothing. Raises the refusal, UsageError."""
@@ -141,7 +140,7 @@ class Syncer:
 
         def make(spec: HostSpec) -> Problem | None:
             answer = self.calls.call(spec, "sync.receive", {})
-            self.drafts[spec.label] = rsync.Folder(str(answer["draft"]), str(answer["inode"]))
+            self.drafts[spec.label] = Folder(str(answer["draft"]), str(answer["inode"]))
             fix = f"ssh {spec.target} df -h"
             return Problem(host=spec.label, what=answer["problem"], fix=fix) if answer["problem"] else None
 
@@ -181,7 +180,7 @@ class Syncer:
                 return None
             with names_file(needs) as path:
                 words = ["--from0", "--files-from=-", "--no-implied-dirs", "--whole-file"]
-                argv = rsync.command(
+                argv = rsync_command(
                     spec,
                     f"{self.source}/",
                     "files/",
@@ -193,7 +192,7 @@ class Syncer:
                     folder=self.drafts[spec.label],
                 )
                 argv = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", path, *argv)
-                problem, _ = rsync.send(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "sync"))
+                problem, _ = run_rsync(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "sync"))
             return problem
 
         return self.calls.each(specs, log_in) or self.calls.each(specs, send, copies=True)
@@ -278,7 +277,7 @@ def node_python(job: Job, options: NodeOptions) -> str:
 def scan(source: str, log_dir: str) -> list[Entry]:
     """List what is copied of a directory, by name. Raises UsageError."""
     check_source(source, "--sync")
-    names = rsync.list_files(source, rsync.selection(source, log_dir))
+    names = list_files(source, rsync_filters(source, log_dir))
     entries = (look(source, name) for name in names)
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.name.split("/"))
 

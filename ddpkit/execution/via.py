@@ -142,7 +142,7 @@ def _copy(
 ) -> tuple[ProjectCopy, ...]:
     """Copy the project to the login host; in a dry run, only describe the copy."""
     from ddpkit.execution import sync
-    from ddpkit.execution.node_calls import ANY_PYTHON
+    from ddpkit.execution.copies import ANY_PYTHON
 
     return sync.bring(
         [spec],

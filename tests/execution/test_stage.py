@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from ddpkit.errors import UsageError
-from ddpkit.execution import rsync
+from ddpkit.execution.copies import list_files, rsync_filters
 from ddpkit.execution.stage import (
     Content,
     by_nodes,
@@ -67,8 +67,8 @@ def test_the_files_are_those_that_rsync_copies(tmp_path: Path) -> None:
     (source / "empty").mkdir()
     (source / "link").symlink_to("#hash")
     os.mkfifo(source / "fifo")
-    chosen = rsync.selection(str(source), str(source / "logs"))
-    names = rsync.list_files(str(source), chosen)
+    chosen = rsync_filters(str(source), str(source / "logs"))
+    names = list_files(str(source), chosen)
     subprocess.run(["rsync", "-a", "--no-specials", *chosen, f"{source}/", f"{target}/"], check=True)
     assert sorted(names) == sorted(str(path.relative_to(target)) for path in target.rglob("*"))
     assert {"new\nline", "b\\#101", "link", "empty", "pkg"} <= set(names)

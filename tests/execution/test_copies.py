@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.execution import rsync
+from ddpkit.execution.copies import Folder, rsync_command
 from ddpkit.node import owned
 from ddpkit.transports.hosts import HostSpec
 
@@ -57,12 +57,12 @@ def test_what_took_the_place_of_the_draft_stays(
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/files").symlink_to(home)
     owned.make_directory(str(draft), "sync")
-    folder = rsync.Folder(str(draft), str(draft.stat().st_ino))
+    folder = Folder(str(draft), str(draft.stat().st_ino))
     if took_its_place is not nothing:
         draft.rename(tmp_path / "renamed")
         took_its_place(draft)
     way = {"timeout": 5.0, "silence": 0.0, "accept_new": False, "login": (), "folder": folder}
-    argv = rsync.command(HostSpec(name="node1"), f"{project}/", "files/", ["--recursive"], **way)  # type: ignore[arg-type]
+    argv = rsync_command(HostSpec(name="node1"), f"{project}/", "files/", ["--recursive"], **way)  # type: ignore[arg-type]
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
     assert (home / "train.py").read_text() == "months of work\n"
     if took_its_place is nothing:

@@ -1,4 +1,4 @@
-"""The rsync program: lists the files of a project, and sends files to one node."""
+"""Copies to nodes, what --sync and --stage share: the rsync program, and calls to all nodes at once."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ import queue
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ddpkit.errors import UsageError, install
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.channel import NoAnswerError
+from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec, Problem
+from ddpkit.transports.pool import Connector, NodePool
 from ddpkit.transports.protocol import LocalLink, program_request
 from ddpkit.transports.ssh.program import place
 
+PATIENCE = 600.0  # seconds for one call
+ANY_PYTHON = "python3"  # of a node whose Python is part of what is copied
 STILL = 2.0  # times the heartbeat timeout without data, after which a node counts as lost
 QUIET = 3.0  # seconds without output of rsync, after which its node is checked
 _OLDEST = (3, 1)  # with --info=progress2
@@ -29,7 +35,7 @@ _TIMED_OUT = re.compile(r"io timeout after (\d+) seconds")  # with --timeout
 _NO_RSYNC, _NO_SSH = 127, 255
 
 
-def selection(workdir: str, log_dir: str) -> list[str]:
+def rsync_filters(workdir: str, log_dir: str) -> list[str]:
     """Return options that leave out what `.gitignore` names, `.git`, the logs, other disks, and what ddpkit makes.
 
     Raises UsageError.
@@ -53,7 +59,7 @@ def list_files(workdir: str, chosen: Sequence[str]) -> list[str]:
 
     Raises UsageError.
     """
-    check_program()
+    check_rsync()
     argv = ["rsync", "--archive", "--dry-run", "--8-bit-output", "--out-format=%i %n", *chosen, "--"]
     done = subprocess.run([*argv, f"{workdir}/", f"{workdir}/.ddpkit-none/"], capture_output=True, check=False)
     if done.returncode:
@@ -78,7 +84,7 @@ _ENTER = (
 )
 
 
-def command(
+def rsync_command(
     spec: HostSpec,
     source: str,
     target: str,
@@ -108,7 +114,7 @@ def command(
     return ("rsync", *options, f"--rsh={join([*ssh, *place(spec)])}", "--", source, f"{name}:{target}")
 
 
-def check_program() -> None:
+def check_rsync() -> None:
     """macOS brings an rsync of its own, which stands where version 2.6.9 stood. Raises UsageError."""
     if shutil.which("rsync") is None:
         raise UsageError("rsync not found on this machine", install("rsync"))
@@ -120,7 +126,7 @@ def check_program() -> None:
         raise UsageError(what, install("rsync"))
 
 
-def send(
+def run_rsync(
     spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None], check_alive: Callable[[], None]
 ) -> tuple[Problem | None, int]:
     """Run one command. Returns its problem, and the bytes that it sent.
@@ -173,3 +179,63 @@ def _problem(spec: HostSpec, code: int, words: str) -> Problem:
     no_way_in = code == _NO_SSH or "(0 bytes received so far)" in words
     fix = f"ssh {spec.target} true" if no_way_in else f"ssh {spec.target} df -h"
     return Problem(host=spec.label, what=f"rsync ended with code {code}: {words}", fix=fix, unreachable=True)
+
+
+class NodeCalls:
+    """Connections to nodes, each with a supervisor that answers calls until `hang_up`."""
+
+    def __init__(
+        self,
+        specs: Sequence[HostSpec],
+        way: Connector,
+        python: str,
+        silence: float = NodeOptions.heartbeat_timeout,
+    ) -> None:
+        self.pool = NodePool(specs, way, silence, python)
+        self._turn = threading.Semaphore(8)  # more copies at once would share one network card and one disk
+
+    def connect(self) -> list[Problem]:
+        return self.pool.connect()
+
+    def hang_up(self) -> None:
+        self.pool.hang_up()
+
+    def call(self, spec: HostSpec, function: str, args: Mapping[str, object]) -> Any:
+        """Call PROGRAM.NAME on a node, which sends heartbeats meanwhile. Raises NoAnswerError."""
+        channel = self.pool.channel(spec.label)
+        channel.ask(function, args, beats=True)
+        return channel.answer(time.monotonic() + PATIENCE)
+
+    def check_alive(self, spec: HostSpec, program: str) -> None:
+        """Raise NoAnswerError for a node that is lost: its rsync would wait for it much longer."""
+        if self.pool.channel(spec.label).silence:
+            self.call(spec, f"{program}.alive", {})
+
+    def each(
+        self, specs: Sequence[HostSpec], action: Callable[[HostSpec], Problem | None], *, copies: bool = False
+    ) -> list[Problem]:
+        """Do something with all these nodes at the same time; copies: with some at a time. Returns all problems."""
+        problems: dict[int, Problem] = {}
+
+        def one(index: int) -> None:
+            spec = specs[index]
+            try:
+                if copies:
+                    with self._turn:
+                        problem = action(spec)
+                else:
+                    problem = action(spec)
+            except RefusedError as refused:
+                problem = Problem(host=spec.label, what=refused.what, fix=refused.fix, unreachable=True)
+            except Exception as error:  # a thread that dies in silence would count as a success
+                what = str(error) if isinstance(error, NoAnswerError) else f"{type(error).__name__}: {error}"
+                problem = Problem(host=spec.label, what=what, fix=f"ssh {spec.target} uptime", unreachable=True)
+            if problem is not None:
+                problems[index] = problem
+
+        threads = [threading.Thread(target=one, args=(index,), daemon=True) for index in range(len(specs))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [problem for _, problem in sorted(problems.items())]
