@@ -22,8 +22,7 @@ from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import SUPERVISOR, Failure, Outcome
 from ddpkit.errors import LaunchError
-from ddpkit.execution.raising import ExceptionWatch
-from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker, Rounds
+from ddpkit.execution.hidden_failures import LIMIT, LIMIT_FEWER, ExceptionWatch, RestartTracker, Rounds
 from ddpkit.launchers.events import (
     AnswerEvent,
     Command,

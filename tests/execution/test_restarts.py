@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddpkit.execution.restarts import LIMIT, LIMIT_BEFORE, RestartTracker, Rounds
+from ddpkit.execution.hidden_failures import LIMIT, LIMIT_BEFORE, RestartTracker, Rounds
 
 
 class Told:

@@ -1,23 +1,28 @@
-"""Restarts of failed ranks: torchrun needs every node for one, also a node that has finished.
+"""Failures that no event reports: a rank that torchrun cannot restart, and one that runs on after its exception.
 
-An agent whose ranks all ended well joins no further rendezvous. It waits five minutes for the agent that wants to start
-its ranks again, and then both fail (torch 2.13). Pure: events of ranks in, the unrecoverable failure out.
+Both are found in the events and the output of ranks. `ddpkit.execution.executor` then ends the run.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from ddpkit.launchers.events import ExitEvent, StartEvent
+from ddpkit.node.supervision.first_failure import HEAD, KEPT, Kind, LastWords
 
-# Seconds for ranks that ended well because of a TERM, at which they saved, to be started again. With
-# fewer nodes than there may be torchrun waits 30 s for more.
+# Seconds for ranks that ended well because of a TERM, at which they saved, to be started again. With fewer nodes than
+# there may be, torchrun waits 30 s for more.
 LIMIT = 30.0
 LIMIT_FEWER = 75.0
 # The same where they had ended before anything failed: without a TERM. Events can be late by a little.
 LIMIT_BEFORE = 5.0
+SETTLE = 0.7  # seconds from a traceback to the first look; each later one comes after twice the time
+MOST_LOOKS = 7
+_HEAD = HEAD.encode()
 
 
 @dataclass
@@ -70,7 +75,12 @@ class Rounds:
 
 
 class RestartTracker:
-    """Starts and ends of the ranks of all nodes of a run, by the node's index."""
+    """Starts and ends of the ranks of all nodes of a run, by the node's index.
+
+    torchrun needs every node to restart a rank, also one that has finished. An agent whose ranks all ended well joins
+    no further rendezvous. It waits five minutes for the agent that wants to restart its ranks, and then both fail
+    (torch 2.13).
+    """
 
     def __init__(self, sizes: Sequence[int], limit: float) -> None:
         self.attempts = [Attempt(size) for size in sizes]
@@ -103,3 +113,47 @@ class RestartTracker:
     @property
     def _failed(self) -> list[tuple[int, ExitEvent]]:
         return [(index, attempt.failures[0]) for index, attempt in enumerate(self.attempts) if attempt.failures]
+
+
+class ExceptionWatch:
+    """Last words of each rank since its first traceback, and when to look at it. Times are time.monotonic().
+
+    An exception ends a script at once, and its process later: torch takes seconds for its teardown, and a thread of a
+    library may never end. The text of a traceback is a reason to look, and no more: a script may print one and go on.
+    """
+
+    def __init__(self) -> None:
+        self.words: dict[int, LastWords] = {}
+        self.hosts: dict[int, str] = {}
+        self.asked: dict[tuple[int, int], int] = {}  # calls without an answer: node and number, and the rank
+        self._looks: dict[int, tuple[int, float]] = {}  # rank: looks so far, time of the next one
+
+    @property
+    def due(self) -> float:
+        """When the next look is due."""
+        return min((when for _, when in self._looks.values()), default=inf)
+
+    def take(self, rank: int, host: str, data: bytes) -> bool:
+        """Take output of a rank. True: an exception says that its wait for other ranks took too long."""
+        words = self.words.get(rank)
+        raises = _HEAD in data
+        if words is None and not raises:
+            return False
+        if words is None:
+            words = self.words[rank] = LastWords()
+        self.hosts[rank] = host
+        if raises and rank not in self._looks:
+            self._looks[rank] = (0, time.monotonic() + SETTLE)
+        words.take(data[-KEPT:].decode("utf-8", "replace"), time.time())
+        return rank in self._looks and words.kind is Kind.WAITED
+
+    def take_due(self, now: float) -> list[int]:
+        """Return the ranks to look at now."""
+        due = [rank for rank, (_, when) in self._looks.items() if when <= now]
+        for rank in due:
+            looks = self._looks[rank][0] + 1
+            if looks < MOST_LOOKS:
+                self._looks[rank] = (looks, now + SETTLE * 2**looks)
+            else:
+                del self._looks[rank]
+        return due
