@@ -111,10 +111,8 @@ def prepare(
 
 def _survey(nodes: Approach, settings: LaunchSettings, note: Callable[[str], None]) -> Ready:
     """Query named nodes, and make their plan. Raises LaunchError, PreflightError."""
-    from ddpkit.execution import avoided_nodes
-
     hosts = tuple(spec.label for spec in nodes.transport.pool.specs)
-    avoided_nodes.warn(settings, hosts, note)
+    requested_nodes.warn_of_bad_nodes(settings, hosts, note)
 
     def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
         return _with_end(nodes.again(hosts, env, note, strict=settings.preflight), settings)
@@ -197,9 +195,7 @@ def prepare_offline(
         transport.note = avoid
     world = transport.survey()
     if avoid is not None and transport.slurm and isinstance(world, Request):
-        from ddpkit.execution import avoided_nodes
-
-        backend = avoided_nodes.exclude(backend, world, settings, avoid, transport)
+        backend = requested_nodes.exclude_bad_nodes(backend, world, settings, avoid, transport)
 
     def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
         if isinstance(transport, SlurmTransport):

@@ -1,9 +1,10 @@
-"""Nodes that a launch asks for: names and number, checked against what its backend can reach. Raises UsageError."""
+"""Nodes that a launch requests: names and number, checked against what its backend reaches; bad nodes are left out."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -20,6 +21,8 @@ from ddpkit.launchers.starters import Starter
 from ddpkit.transports import slurm_nodes
 
 if TYPE_CHECKING:
+    from ddpkit.launchers.plan import Request
+    from ddpkit.run.bad_nodes import BadNode
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.transport import Transport
 
@@ -329,3 +332,71 @@ def _check_no_scripts(settings: LaunchSettings) -> None:
             raise UsageError(
                 f"{host} is in the place of a host; the script comes after `--`", f"ddpkit launch -- {host}"
             )
+
+
+def warn_of_bad_nodes(settings: LaunchSettings, hosts: Collection[str], note: Callable[[str], None]) -> None:
+    """Note each of these hosts that is bad. It is used all the same: the user named it."""
+    from ddpkit.run.bad_nodes import matching
+
+    for host, node in matching(hosts, _remembered(settings, note)):
+        note(f"warning: {host} is a bad node: {node.describe()}; if it is repaired: {_forgive(settings, host)}")
+
+
+def exclude_bad_nodes(
+    backend: Launcher,
+    request: Request,
+    settings: LaunchSettings,
+    note: Callable[[str], None],
+    transport: Transport,
+) -> Launcher:
+    """Return the backend of a job that excludes the bad nodes. Nodes of an allocation only get a warning."""
+    from ddpkit.launchers.slurm import Slurm
+    from ddpkit.run.bad_nodes import matching
+
+    if request.allocation is not None:
+        warn_of_bad_nodes(settings, request.allocation.hosts, note)
+        return backend
+    bad = _remembered(settings, note)
+    if not bad or not isinstance(backend, Slurm):
+        return backend
+    nodes = slurm_nodes.partition_nodes(backend.partition, transport.machine)
+    if not nodes:
+        note("warning: sinfo does not list the nodes of the partition: bad nodes are not excluded")
+        return backend
+    by_name = dict(matching(nodes, bad))
+    chosen = slurm_nodes.choose_excluded(
+        list(by_name),
+        nodes,
+        nnodes=request.nnodes or len(request.hosts) or len(request.counts) or 1,
+        nodelist=backend.nodelist or ",".join(request.hosts),
+        exclude=backend.exclude,
+        sbatch=backend.sbatch,
+    )
+    for host, against in chosen.items():
+        note(_exclusion_note(host, by_name[host], against, settings))
+    added = [host for host, against in chosen.items() if not against]
+    return replace(backend, exclude=",".join(filter(None, [backend.exclude, *added]))) if added else backend
+
+
+def _remembered(settings: LaunchSettings, note: Callable[[str], None]) -> tuple[BadNode, ...]:
+    """Return the remembered bad nodes. Note why their file cannot be read."""
+    from ddpkit.run import bad_nodes
+
+    known = bad_nodes.known(settings.bad_nodes, time.time())
+    if known.problem:
+        note(f"warning: {known.problem}")
+    return known.nodes
+
+
+def _exclusion_note(host: str, node: BadNode, against: str, settings: LaunchSettings) -> str:
+    if not against:
+        return f"excludes {host}: {node.describe()}; if it is repaired: {_forgive(settings, host)}"
+    return (
+        f"warning: {host} is a bad node: {node.describe()}; it is not excluded: {against}; "
+        f"if it is repaired: {_forgive(settings, host)}"
+    )
+
+
+def _forgive(settings: LaunchSettings, host: str) -> str:
+    given = settings.bad_nodes if settings.is_given("bad_nodes") else ""
+    return f"ddpkit nodes forgive {host}" + (f" --bad-nodes {quote(given)}" if given else "")

@@ -77,8 +77,6 @@ def _prepare(
     via: Via,
     queries: Queries,
 ) -> tuple[Job, Plan, SlurmTransport]:
-    from ddpkit.execution import avoided_nodes
-
     given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
     project = Path("." if given else settings.workdir).absolute()
     workdir = spec.workdir or path_there(settings.workdir, project, "")
@@ -108,7 +106,7 @@ def _prepare(
     host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
     chosen_backend: Launcher = backend
     if not queries.dry:  # with sinfo there
-        chosen_backend = avoided_nodes.exclude(backend, request, settings, note, transport)
+        chosen_backend = requested_nodes.exclude_bad_nodes(backend, request, settings, note, transport)
     plan = replace(chosen_backend.plan(job, request), sync=copies)
     return job, plan, transport
 
