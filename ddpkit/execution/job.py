@@ -10,8 +10,9 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -20,7 +21,7 @@ from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
 from ddpkit.launchers.backends import NodeOptions
-from ddpkit.launchers.command_line import SHELLS, find_launcher, split_python
+from ddpkit.launchers.command_line import SHELLS, find_launcher, split_python, uv_project
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, guard, is_secret, join, quote
@@ -44,6 +45,7 @@ _is_private = env_matcher("private")
 _is_option_of_launcher = env_matcher("launcher")
 _is_reported = env_matcher("reported")
 MOST_NAMED = 6  # variables in a line
+_PRINT_PYTHON = ("python", "-c", "import sys; print(sys.executable)")  # for `uv run`
 
 
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
@@ -172,6 +174,37 @@ def without_python(settings: LaunchSettings) -> LaunchSettings:
         )
     sources = {**settings.sources, "python": settings.source("script")}
     return replace(settings, script=script, python=python, sources=sources)
+
+
+def with_python_of_uv(settings: LaunchSettings, note: Callable[[str], None], *, dry: bool) -> LaunchSettings:
+    """Replace `uv run` by the Python of the project, which one `uv run` on this machine names. Raises UsageError.
+
+    Else each rank would run uv, and all of them at once bring one environment up to date. `dry`: only describe it,
+    because uv may install packages.
+    """
+    runner, script = uv_project(settings.script)
+    if not runner or not Path(settings.workdir).is_dir():  # a directory of the nodes alone
+        return settings
+    if settings.is_given("python"):
+        what = f"--python {settings.python}, and {join(runner)} before the script: only one can choose the Python"
+        raise UsageError(what, f"remove --python {settings.python}")
+    if dry:
+        note(f"a launch runs `{join((*runner, *_PRINT_PYTHON))}` once; its Python starts the ranks")
+        return settings
+    note(f"asks uv once for the project's Python: {join(runner)} python")
+    argv = [*runner, *_PRINT_PYTHON]
+    try:
+        done = subprocess.run(
+            argv, cwd=settings.workdir, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise UsageError(f"{runner[0]}: {(error.strerror or '').lower()}", "command -v uv") from None
+    lines = done.stdout.split("\n")
+    if done.returncode != 0 or len(lines) < 2:
+        why = " / ".join(done.stderr.strip().splitlines()[-3:]) or f"exit code {done.returncode}"
+        raise UsageError(f"uv could not prepare the project's environment: {why}", join(argv))
+    sources = {**settings.sources, "python": settings.source("script")}
+    return replace(settings, script=script, python=lines[-2], sources=sources)
 
 
 def check_request(settings: LaunchSettings) -> None:

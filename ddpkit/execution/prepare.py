@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError
-from ddpkit.execution import requested_nodes, uv_project
+from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import (
     describe_left,
     held_back,
     left_here,
     local_job,
     removed_options,
+    with_python_of_uv,
     with_variables,
     without_python,
 )
@@ -91,7 +92,7 @@ def prepare(
             whole, left = _with_end(plan, settings), left_here(settings, environ)
             yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
         return
-    settings = uv_project.resolve(settings, note, dry=progress is None)
+    settings = with_python_of_uv(settings, note, dry=progress is None)
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
