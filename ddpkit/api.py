@@ -79,7 +79,7 @@ __all__ = [
 
 
 def _login_host(via: Via, folder: str) -> Any:
-    from ddpkit.execution.via import of_record
+    from ddpkit.execution.other_host import of_record
 
     return of_record(via, folder)
 

@@ -192,7 +192,7 @@ class _Copying:
 
 def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -> int:
     """Give this command to the ddpkit of another host."""
-    from ddpkit.execution import remote_launch
+    from ddpkit.execution import other_host
     from ddpkit.transports import hosts
 
     _refuse_pipe(settings)
@@ -200,9 +200,9 @@ def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -
     if len(specs) != 1:
         raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
-    way = remote_launch.connector(settings, note)
-    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way, note)
-    answer = remote_launch.launch(spec, command, way, note)
+    way = other_host.connector(settings, note)
+    command = other_host.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way, note)
+    answer = other_host.run_launcher(spec, command, way, note)
     if answer.messages:
         print(answer.messages, file=sys.stderr)
     if not answer.record:

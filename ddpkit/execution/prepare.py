@@ -84,11 +84,11 @@ def prepare(
         note(removed)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
     if getattr(backend, "via", ""):
-        from ddpkit.execution import via
+        from ddpkit.execution.other_host import approach_login_host
 
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
-        with via.approach(settings, backend, environ, note, progress, queries) as (job, plan, way):
+        with approach_login_host(settings, backend, environ, note, progress, queries) as (job, plan, way):
             whole, left = _with_end(plan, settings), left_here(settings, environ)
             yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
         return

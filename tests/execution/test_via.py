@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddpkit.errors import PreflightError
-from ddpkit.execution.via import path_there
+from ddpkit.execution.other_host import path_there
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
 from ddpkit.node.calls import login_host

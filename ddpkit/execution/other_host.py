@@ -1,0 +1,312 @@
+"""Launches through another host: `--via` a login host, and `--detach --on` a node.
+
+With `--via` the launcher stays on this machine; the project, the directory of the run and the scheduler are there. The
+run has a second directory here, with its record and its logs. With `--on` the launcher itself starts on the node, in a
+tmux session, so that a laptop may leave. The ddpkit there gets the same command, in the same directory. Values of
+variables travel inside the connection, never on a command line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ddpkit.config import AUTOMATIC, LaunchSettings
+from ddpkit.errors import LaunchError, UsageError
+from ddpkit.execution import requested_nodes, sync
+from ddpkit.execution.copies import ANY_PYTHON
+from ddpkit.execution.job import check_request, job_elsewhere, without_python
+from ddpkit.execution.requested_nodes import Queries, changes_address
+from ddpkit.launchers import registry
+from ddpkit.launchers.backends import NodeOptions
+from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
+from ddpkit.launchers.registry import Launcher
+from ddpkit.launchers.shell import run_module
+from ddpkit.launchers.slurm import Slurm
+from ddpkit.transports.channel import RefusedError, at_home
+from ddpkit.transports.choose import transport_class
+from ddpkit.transports.hosts import HostSpec, parse
+from ddpkit.transports.login_host import CONTROL_FILE, LoginHost, check_answer
+from ddpkit.transports.login_host import of_record as of_record
+from ddpkit.transports.pool import Connector
+from ddpkit.transports.scheduler import SlurmTransport
+from ddpkit.transports.transport import SshTransport
+
+NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for
+LIMIT = 120.0  # seconds until the remote launcher has started the run, or has failed
+_NO_FOLDER = 96  # an exit code that no program here has
+# Reads {"env", "cwd", "argv"} and becomes the command. One line, and no quotes that a shell would need.
+_BOOT = (
+    "import os,sys,json;j=json.loads(sys.stdin.readline());os.environ.update(j[chr(101)]);"
+    f"d=os.path.expanduser(j[chr(99)]);os.path.isdir(d) and os.access(d,os.X_OK) or sys.exit({_NO_FOLDER});os.chdir(d);"
+    "os.execv(sys.executable,[sys.executable]+j[chr(97)])"
+)
+
+
+@contextmanager
+def approach_login_host(
+    settings: LaunchSettings,
+    backend: Launcher,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None,
+    queries: Queries = Queries.ALL,
+) -> Iterator[tuple[Job, Plan, SlurmTransport]]:
+    """Connect to the login host, and make the job and its plan for it. The connection is closed at the end.
+
+    --sync copies the project if `progress` is given (None: a dry run). Raises UsageError, LaunchError, PreflightError.
+    """
+    assert isinstance(backend, Slurm)  # it alone has this option
+    if settings.retries or settings.spares:
+        what = "--via does not support --retries: a job that heals needs ddpkit on the cluster"
+        raise UsageError(what, f"on {backend.via}: ddpkit launch -b {settings.backend} --retries N -- SCRIPT")
+    check_request(settings)
+    settings = without_python(settings)
+    spec = _one_host(settings, backend.via)
+    options = queries.options(settings, NodeOptions.of(backend))
+    typed = settings.is_option_given("via") and "@" not in backend.via[:1] and not changes_address(settings, spec.name)
+    if queries is Queries.TYPED and not typed:
+        what = f"a dry run connects to no host that only a file or a variable names: {spec.label} (via)"
+        raise UsageError(what, "add --survey")
+    via = Via(
+        host=spec.name,
+        user=spec.user,
+        port=spec.port,
+        transport="openssh" if options.transport == "openssh" else "paramiko",
+        python="python3" if queries.dry else spec.python or "python3",
+        connect_timeout=options.connect_timeout,
+    )
+    host = LoginHost(via, options, note)
+    try:
+        yield _plan_there(settings, backend, environ, note, progress, host, spec, via, queries)
+    finally:
+        host.close()
+
+
+def _plan_there(
+    settings: LaunchSettings,
+    backend: Slurm,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None,
+    host: LoginHost,
+    spec: HostSpec,
+    via: Via,
+    queries: Queries,
+) -> tuple[Job, Plan, SlurmTransport]:
+    given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
+    project = Path("." if given else settings.workdir).absolute()
+    workdir = spec.workdir or path_there(settings.workdir, project, "")
+    copies = (
+        _copy_project(settings, host, replace(spec, workdir=workdir), project, progress, note) if settings.sync else ()
+    )
+    first = settings.script[0]
+    script = "" if backend.container or not (first.endswith(".py") or "/" in first) else first
+    automatic = settings.source("python") in AUTOMATIC
+    same = path_there(settings.python, project, workdir) if settings.python.startswith("/") else settings.python
+    pythons = ["python3"] if backend.container else [spec.python or same, *(["python3"] if automatic else [])]
+    logs = path_there(settings.log_dir, project, workdir) if settings.log_dir.startswith("/") else settings.log_dir
+    facts = host.call(
+        "look", 20.0, workdir=workdir, log_dir=logs, script=script, pythons=pythons, login=not queries.dry
+    )
+    synced = bool(copies) and progress is None
+    facts["scheduler"] = facts["scheduler"] or queries.dry  # perhaps on the PATH of its login shell
+    check_answer(facts, host, script=first, python=pythons[0], synced=synced)
+    if automatic and facts["python"] != settings.python and not backend.container:
+        note(f"Python of the ranks: {facts['python']} on {host.place}")
+    nnodes, nproc = requested_nodes.number_of_nodes(settings, backend, {}), requested_nodes.ranks_per_node(settings)
+    here = Host(name=facts["host"], slots=0, stale=tuple(facts["stale"]))
+    hosts, counts = requested_nodes.scheduled_hosts(settings)
+    request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)
+    transport = SlurmTransport(nnodes, nproc, {}, host)
+    transport.note = note
+    python = pythons[0] if backend.container else facts["python"]
+    job = job_elsewhere(settings, facts["workdir"], python, facts["log_dir"])
+    host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
+    chosen_backend: Launcher = backend
+    if not queries.dry:  # with sinfo there
+        chosen_backend = requested_nodes.exclude_bad_nodes(backend, request, settings, note, transport)
+    plan = replace(chosen_backend.plan(job, request), sync=copies)
+    return job, plan, transport
+
+
+def _one_host(settings: LaunchSettings, word: str) -> HostSpec:
+    specs = parse([word], settings.groups, settings.host)
+    if len(specs) != 1:
+        raise UsageError(f"--via {word}: requires one host, not {len(specs)}")
+    return specs[0]
+
+
+def path_there(path: str, project: Path, workdir: str) -> str:
+    """Return the path on the login host for one of this machine.
+
+    A path below the project is below `workdir` there, and one below the home directory is below that home directory.
+    """
+    absolute = path if path.startswith("~") else str(Path(path).absolute())
+    for here, there in ((str(project), workdir), (str(Path.home()), "~")):
+        if there and (absolute == here or absolute.startswith(f"{here}/")):
+            return there + absolute[len(here) :]
+    return absolute
+
+
+def _copy_project(
+    settings: LaunchSettings,
+    host: LoginHost,
+    spec: HostSpec,
+    project: Path,
+    progress: Callable[[str, int], None] | None,
+    note: Callable[[str], None],
+) -> tuple[ProjectCopy, ...]:
+    """Copy the project to the login host; in a dry run, only describe the copy."""
+    return sync.bring(
+        [spec],
+        str(project),
+        settings.log_dir,
+        progress,
+        host.way(),
+        python=spec.python or ANY_PYTHON,
+        overwrite=settings.sync == "overwrite",
+        note=note,
+        silence=NodeOptions.heartbeat_timeout,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The output of the remote launcher."""
+
+    code: int
+    record: str  # the run as JSON; empty: there is none
+    messages: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteCommand:
+    """The launcher's command on another host."""
+
+    python: str
+    workdir: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def prepare_host(
+    settings: LaunchSettings,
+    environ: Mapping[str, str],
+    spec: HostSpec,
+    argv: Sequence[str],
+    progress: Callable[[str, int], None],
+    way: Connector,
+    note: Callable[[str], None],
+) -> RemoteCommand:
+    """Make the command for a launcher on another host from that of this one. --sync copies the folder there first."""
+    workdir = str(Path(settings.workdir).absolute())
+    if settings.sync:
+        sync.bring(
+            [spec],
+            workdir,
+            settings.log_dir,
+            progress,
+            way,
+            python=settings.python,
+            overwrite=settings.sync == "overwrite",
+            note=note,
+            silence=NodeOptions.heartbeat_timeout,
+        )
+    again = transport_class(registry.load(settings.backend)).names_nodes  # from there to its nodes
+    words, env = translate_command(argv, settings.env, again=again)
+    return RemoteCommand(
+        python=spec.python or settings.python, workdir=spec.workdir or workdir, argv=tuple(words), env=env
+    )
+
+
+def translate_command(argv: Sequence[str], env: Mapping[str, str], *, again: bool) -> tuple[list[str], dict[str, str]]:
+    """The command line for the other host, without `--on`, and the variables that it needs there. `again`: with --sync.
+
+    `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value.
+    """
+    words, variables, rest = [], dict(env), list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            words += [word, *rest]
+            break
+        if word == "--on":
+            rest.pop(0)
+        elif word == "--env" and rest:
+            name, equals, value = rest.pop(0).partition("=")
+            variables |= {name: value} if equals else {}
+            words += ["--env", name]
+        elif word.startswith("--env="):
+            name, equals, value = word[6:].partition("=")
+            variables |= {name: value} if equals else {}
+            words += ["--env", name]
+        elif not word.startswith("--on=") and word != "--json" and (again or word.partition("=")[0] != "--sync"):
+            words.append(word)
+    words.insert(1, "--json")
+    return words, variables
+
+
+def connector(settings: LaunchSettings, note: Callable[[str], None]) -> Connector:
+    """Return the connector to the host, with the SSH options of the backend. Raises UsageError."""
+    backend = registry.build(registry.load(settings.backend), settings.options)
+    return SshTransport.connector(NodeOptions.of(backend), note)
+
+
+def run_launcher(
+    spec: HostSpec, command: RemoteCommand, way: Connector, note: Callable[[str], None] = lambda _: None
+) -> Answer:
+    """Run a launcher on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
+    request = {"e": dict(command.env), "c": command.workdir, "a": ["-c", run_module("ddpkit"), *command.argv]}
+    until = time.monotonic() + LIMIT
+    try:
+        stream = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)
+    except RefusedError as refused:
+        raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
+    output = b""
+    try:
+        stream.write(json.dumps(request).encode() + b"\n")
+        began = noted = time.monotonic()
+        while time.monotonic() < until:
+            output += stream.read()
+            if time.monotonic() > noted + NOTE_INTERVAL:
+                noted = time.monotonic()
+                note(f"waiting for the launcher on {spec.label}: it has not started after {noted - began:.0f} s")
+        raise LaunchError(f"{spec.label}: its launcher did not report a start within {LIMIT:g} s", f"ssh {spec.target}")
+    except EOFError:
+        code = stream.code()
+    finally:
+        stream.close()
+        way.close()
+    text = output.decode("utf-8", "replace")
+    record = _find_record(text) if code == 0 else ""
+    messages = text.replace(record, "") if record else text
+    if re.search("No module named '?(ddpkit|typer)", text) or code in (126, 127):
+        fix = f"ssh {spec.target} {command.python} -m pip install ddpkit, or --python PATH with ddpkit installed"
+        raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which --on requires", fix)
+    if code == _NO_FOLDER:
+        workdir = command.workdir
+        raise UsageError(
+            f"{spec.label}: directory not found: {workdir}",
+            f"--workdir DIR, or --sync from {shlex.quote(str(workdir))}",
+        )
+    return Answer(code=code, record=record, messages=messages.strip())
+
+
+def _find_record(text: str) -> str:
+    """Find the record among the launcher's messages and those of start-up files. Empty: none."""
+    for match in reversed(list(re.finditer(r"^\{$", text, re.MULTILINE))):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, match.start())
+        except ValueError:
+            continue
+        if "run_id" in value:
+            return text[match.start() : end]
+    return ""
