@@ -337,14 +337,28 @@ def stop(
             print(f"run {now.run.run_id} has ended already: {now.words}")
         return
     with ThreadPoolExecutor(max(1, len(chosen))) as pool:
-        after = list(pool.map(lambda each: control.stop(each, at_once=at_once), chosen))
-    if as_json:
-        pairs = zip(seen, after, strict=True)
+        results = list(pool.map(lambda each: _stop_one(each, at_once=at_once), chosen))
+    pairs = [(was, now) for was, now in zip(seen, results, strict=True) if not isinstance(now, DdpkitError)]
+    errors = [result for result in results if isinstance(result, DdpkitError)]
+    if as_json and (pairs or not errors):
         print_json("stop", {"runs": [{"was": was.state, **run_document(now.run, now)} for was, now in pairs]})
-        return
-    for was, now in zip(seen, after, strict=True):
+    for was, now in pairs if not as_json else ():
         already = "" if was.state.living or was.state is RunState.UNKNOWN else " has ended already"
         print(f"run {now.run.run_id}{already}: {now.words}")
+    for error in errors[1:]:
+        note(f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
+    if errors:
+        raise errors[0]
+
+
+def _stop_one(run: Run, *, at_once: bool) -> RunStatus | DdpkitError:
+    """Stop a run. Returns the error of one that cannot be stopped, so that the others are reported as well."""
+    from ddpkit.run import control
+
+    try:
+        return control.stop(run, at_once=at_once)
+    except DdpkitError as error:
+        return error
 
 
 def _stop_plan(now: RunStatus, *, at_once: bool) -> dict[str, Any]:
@@ -563,7 +577,7 @@ def rm(
         chosen = [entry.run for entry in status.runs_of_project(known, acts=True) if entry.run is not None]
         gone = []
     else:
-        gone = [entry.run_id for entry in known if entry.removed and entry.run is None and entry.run_id in (run or ())]
+        gone = [entry.run_id for entry in known if entry.can_be_forgotten and entry.run_id in (run or ())]
         words = [word for word in run or () if word not in gone]
         chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
     checked = [control.check_removable(now.run) for now in _ended(chosen, named=not ended)]
@@ -580,7 +594,7 @@ def rm(
     for each in removed:
         print(f"{'would remove' if dry_run else 'removed'} {each.folder}")
     for run_id in gone:
-        print(f"{'would remove' if dry_run else 'removed'} {run_id} from the list of runs: its directory is gone")
+        print(f"{'would remove' if dry_run else 'removed'} {run_id} from the list of runs: its directory is missing")
     if not removed and not gone:
         print("no ended runs of this project", file=sys.stderr)
 

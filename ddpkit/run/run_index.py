@@ -14,7 +14,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
@@ -116,7 +116,13 @@ class IndexEntry:
     host: str
     run: Run | None
     problem: str = ""
-    removed: bool = field(default=False)  # the directory of logs is there, and the run's is not
+    missing: bool = False  # its directory was not found
+    removed: bool = False  # the same, and the directory of logs, in which it was, is there
+
+    @property
+    def can_be_forgotten(self) -> bool:
+        """Whether nothing is left of the run but its file in the index, as far as this host can see."""
+        return self.missing and self.run is None and self.host == os.uname().nodename
 
 
 def list_runs() -> list[IndexEntry]:
@@ -182,8 +188,8 @@ def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
         problem = f"run {run_id} is in {file.folder} on {file.host}"
     else:
         problem = f"run {run_id}: {file.folder} is missing: it was removed, or its disk is not mounted"
-    removed = file.host == os.uname().nodename and Path(file.folder).parent.is_dir()
-    return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run, problem=problem, removed=removed)
+    entry = IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run, problem=problem, missing=True)
+    return replace(entry, removed=file.host == os.uname().nodename and Path(file.folder).parent.is_dir())
 
 
 def _with_identity(run: Run, kept: Run | None, end: KnownEnd | None = None) -> Run:

@@ -224,8 +224,17 @@ def _living(entries: Sequence[IndexEntry], *, every: bool = True) -> list[IndexE
 
 
 def problems(known: Sequence[IndexEntry], *, everything: bool = False) -> list[str]:
-    """Return a line for each run of this user that cannot be read here. `everything`: also for removed directories."""
-    return [entry.problem for entry in known if entry.run is None and (everything or not entry.removed)]
+    """Return lines about the runs of this user that cannot be read here.
+
+    One line stands for all whose directory is missing; with `everything` each has its own, also a removed one.
+    """
+    unread = [entry for entry in known if entry.run is None and (everything or not entry.removed)]
+    missing = [entry for entry in unread if entry.missing]
+    if everything or len(missing) < 2:
+        return [entry.problem for entry in unread]
+    what = f"{len(missing)} runs whose directories were removed, or are on another host or on an unmounted disk"
+    how = "to list them: ddpkit ps --all; to remove one from the list: ddpkit rm RUN"
+    return [entry.problem for entry in unread if not entry.missing] + [f"{what}; {how}"]
 
 
 # ---- status of single ranks, from the two samples in `status.json` that the launcher writes every few seconds

@@ -10,8 +10,8 @@ import queue
 import resource
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -88,10 +88,14 @@ class ConnectionAttempt:
     start_timeout: float | None
     waiting: dict[str, str] = field(default_factory=dict)  # by label of each node that is waited for: its last step
 
-    def run(self, specs: Sequence[HostSpec]) -> Iterator[tuple[HostSpec, Channel | Problem]]:
-        """Connect to every node, and yield each as it succeeds or fails. Raises UsageError."""
+    def run(self, specs: Sequence[HostSpec]) -> Generator[tuple[HostSpec, Channel | Problem], None, None]:
+        """Connect to every node, and yield each as it succeeds or fails. Raises UsageError.
+
+        A caller that stops before the last one leaves no connection open: what is made later is closed.
+        """
         todo: queue.SimpleQueue[HostSpec] = queue.SimpleQueue()
         done: queue.SimpleQueue[tuple[HostSpec, Channel | Problem]] = queue.SimpleQueue()
+        left = threading.Event()  # the caller takes nothing more
         for spec in specs:
             todo.put(spec)
         allow_open_files(len(specs))
@@ -100,7 +104,7 @@ class ConnectionAttempt:
         until = time.monotonic() + self._scaled(CONNECT_TIMEOUT)
 
         def work() -> None:
-            while True:
+            while not left.is_set():
                 try:
                     spec = todo.get_nowait()
                 except queue.Empty:
@@ -109,14 +113,19 @@ class ConnectionAttempt:
                     done.put((spec, self._connect(spec, until)))
                 except Exception as error:  # a thread that dies in silence would be waited for
                     done.put((spec, _unexpected(spec, error)))
+            _close_channels(done)  # also one that was made while the caller left
 
-        for _ in range(min(AT_ONCE, len(specs))):
-            # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
-            threading.Thread(target=work, daemon=True).start()
-        for _ in specs:
-            spec, result = done.get()
-            del self.waiting[spec.label]
-            yield spec, result
+        try:
+            for _ in range(min(AT_ONCE, len(specs))):
+                # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
+                threading.Thread(target=work, daemon=True).start()
+            for _ in specs:
+                spec, result = done.get()
+                del self.waiting[spec.label]
+                yield spec, result
+        finally:
+            left.set()
+            _close_channels(done)
 
     def _scaled(self, seconds: float) -> float:
         return scale_timeout(seconds, self.connector)
@@ -136,9 +145,12 @@ class ConnectionAttempt:
                 last = min(last, time.monotonic() + self._scaled(self.start_timeout))
             channel.open(last)
             return channel
-        except (NoAnswerError, RefusedError) as error:
+        except BaseException as error:
             if channel is not None:
                 channel.close()
+            if not isinstance(error, (NoAnswerError, RefusedError)):
+                raise
+            if channel is not None:
                 cause = self.container(spec) and container_cause(str(error))
                 if cause:
                     return Problem(
@@ -162,6 +174,15 @@ def container_cause(text: str) -> tuple[str, str] | None:
         if first and first.kind == "cause" and first.entry
         else None
     )
+
+
+def _close_channels(results: queue.SimpleQueue[tuple[HostSpec, Channel | Problem]]) -> None:
+    """Close the channels that nobody took."""
+    with suppress(queue.Empty):
+        while True:
+            _, result = results.get_nowait()
+            if isinstance(result, Channel):
+                result.close()
 
 
 def _unexpected(spec: HostSpec, error: Exception) -> Problem:
@@ -241,13 +262,14 @@ class NodePool:
             start_timeout=start_timeout,
         )
         self._waiting = attempt.waiting
-        for spec, result in attempt.run(self.specs):
-            if isinstance(result, Channel):
-                self._channels[spec.label] = result
-                self._heartbeat.add(result)
-                self.connected_at[spec.label] = result.opened_at
-            else:
-                problems[spec.label] = result
+        with closing(attempt.run(self.specs)) as results:
+            for spec, result in results:
+                if isinstance(result, Channel):
+                    self._channels[spec.label] = result
+                    self._heartbeat.add(result)
+                    self.connected_at[spec.label] = result.opened_at
+                else:
+                    problems[spec.label] = result
         return [problems[spec.label] for spec in self.specs if spec.label in problems]
 
     def drop_failed(self, problems: Sequence[Problem], least: int | None, note: Callable[[str], None]) -> None:

@@ -435,6 +435,20 @@ def test_a_living_run_without_its_folder() -> None:
     assert run.stop().state == "stopped"
 
 
+def test_stop_all_reports_the_runs_that_ended_beside_one_that_it_cannot_stop() -> None:
+    lost, other = ddpkit.launch("sleeps.py"), ddpkit.launch("sleeps.py")
+    for run in (lost, other):
+        wait_for_line(run, "ready")
+    shutil.rmtree(lost.folder)
+    argv = [sys.executable, "-m", "ddpkit", "stop", "--all"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 125
+    assert re.match(f"run {other.run_id}: stopped", done.stdout)
+    assert f"error: cannot stop run {lost.run_id}: No such file or directory" in done.stderr
+    assert other.wait(PATIENCE).state == "stopped"
+    assert lost.stop().state == "stopped"
+
+
 # ---- the end of the program
 
 Program = subprocess.Popen[str]

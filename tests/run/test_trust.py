@@ -463,6 +463,28 @@ def test_a_disk_that_is_not_mounted_loses_no_run(ddpkit: DDPKIT, tmp_path: Path)
     assert len(json.loads(ddpkit("ps", "--json").stdout)["runs"]) == 1
 
 
+def test_many_runs_without_their_directories_are_one_line(
+    ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    index = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs")
+    (entry,) = index.iterdir()
+    file = json.loads(entry.read_text())
+    lost = [f"{ID[:-2]}{number}" for number in range(10, 40)]
+    for number, run_id in enumerate(lost):
+        where = {"folder": str(tmp_path / "project" / run_id), "host": file["host"] if number else "node9", "run": None}
+        (index / run_id).write_text(json.dumps({**file, **where}))
+    what = "30 runs whose directories were removed, or are on another host or on an unmounted disk"
+    how = "to list them: ddpkit ps --all; to remove one from the list: ddpkit rm RUN"
+    shown = ddpkit("ps")
+    assert entry.name[-4:] in shown.stdout
+    assert shown.stderr == f"not shown: {what}; {how}\n"
+    assert ddpkit("ps", "--all").stderr.count("not shown: run ") == 30
+    assert ddpkit("rm", *lost[2:]).stdout.count("from the list of runs: its directory is missing") == 28
+    assert ddpkit("rm", lost[0]).returncode == 121  # another host may have it
+    assert sorted(path.name for path in index.glob("2*")) == sorted([entry.name, *lost[:2]])
+
+
 def test_a_directory_that_cannot_be_read_hides_no_other_run(
     ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]
 ) -> None:
