@@ -92,4 +92,5 @@ def test_a_connection_that_is_made_after_the_interrupt_is_closed() -> None:
     connector.gate.set()
     for _ in NODES:
         # The supervisor ends, because its standard input does.
-        connector.streams.get(timeout=PATIENCE).process.wait(PATIENCE)
+        with connector.streams.get(timeout=PATIENCE).process as supervisor:
+            supervisor.wait(PATIENCE)
