@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rows import print_rows
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from ddpkit.launchers.job_output import JobOutput
 from ddpkit.node.collect import lines_of
@@ -86,11 +88,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     rows = [measure(int(nodes), options.ranks, options.seconds, options.torchrun) for nodes in options.nodes.split(",")]
-    if options.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

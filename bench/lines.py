@@ -8,7 +8,6 @@ than into a file, the share of a CPU. Usage: python bench/lines.py [--seconds 10
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -17,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from rows import print_rows
 
 ROOT = Path(__file__).parents[1]
 RANKS, RATE = 4, 1500  # lines a second of each rank
@@ -112,11 +113,7 @@ def main() -> None:
         for way, mine in measured.items()
     ]
     rows[0]["ratio"] = round(rows[0]["cpu_share"] / rows[1]["cpu_share"], 2)
-    if options.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

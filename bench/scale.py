@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rows import print_rows
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
@@ -216,11 +218,7 @@ def main() -> None:
         rows = [json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)[0] for argv in argvs]
         for row in rows:
             row["cpu_ratio"] = round(row["cpu_share"] / rows[0]["cpu_share"], 2)
-    if options.json:
-        print(json.dumps(rows))
-        return
-    for row in rows:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

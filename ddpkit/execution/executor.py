@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import SUPERVISOR, Failure, Outcome
-from ddpkit.errors import LaunchError
+from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution.hidden_failures import LIMIT, LIMIT_FEWER, ExceptionWatch, RestartTracker, Rounds
 from ddpkit.launchers.events import (
     AnswerEvent,
@@ -37,7 +37,7 @@ from ddpkit.launchers.events import (
 )
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.job_output import repeats_cancel
-from ddpkit.launchers.plan import File, Plan, RankStarter, Step
+from ddpkit.launchers.plan import Plan, RankStarter, Step
 from ddpkit.launchers.shell import count
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.monitor.start_watch import StartWatch, is_watched
@@ -46,7 +46,7 @@ from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failu
 from ddpkit.node.supervision.shutdown import FREE_AFTER
 from ddpkit.run.record import keep_step_failure
 from ddpkit.run.timeline import Timeline, Vitals, describe_late_start
-from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
+from ddpkit.transports.protocol import ASK, LOOK, Gate, Link, request
 
 if TYPE_CHECKING:
     from ddpkit.monitor.dump import Dump
@@ -99,19 +99,17 @@ def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, bytes]]], None]
 
     Raises OSError, UsageError.
     """
-
-    def content(file: File) -> bytes:
-        if file.copy_of == "bundle":
-            return pack(read_texts())
-        return (NODE / f"{file.copy_of}.py").read_bytes() if file.copy_of else file.text.encode()
-
-    if plan.files:
-        write([(each.path, content(each)) for each in plan.files if each.archive is None])
-    for each in plan.files:
-        if each.archive is not None:
+    other = next((file.copy_of for file in plan.files if file.copy_of not in ("", "bundle")), "")
+    if other:  # of a plug-in
+        raise UsageError(f"backend {plan.backend}: copy_of={other!r}", 'copy_of="bundle" has all programs of a node')
+    texts = [file for file in plan.files if file.archive is None]
+    if texts:
+        write([(file.path, pack(read_texts()) if file.copy_of else file.text.encode()) for file in texts])
+    for file in plan.files:
+        if file.archive is not None:
             from ddpkit.execution.stage import write_archive
 
-            write_archive(each.archive, Path(each.path))
+            write_archive(file.archive, Path(file.path))
 
 
 class Display(Protocol):
@@ -303,39 +301,21 @@ class Carrier:
         return self.passed < len(self.nodes)
 
     def on_event(self, node: Node, event: Event) -> None:
-        step = node.step
-        host = event.get("host", step.host)
+        """Take an event of a node. It may speak for several hosts: then the event names its own."""
+        host = event.get("host", node.step.host)
         self.timeline.record(host, event)
         if event["e"] == "out":
             self.on_output(node, event, host)
         elif event["e"] == "beat":
-            self.vitals.record(step.host, event["t"], event["ranks"])
+            self.vitals.record(node.step.host, event["t"], event["ranks"])
         elif event["e"] == "start":
-            self.count(node, event, host)
-            node.running.add(event["rank"])
-            node.pids[event["rank"]] = event["pid"]
-            self.step_failure, self.awaited = None, ("", "")
-            self.timed_out.clear()
-            self.hosts.add(host)
-            if is_watched(step) and len(node.running) == 1:  # the first of a start
-                self.starts[node.index] = StartWatch(node)
+            self.on_start(node, event, host)
         elif event["e"] == "exit":
-            self.count(node, event, host)
-            node.running.discard(event["rank"])
-            if event["code"] == 0:
-                node.succeeded.add(event["rank"])
-            self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
-            self.outcome.ends[_end(event)] += 1
-            if event["code"] != 0:
-                self.on_failed_exit(node, event, host)
+            self.on_exit(node, event, host)
         elif event["e"] == "failed":
             self.on_failure(node, event, host)
         elif event["e"] == "answer":
-            self.on_raising(node, event)
-            watch = self.starts.get(node.index)
-            for mark in watch.on_answer(event) if watch is not None else ():
-                self.timeline.record(host, mark)
-            self.monitor.on_answer(node, event)
+            self.on_answer(node, event, host)
         elif event["e"] == "note":
             self.note(event["text"])
         elif event["e"] == "refused":
@@ -343,22 +323,55 @@ class Carrier:
             at = event.get("t")
             self.fail(node, what=SUPERVISOR, reason=event["message"], at=at, code=LaunchError.exit_code)
         elif event["e"] == "lost":
-            if self.deadline is not None:
-                self.note(f"{step.host}: {event['reason']}")
-            if node.link.outlives:
-                self.note(event["reason"])
-                self.on_signal(signal.SIGHUP)
-            else:
-                self.on_lost(node, event["reason"])
+            self.on_lost_link(node, event["reason"])
         elif event["e"] == "left":
-            self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
+            self.note(f"ended processes that a rank left on {node.step.host}: {', '.join(event['names'])}")
         elif event["e"] == "daemons":
             what = "daemons that a rank started and other programs can use"
-            self.note(f"left running on {step.host}, {what}: {', '.join(event['names'])}")
+            self.note(f"left running on {node.step.host}, {what}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":
-            self.on_stuck(event, step.host)
+            self.on_stuck(event, node.step.host)
         elif event["e"] == "end":
             node.sent_end = True
+
+    def on_start(self, node: Node, event: StartEvent, host: str) -> None:
+        """A rank runs. What was known of failures and waits before belongs to an earlier start of the ranks."""
+        self.count(node, event, host)
+        node.running.add(event["rank"])
+        node.pids[event["rank"]] = event["pid"]
+        self.step_failure, self.awaited = None, ("", "")
+        self.timed_out.clear()
+        self.hosts.add(host)
+        if is_watched(node.step) and len(node.running) == 1:  # the first of a start
+            self.starts[node.index] = StartWatch(node)
+
+    def on_exit(self, node: Node, event: ExitEvent, host: str) -> None:
+        self.count(node, event, host)
+        node.running.discard(event["rank"])
+        self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
+        self.outcome.ends[_end(event)] += 1
+        if event["code"] == 0:
+            node.succeeded.add(event["rank"])
+        else:
+            self.on_failed_exit(node, event, host)
+
+    def on_answer(self, node: Node, event: AnswerEvent, host: str) -> None:
+        """Give an answer to all who call nodes: each knows its own calls by their numbers."""
+        self.on_raising(node, event)
+        watch = self.starts.get(node.index)
+        for mark in watch.on_answer(event) if watch is not None else ():
+            self.timeline.record(host, mark)
+        self.monitor.on_answer(node, event)
+
+    def on_lost_link(self, node: Node, reason: str) -> None:
+        """The connection to a node is gone, and with it the node, unless a scheduler runs the ranks."""
+        if self.deadline is not None:
+            self.note(f"{node.step.host}: {reason}")
+        if node.link.outlives:
+            self.note(reason)
+            self.on_signal(signal.SIGHUP)
+        else:
+            self.on_lost(node, reason)
 
     def on_output(self, node: Node, event: OutputEvent, host: str) -> None:
         data = event["data"].encode("utf-8", "surrogateescape")
@@ -572,50 +585,60 @@ class Carrier:
         hang: bool = False,
         **details: Any,
     ) -> None:
-        """Record the first failure, and end the run. What fails later, or after a stop, is a consequence.
+        """Record a failure if it is the first one, and end the run.
 
         `hang`: no rank has ended, as after an exception whose process goes on (`raised`). In a job that heals only its
         step is ended then: the job's script decides what follows.
         """
-        at = time.time() if at is None else at
-        end, known = End(rank, at, kind), self.first
-        if known is None and self.deadline is not None:
+        end = End(rank, time.time() if at is None else at, kind)
+        running = hang or bool(details.get("raised"))
+        if not self.may_be_first(end) or (running and self.step_failure is not None):
             return
-        # News of what was first can come second, behind many lines of output. What came after the stop follows from it.
-        if known is not None and (at >= self.stopped_at or first_failure([known, end]) is known):
-            return
-        host = host or node.step.host
-        living = hang or bool(details.get("raised"))
-        if living and self.step_failure is not None:
-            return
-        new = Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
-        failure = self.step_failure or new
-        awaited, file = self.awaited if rank in self.timed_out else ("", "")
-        early = () if self.most_restarts else tuple(sorted(each for one in self.nodes for each in one.succeeded))
-        failure = replace(failure, awaited=awaited, dump=file, early=early)
-        step_alone = living and self.plan.batch is not None and self.plan.batch.nodes > 0
+        new = Failure(
+            host=host or node.step.host, rank=rank, what=what, seconds=end.when - self.started, at=end.when, **details
+        )
+        # What the step was ended for stays the failure, whatever its ranks report at their end.
+        failure = self.with_circumstances(self.step_failure or new)
+        corrects = self.first is not None  # the others are being ended already
+        step_alone = running and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.step_failure = failure
             keep_step_failure(self.relay.folder, failure)
         else:
-            self.outcome.failure = failure
-            self.first = end
-        if known is not None:
-            return
+            self.outcome.failure, self.first = failure, end
+        if not corrects:
+            self.end_others(new, running=running, step_alone=step_alone)
+            self.on_first_failure(failure)
+
+    def may_be_first(self, end: End) -> bool:
+        """Whether a failure can be the first one. What fails after it, or after a stop, is a consequence."""
+        if self.first is None:
+            return self.deadline is None
+        # News of what was first can come second, behind many lines of output. What came after the stop follows from it.
+        return end.when < self.stopped_at and first_failure([self.first, end]) is not self.first
+
+    def with_circumstances(self, failure: Failure) -> Failure:
+        """Add for whom the rank had waited, with the file of its stack, and the ranks that had succeeded before."""
+        awaited, file = self.awaited if failure.rank in self.timed_out else ("", "")
+        early = () if self.most_restarts else tuple(sorted(rank for node in self.nodes for rank in node.succeeded))
+        return replace(failure, awaited=awaited, dump=file, early=early)
+
+    def end_others(self, failure: Failure, *, running: bool, step_alone: bool) -> None:
+        """End the other ranks after the first failure. `running`: the process of its rank has not ended."""
         self.stopped_at = time.time()
-        others = sum(len(other.running - {rank}) for other in self.nodes)
+        others = sum(len(node.running - {failure.rank}) for node in self.nodes)
         if others:
-            who = f"rank {rank}" if rank is not None else what
-            did = f"raised {details['raised']}" if details.get("raised") else "failed"
-            self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
-        if living and self.plan.batch is not None:  # nothing has ended: srun ends no rank
+            who = f"rank {failure.rank}" if failure.rank is not None else failure.what
+            did = f"raised {failure.raised}" if failure.raised else "failed"
+            ending = f"ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)"
+            self.note(f"{who} on {failure.host} {did}; {ending}")
+        if running and self.plan.batch is not None:  # nothing has ended: srun ends no rank
             self.tell({"c": "signal", "name": "SIGTERM"})
         if step_alone:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:
-            self.stop(self.plan.grace, rank if details.get("raised") else None)
+            self.stop(self.plan.grace, failure.rank if failure.raised else None)
         self.relay.flush(wait=False)  # the cause is looked for in the logs
-        self.on_first_failure(failure)
 
     def on_signal(self, number: int) -> None:
         if number in PASSED_ON:

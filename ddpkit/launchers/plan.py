@@ -155,7 +155,7 @@ class File:
 
     path: str
     text: str = ""
-    copy_of: str = ""  # one of the programs in ddpkit/node, by its name; `bundle`: all of them (`node/bundle.py`)
+    copy_of: Literal["", "bundle"] = ""  # `bundle`: all programs of ddpkit/node in one file (`node/bundle.py`)
     archive: Archive | None = None
 
 

@@ -167,6 +167,17 @@ def _directive(option: str, words: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Task:
+    """What srun starts: `sh -c TEXT PYTHON BUNDLE SPEC COMMAND...`, once for each rank or for each node."""
+
+    words: list[
+        Word
+    ]  # the arguments of the text, from its $0 on: PYTHON runs the supervisor, COMMAND is what that starts
+    text: str
+    options: str  # of srun, as shell text, where pyxis starts the container
+
+
+@dataclass(frozen=True, kw_only=True)
 class Slurm(Contained):
     """Common part of both backends: the options, by their SLURM names, and the job."""
 
@@ -362,7 +373,8 @@ class Slurm(Contained):
         # The shell's own SLURM_* variables are unset (see `env`): they would be defaults of srun that contradict
         # what is asked for here, and inside a step they would confine us to its node.
         inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
-        words, text, more = self._task(job, layout)
+        task = self._task(job, layout)
+        words, text, more = task.words, task.text, task.options
         unbound = _UNBOUND if self._modules(job) else ()
         more = f"$bind {more}".strip() if unbound else more
         if layout.het:
@@ -565,33 +577,39 @@ class Slurm(Contained):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
         return f"{before} {join([*argv, *common])}{after} {join(words)}"
 
-    def _task(self, job: Job, layout: Layout) -> tuple[list[Word], str, str]:
-        """Return the words and the shell text of a task that is a supervisor, and srun's options for its container."""
+    def _task(self, job: Job, layout: Layout) -> Task:
+        """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
-        enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
+        start, options = "", ""
+        if container:
+            runtime, want = container
+            start, options = runtime.enter(want), runtime.srun(want)
+        enters = bool(container) and not options  # the task itself enters the container; pyxis does it before the task
         own = self._python(job)
         python: Word = job.stage.python if job.stage else own
-        files = [f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json"]
-        run = enter or 'exec "$@"'
+        rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
-            command: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
-            if enter and not more and job.kind == "program":  # its image may have no Python
-                python, command, run = "python3", ["sh", "-c", enter, "sh", *job.command], 'exec "$@"'
-            there = _IS_THERE if enter and not more else _OR_ALONE
-            text = there + numbers + _RESTARTS + _CORES + _DEFAULTS + _STEP_TASK.format(agent="", run=run)
-            return [python, *files, *command], text, more
-        text = _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
-        if not self.torchrun:
-            text = text + _RESTARTS.lstrip() + "\n" + _STEP_TASK.format(agent="", run=run)
-            return [python, *files, own, *job.command], text, more
-        inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
-        agent = _TORCHRUN.format(python=quote(inner), torchrun=quote(run_module(TORCHRUN)), nnodes=len(layout.counts))
-        # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-        rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
-        tap = [own, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
-        words = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
-        return [python, *files, *words], text + _STEP_TASK.format(agent=agent, run=run), more
+            head = (_IS_THERE if enters else _OR_ALONE) + numbers + _RESTARTS + _CORES + _DEFAULTS
+            if enters and job.kind == "program":  # its image may have no Python: the rank enters, not the supervisor
+                python, rank, start = "python3", ["sh", "-c", start, "sh", *job.command], ""
+        else:
+            head = _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
+            head += "" if self.torchrun else _RESTARTS.lstrip() + "\n"
+        agent = ""
+        if self.torchrun:
+            inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
+            agent = _TORCHRUN.format(
+                python=quote(inner), torchrun=quote(run_module(TORCHRUN)), nnodes=len(layout.counts)
+            )
+            tap = [own, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
+            # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
+            rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
+        return Task(
+            words=[python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
+            text=head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
+            options=options,
+        )
 
     def _in_attempts(self, job: Job, layout: Layout, command: str, again: str) -> list[str]:
         """Steps in a job script: another one follows as long as `again` prints its nodes."""

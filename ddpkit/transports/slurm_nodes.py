@@ -214,18 +214,23 @@ def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation
 
 
 def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
-    """Add the GPUs of each host, and a rank for each of them: of --gres and --gpus no variable of salloc tells."""
+    """Return the allocation with the GPUs of each host, and as many ranks there unless -n was given (`asked`).
+
+    They are read from `scontrol show job` (`shown`): salloc sets no variable for the GPUs of --gres and --gpus.
+    """
     gpus: dict[str, int] = {}
     for nodes, gres in re.findall(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)", shown):
         number = sum(map(int, re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)", gres)))
         gpus |= dict.fromkeys(expand_nodelist(nodes), number) if number else {}
+    if not gpus:
+        return held
+    ranks = held.nproc_per_node
+    if not asked:
+        by_tasks = ranks if isinstance(ranks, tuple) else (ranks,) * len(held.hosts)
+        each = tuple(gpus.get(host, tasks or 1) for host, tasks in zip(held.hosts, by_tasks, strict=True))
+        ranks = each if len({*each}) > 1 or held.groups else each[0]
     by_task = bool(re.search(r" TresPerTask=\S*gpu", shown))
-    counts = held.nproc_per_node
-    if gpus and not asked:
-        before = counts if isinstance(counts, tuple) else (counts,) * len(held.hosts)
-        each = tuple(gpus.get(host, number or 1) for host, number in zip(held.hosts, before, strict=True))
-        counts = each if len({*each}) > 1 or held.groups else each[0]
-    return replace(held, nproc_per_node=counts, gpus=gpus, gpus_by_task=by_task and bool(gpus))
+    return replace(held, nproc_per_node=ranks, gpus=gpus, gpus_by_task=by_task)
 
 
 def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:

@@ -20,15 +20,14 @@ SPEC = {
 
 
 def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
-    hook = tmp_path / "hook" / "sitecustomize.py"
+    bundle, script = tmp_path / "run" / NAME, tmp_path / "job.sh"
     before = os.umask(0)
     try:
-        files = (File(path=str(hook), copy_of="rank/rank_hook"), File(path=str(tmp_path / "job.sh"), text="true\n"))
+        files = (File(path=str(bundle), copy_of="bundle"), File(path=str(script), text="true\n"))
         write_files(Plan(run_id="x", backend="x", steps=(), world_size=1, grace=1.0, files=files), HERE.write)
     finally:
         os.umask(before)
-    assert hook.read_text().startswith('"""')
-    modes = [path.stat().st_mode & 0o777 for path in (hook.parent, hook, tmp_path / "job.sh")]
+    modes = [path.stat().st_mode & 0o777 for path in (bundle.parent, bundle, script)]
     assert modes == [0o755, 0o600, 0o600]
 
 
