@@ -159,6 +159,17 @@ SLURM = Scheduler(
 )
 
 
+def _joined_options(words: list[str]) -> list[str]:
+    """Return options with their values in one word each: `--gpu-bind none` as `--gpu-bind=none`."""
+    options: list[str] = []
+    for word in words:
+        if options and "=" not in options[-1] and not word.startswith("-"):
+            options[-1] = f"{options[-1]}={word}"
+        else:
+            options.append(word)
+    return options
+
+
 def _directive(option: str, words: str) -> str:
     """Return a line for sbatch. What stands behind a line break would be a command of the job."""
     if "\n" in words or "\r" in words:
@@ -170,11 +181,16 @@ def _directive(option: str, words: str) -> str:
 class Task:
     """What srun starts: `sh -c TEXT PYTHON BUNDLE SPEC COMMAND...`, once for each rank or for each node."""
 
-    words: list[
-        Word
-    ]  # the arguments of the text, from its $0 on: PYTHON runs the supervisor, COMMAND is what that starts
     text: str
+    words: list[Word]  # its arguments, from $0 on: PYTHON runs the supervisor, which starts COMMAND
     options: str  # of srun, as shell text, where pyxis starts the container
+
+    @property
+    def whole_text(self) -> str:
+        """The text with all arguments but $0 in it: srun takes a `:` among arguments for the next group of a job."""
+        python, *arguments = self.words
+        inner = [Raw("$0") if word == python and isinstance(word, Raw) else word for word in arguments]
+        return f"set -- {join(inner)}\n{self.text}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,21 +324,19 @@ class Slurm(Contained):
     def _check_binding(self, ranks: int) -> None:
         """Refuse options that bind GPUs to tasks: a script takes the GPU of its LOCAL_RANK, and would see one alone."""
         for name in ("sbatch", "srun", "hetjob"):
-            words = list(split_option(name, str(getattr(self, name)).replace(" : ", " ")))
-            kept, asked, gpus = list[str](), list[str](), 0
-            while words:
-                word = words.pop(0)
-                if "=" not in word and words and not words[0].startswith("-"):
-                    word = f"{word}={words.pop(0)}"
-                match = _BINDING.match(word)
-                (asked if match else kept).append(word)
-                number = word.rpartition("=")[2].rpartition(":")[2]
-                if match and match[1] in ("gpus-per-task", "tres-per-task") and number.isdecimal():
+            options = _joined_options(split_option(name, str(getattr(self, name)).replace(" : ", " ")))
+            binding = [option for option in options if _BINDING.match(option)]
+            if not binding:
+                continue
+            gpus = 0  # on each node, where an option has the number for each task
+            for option in binding:
+                number = option.rpartition("=")[2].rpartition(":")[2]
+                if option.startswith(("--gpus-per-task", "--tres-per-task")) and number.isdecimal():
                     gpus = int(number) * ranks
-            if asked:
-                what = f"-o {name} has {asked[0].partition('=')[0]}: each rank must see all GPUs of its node"
-                own = f" --gpus-per-node {gpus}" if gpus and not self._gpus() else ""
-                raise UsageError(what, f"add -o {quote(f'{name}={join(kept)}')}{own}")
+            kept = join(option for option in options if option not in binding)
+            instead = f" --gpus-per-node {gpus}" if gpus and not self._gpus() else ""
+            what = f"-o {name} has {binding[0].partition('=')[0]}: each rank must see all GPUs of its node"
+            raise UsageError(what, f"add -o {quote(f'{name}={kept}')}{instead}")
 
     def _layout(self, job: Job, world: Request) -> Layout:
         if "arbitrary" in self.srun:
@@ -369,58 +383,60 @@ class Slurm(Contained):
         return sum(int(count) if count.isdecimal() else 1 for count in asked or counts)
 
     def _step(self, job: Job, world: Request, layout: Layout) -> Step:
+        """Return the one step of the plan: a shell that starts srun, in the job's script or in an allocation."""
         held = world.allocation
-        # The shell's own SLURM_* variables are unset (see `env`): they would be defaults of srun that contradict
+        # The shell's own SLURM_* variables are unset (`_variables`): they would be defaults of srun that contradict
         # what is asked for here, and inside a step they would confine us to its node.
         inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
         task = self._task(job, layout)
-        words, text, more = task.words, task.text, task.options
-        unbound = _UNBOUND if self._modules(job) else ()
-        more = f"$bind {more}".strip() if unbound else more
-        if layout.het:
-            # srun takes a `:` among the arguments for the next group: the command is in the text.
-            inner = [Raw("$0") if word == words[0] and isinstance(word, Raw) else word for word in words[1:]]
-            text = f"set -- {join(inner)}\n{text}"
         by_node = self._by_node(job)
-        command = self._srun(job, world, layout, inside, words, more, by_node=by_node)
+        command = self._srun(job, world, layout, inside, task)
         lines = [
             *([] if held else self._marks(layout)),
             _FAIL,
             *self._set_up(job, here=held is None),
-            *unbound,
+            *(_UNBOUND if self._modules(job) else ()),
             *([] if held else [_UNBIND]),
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             *self._programs_are_there(job),
-            f"each={quote(text)}",
+            f"each={quote(task.whole_text if layout.het else task.text)}",
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
             lines += self._in_attempts(job, layout, command, join(_decide(job, world)))
+        elif held:
+            lines.append(f"exec {command}")
         else:
-            lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
-        # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
-        stale = [name for name in world.here.stale if held or not _left(name)]
-        own: dict[str, Value] = dict.fromkeys([*stale, *(world.held_back if held else ())])
-        env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
-        env |= {"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}
+            lines += [*self._in_job(job, command), 'exit "$code"']
         return Step(
             host=world.here.name if held else "slurm",
             node_rank=0,
             ranks=range(sum(layout.counts)),
             workdir=job.workdir,
-            env={
-                **dict.fromkeys(name for name in world.here.stale if held or not _left(name)),
-                **own,
-                **env,
-                **job.env,
-            },
+            env=self._variables(job, world),
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=RankStarter.COLLECT,
             nodes=layout.hosts,
             groups=tuple(group.nodes * group.ranks for group in layout.groups) if layout.het else (),
             group_jobs=tuple(group.job_id for group in held.groups) if held else (),
         )
+
+    def _variables(self, job: Job, world: Request) -> dict[str, Value]:
+        """The variables of srun and of the ranks; None unsets one.
+
+        A job gets SLURM_* variables of its own. What this shell has left over stays out of it where it is submitted.
+        """
+        held = world.allocation is not None
+        unset = [name for name in world.here.stale if held or not _left(name)]
+        return {
+            **dict.fromkeys([*unset, *(world.held_back if held else ())]),
+            "DDPKIT_RUN": job.run_id,
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",
+            **({"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}),
+            **job.env,
+        }
 
     def _set_up(self, job: Job, *, here: bool) -> list[str]:
         """Lines of the user, and the Python of the ranks after them. `here`: the script runs on a node."""
@@ -552,30 +568,23 @@ class Slurm(Contained):
         missing = f'fail "no {BUNDLE} in the directory of the run on $(hostname): --log-dir must be a shared folder"'
         return [f"[ -r {file} ] || {missing}"]
 
-    def _srun(
-        self,
-        job: Job,
-        world: Request,
-        layout: Layout,
-        inside: list[str],
-        words: list[Word],
-        more: str,
-        *,
-        by_node: bool,
-    ) -> str:
-        """The command line that starts the ranks."""
+    def _srun(self, job: Job, world: Request, layout: Layout, inside: list[str], task: Task) -> str:
+        """The command line that starts the tasks. Its variable `each` is their text."""
+        held, by_node = world.allocation, self._by_node(job)
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        before = join([*self._collect(job, here=world.allocation is not None), "srun", *inside])
-        after = f'{" " * bool(more)}{more} {self._hold(job)}sh -c "$each"'
-        if layout.het:
+        collect = join([*self._collect(job, here=held is not None), "srun", *inside])
+        options = [*(["$bind"] if self._modules(job) else []), *([task.options] if task.options else [])]  # shell text
+        start = " ".join([*options, f'{self._hold(job)}sh -c "$each"'])
+        if layout.het:  # the text has the arguments
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
-            return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {quote(words[0])}' for argv in argvs)}"
-        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gres(world.allocation) if world.allocation else ())]
+            groups = (f"{join([*argv, *common])} {start} {quote(task.words[0])}" for argv in argvs)
+            return f"{collect} {' : '.join(groups)}"
+        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gres(held) if held else ())]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
-        elif world.allocation and not layout.listed and (world.spares is not None or world.hosts):
+        elif held and not layout.listed and (world.spares is not None or world.hosts):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
-        return f"{before} {join([*argv, *common])}{after} {join(words)}"
+        return f"{collect} {join([*argv, *common])} {start} {join(task.words)}"
 
     def _task(self, job: Job, layout: Layout) -> Task:
         """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""

@@ -44,6 +44,8 @@ HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last o
 YOUNG = 1.0  # seconds from the list of a scheduler's processes to its signal for them, on a busy node as well
 ALONE = 0.3  # seconds without a rank after which a signal that ends ranks ends what started them
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+# A record of steps: number, seconds, the longest step, and the same three of the rank's own work.
+SECONDS, LONGEST = 1, (2, 5)
 PARTS = 32  # a record of steps lasts for one such part of the time since the first step
 GONE = 0  # in place of a signal: the scheduler's process above the task is gone
 
@@ -85,29 +87,33 @@ class LabelledOutput(StepOutput):
 
 
 class Records:
-    """Records of steps, fewer and fewer of them: those of a long run are kept in one file for all ranks."""
+    """Records of the steps of each rank, joined until they are long enough.
+
+    A job's output has the records of all ranks, and a run may last for weeks: the longer it runs, the longer they get.
+    """
 
     def __init__(self) -> None:
-        self._open: dict[str, list[float]] = {}
+        self._short: dict[str, list[float]] = {}  # by rank: a record that waits for those that follow it
 
     def take(self, new: dict[str, list[list[float]]], least: float) -> dict[str, list[list[float]]]:
         """Join records that follow each other. Returns those that are at least so many seconds long."""
-        closed: dict[str, list[list[float]]] = {}
-        for rank in {**self._open, **new}:
-            for record in [*([self._open.pop(rank)] if rank in self._open else []), *new.get(rank, [])]:
-                held = self._open.pop(rank, None)
-                joined = record if held is None else _joined(held, record)
-                if joined[1] >= least:
-                    closed.setdefault(rank, []).append(joined)
-                else:
-                    self._open[rank] = joined
-        return closed
+        long_enough: dict[str, list[list[float]]] = {}
+        for rank in {**self._short, **new}:
+            before = [self._short.pop(rank)] if rank in self._short else []
+            joined: list[float] | None = None
+            for record in before + new.get(rank, []):
+                joined = record if joined is None else _joined(joined, record)
+                if joined[SECONDS] >= least:
+                    long_enough.setdefault(rank, []).append(joined)
+                    joined = None
+            if joined is not None:
+                self._short[rank] = joined
+        return long_enough
 
 
 def _joined(first: list[float], second: list[float]) -> list[float]:
-    """Return two records as one: count, seconds, the longest step, and the same of own work."""
-    longest = (2, 5)
-    return [max(first[n], second[n]) if n in longest else first[n] + second[n] for n in range(6)]
+    """Return two records as one: sums, and of the longest steps the longer one."""
+    return [max(first[n], second[n]) if n in LONGEST else first[n] + second[n] for n in range(6)]
 
 
 class StepSupervisor(Supervisor):
@@ -119,8 +125,9 @@ class StepSupervisor(Supervisor):
         self.spec, self.task = spec, request["ranks"][0]
         super().__init__(request, b"", Programs(), (Seal("", "node"), Seal("", "launcher")))
         self.above = above
-        self.waiting: list[tuple[float, int]] = []  # signals of the guard, and when they are the guard's alone
-        self.direct: list[tuple[float, int]] = []  # signals that came here as well, and when
+        # Signals of the guard. Until its time, each may still come here too, because SLURM gave it to every process.
+        self.waiting: list[tuple[float, int]] = []
+        self.direct: list[tuple[float, int]] = []  # signals that came here, and when
         self.alone_since = 0.0  # time.monotonic(): no rank was left after a signal that ends ranks
         self.ended_agents = False
         self.steps, self.began_steps = Records(), 0.0
@@ -203,27 +210,44 @@ class StepSupervisor(Supervisor):
             self.table.terminated = True
 
     def pass_on(self, now: float) -> float:
-        """Give the ranks what the guard alone got. Returns seconds until the next look."""
+        """Give the ranks the signals that the guard alone got. Returns seconds until the next look.
+
+        One that came here as well SLURM gave to every process of the task: the ranks have it.
+        """
         self.direct = [(when, number) for when, number in self.direct if now < when + HERE_TOO]
-        for each in list(self.waiting):
-            when, number = each
-            direct = next((one for one in self.direct if one[1] == number), None)
-            if direct is not None:
-                self.direct.remove(direct)
-            elif now < when:
+        waiting, self.waiting = self.waiting, []
+        for until, number in waiting:
+            if self.came_here(number):
                 continue
-            elif self.table.any_alive():
-                self.note_ending(number)
-                self.table.signal(number)
-            elif number in ENDING:
-                self.note_ending(number)
-                for pid in self.table.launchers:
-                    kill(pid, number)
-            elif not self.table.ranks:  # none has started yet
-                self.waiting[self.waiting.index(each)] = (now + HERE_TOO, number)
-                continue
-            self.waiting.remove(each)
-        return min((when - now for when, _ in self.waiting), default=float("inf"))
+            if now < until:
+                self.waiting.append((until, number))
+            elif not self.deliver(number):
+                self.waiting.append((now + HERE_TOO, number))
+        return min((until - now for until, _ in self.waiting), default=float("inf"))
+
+    def came_here(self, number: int) -> bool:
+        """Tell whether this process got the signal itself. Each time that it came stands for one of the guard's."""
+        for each in self.direct:
+            if each[1] == number:
+                self.direct.remove(each)
+                return True
+        return False
+
+    def deliver(self, number: int) -> bool:
+        """Give a signal to the ranks, or where none runs and it ends them, to what starts them.
+
+        False: no rank has started yet. One that comes after the last rank is dropped.
+        """
+        if self.table.any_alive():
+            self.note_ending(number)
+            self.table.signal(number)
+        elif number in ENDING:
+            self.note_ending(number)
+            for pid in self.table.launchers:
+                kill(pid, number)
+        else:
+            return bool(self.table.ranks)
+        return True
 
     # ---- the end
 
