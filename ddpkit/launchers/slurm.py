@@ -324,16 +324,16 @@ class Slurm(Contained):
     def _check_binding(self, ranks: int) -> None:
         """Refuse options that bind GPUs to tasks: a script takes the GPU of its LOCAL_RANK, and would see one alone."""
         for name in ("sbatch", "srun", "hetjob"):
-            options = _joined_options(split_option(name, str(getattr(self, name)).replace(" : ", " ")))
-            binding = [option for option in options if _BINDING.match(option)]
+            flags = _joined_options(split_option(name, str(getattr(self, name)).replace(" : ", " ")))
+            binding = [flag for flag in flags if _BINDING.match(flag)]
             if not binding:
                 continue
-            gpus = 0  # on each node, where an option has the number for each task
-            for option in binding:
-                number = option.rpartition("=")[2].rpartition(":")[2]
-                if option.startswith(("--gpus-per-task", "--tres-per-task")) and number.isdecimal():
+            gpus = 0  # on each node, where a flag has the number for each task
+            for flag in binding:
+                number = flag.rpartition("=")[2].rpartition(":")[2]
+                if flag.startswith(("--gpus-per-task", "--tres-per-task")) and number.isdecimal():
                     gpus = int(number) * ranks
-            kept = join(option for option in options if option not in binding)
+            kept = join(flag for flag in flags if flag not in binding)
             instead = f" --gpus-per-node {gpus}" if gpus and not self._gpus() else ""
             what = f"-o {name} has {binding[0].partition('=')[0]}: each rank must see all GPUs of its node"
             raise UsageError(what, f"add -o {quote(f'{name}={kept}')}{instead}")
