@@ -494,11 +494,14 @@ class Carrier:
             return  # torchrun decides, and an end may be one of an earlier attempt
         fail = partial(self.on_failure, node, failure(event), host)
         if known is not None:
-            if event.get("t") is not None:
+            if event.get("t") is not None:  # it may have been earlier
                 fail()
-        elif node.step.scheduled and kind is Kind.WAITED:  # which rank was first its reader decides
-            self.on_timeout(event["rank"])
-        elif not node.step.scheduled and self.deadline is None and kind is not Kind.OWN:  # else the node decides
+        elif node.step.scheduled:  # the reader of its output decides which rank was first
+            if kind is Kind.WAITED:
+                self.on_timeout(event["rank"])
+        elif (
+            self.deadline is None and kind is not Kind.OWN
+        ):  # of one with a cause of its own the node reports a failure
             end = End(event["rank"], event.get("since", event.get("t", time.time())), kind)
             if kind is Kind.WAITED:
                 self.on_timeout(event["rank"], partial(self.hold, end, fail, 0.0))
@@ -506,7 +509,7 @@ class Carrier:
                 self.hold(end, fail, WINDOW)
 
     def hold(self, end: End, fail: Callable[[], None], seconds: float) -> None:
-        """Keep an end for so long at most: another one may be its cause."""
+        """Keep the end of a rank, and the call that makes it a failure, for a while: another one may be its cause."""
         self.held.append((end, fail))
         self.held_until = min(self.held_until, time.monotonic() + seconds)
 

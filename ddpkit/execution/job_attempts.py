@@ -217,22 +217,18 @@ def settings_of_test(environ: Mapping[str, str]) -> LaunchSettings:
 
 
 def decide(argv: Sequence[str], check: CheckHosts) -> int:
-    """Read the record and the attempts of the job, and print what follows. Returns the exit code."""
+    """Read the record and the attempts of the job, and print what follows. Returns the exit code.
+
+    `argv`: the directory of the run, and `CODE`, `requeued`, `lost` or `watch`.
+    """
     folder, word = Path(argv[0]), argv[1]
     if word == _WATCH:
-        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT):  # for the ranks
-            signal.signal(number, signal.SIG_IGN)
-        slurm = SlurmTransport(None, None, os.environ)
-        before = ""
-        while not (lost := slurm.lost_script_node()) or lost != before:
-            before = lost
-            time.sleep(LOOK_AGAIN if lost else LOOK_EVERY)
-    until = time.monotonic() + PATIENCE
-    while (run := load(folder)) is None or (file := load_attempts(folder)) is None:
-        if time.monotonic() > until:
-            sys.stderr.write(f"ddpkit: no other attempt follows: {folder / 'run.json'} not found\n")
-            return 1
-        time.sleep(0.1)
+        _wait_for_lost_script()
+    known = _load_job(folder)
+    if known is None:
+        sys.stderr.write(f"ddpkit: no other attempt follows: {folder / 'run.json'} not found\n")
+        return 1
+    run, file = known
     if word in (_LOST, _WATCH):
         return _decide_for_lost_script(run, file, check, outside=word == _LOST)
     code = None if word == "requeued" else int(word)
@@ -241,6 +237,26 @@ def decide(argv: Sequence[str], check: CheckHosts) -> int:
     text = JobAttempts(run, file, held.hosts if held else (), slurm, check).next(code)
     sys.stdout.write(f"{text}\n" if text else "")
     return 0 if text else 1
+
+
+def _wait_for_lost_script() -> None:
+    """Wait until SLURM has lost the node of the job's script, in two looks one after the other."""
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT):  # for the ranks
+        signal.signal(number, signal.SIG_IGN)
+    slurm, before = SlurmTransport(None, None, os.environ), ""
+    while not (lost := slurm.lost_script_node()) or lost != before:
+        before = lost
+        time.sleep(LOOK_AGAIN if lost else LOOK_EVERY)
+
+
+def _load_job(folder: Path) -> tuple[Run, AttemptsFile] | None:
+    """Read the record and the attempts of the job. None: the launcher has not written them in time."""
+    until = time.monotonic() + PATIENCE
+    while (run := load(folder)) is None or (file := load_attempts(folder)) is None:
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.1)
+    return run, file
 
 
 def _decide_for_lost_script(run: Run, file: AttemptsFile, check: CheckHosts, *, outside: bool) -> int:

@@ -66,11 +66,11 @@ def run_on_end(
     ends the command. After an attempt it stays in `inbox`.
     """
     began, name = time.monotonic(), log_name.partition(".")[0]
-    stays = inbox if log_name == ATTEMPT_LOG else None
+    keeps_signal = log_name == ATTEMPT_LOG  # it also ends the run
     try:
         with open(open_for_append(str(folder / log_name), 0o644), "wb", buffering=0) as log:
             start = log.seek(0, os.SEEK_END)
-            ended = _run(command, document, log, inbox, began + limit, stays)
+            ended = _run(command, document, log, inbox, began + limit, keeps_signal=keeps_signal)
         for line in read_part(folder / log_name, start, SHOWN).splitlines():
             show(f"[{name}] ".encode() + line + b"\n")
     except OSError as error:
@@ -81,13 +81,15 @@ def run_on_end(
         note(f"hint: {command} < {shlex.quote(str(folder.absolute() / 'run.json'))}")
 
 
-def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float, stays: Inbox | None) -> str:
-    """Return why the command did not succeed; empty: exit code 0."""
-    number = ended_by(inbox)
-    if stays is not None and number is not None:
-        stays.put((-1, number))
+def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float, *, keeps_signal: bool) -> str:
+    """Run a command, at most `until` (time.monotonic()). Returns why it did not succeed; empty: exit code 0.
+
+    `keeps_signal`: a signal that ends the command stays in the inbox.
+    """
+    if not keeps_signal:
+        ended_by(inbox)  # what was sent to a run that has ended is not meant for the command
+    elif (number := waiting_signal(inbox)) is not None:
         return f"not started because of {signal.Signals(number).name}"
-    # What was sent to a run that has ended is not meant for the command.
     process = subprocess.Popen(
         ["/bin/sh", "-c", command.command],
         cwd=command.directory,
@@ -102,10 +104,8 @@ def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: flo
         with suppress(subprocess.TimeoutExpired):
             code = process.wait(0.1)
             return "" if code == 0 else f"exit code {code}" if code > 0 else f"signal {-code}"
-        number = ended_by(inbox)
+        number = waiting_signal(inbox) if keeps_signal else ended_by(inbox)
         if number is not None:
-            if stays is not None:
-                stays.put((-1, number))
             ended = f"ended by {signal.Signals(number).name}"
         elif time.monotonic() > until:
             ended = "took too long and was ended"
@@ -120,11 +120,16 @@ def _feed(process: subprocess.Popen[bytes], document: str) -> None:
 
 
 def waits(inbox: Inbox) -> bool:
-    """Whether a signal that ends a run is in the inbox, where it stays. What else was sent to an ended run goes."""
+    """Whether a signal that ends a run is in the inbox, where it stays."""
+    return waiting_signal(inbox) is not None
+
+
+def waiting_signal(inbox: Inbox) -> int | None:
+    """Return a signal in the inbox that ends a run, and leave it there alone: the rest is of a run that has ended."""
     number = ended_by(inbox)
     if number is not None:
         inbox.put((-1, number))
-    return number is not None
+    return number
 
 
 def ended_by(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:

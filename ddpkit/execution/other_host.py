@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import requested_nodes, sync
 from ddpkit.execution.copies import ANY_PYTHON
 from ddpkit.execution.job import check_request, job_elsewhere, without_python
-from ddpkit.execution.requested_nodes import Queries, changes_address
+from ddpkit.execution.requested_nodes import Queries, changes_address, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
@@ -50,11 +51,13 @@ _BOOT = (
 )
 
 
+# ---- --via: the launcher stays here
+
+
 @contextmanager
 def approach_login_host(
     settings: LaunchSettings,
     backend: Launcher,
-    environ: Mapping[str, str],
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None,
     queries: Queries = Queries.ALL,
@@ -85,56 +88,101 @@ def approach_login_host(
     )
     host = LoginHost(via, options, note)
     try:
-        yield _plan_there(settings, backend, environ, note, progress, host, spec, via, queries)
+        launch = _LoginHostLaunch(settings=settings, backend=backend, host=host, spec=spec, note=note, dry=queries.dry)
+        yield launch.prepare(via, progress)
     finally:
         host.close()
 
 
-def _plan_there(
-    settings: LaunchSettings,
-    backend: Slurm,
-    environ: Mapping[str, str],
-    note: Callable[[str], None],
-    progress: Callable[[str, int], None] | None,
-    host: LoginHost,
-    spec: HostSpec,
-    via: Via,
-    queries: Queries,
-) -> tuple[Job, Plan, SlurmTransport]:
-    given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
-    project = Path("." if given else settings.workdir).absolute()
-    workdir = spec.workdir or path_there(settings.workdir, project, "")
-    copies = (
-        _copy_project(settings, host, replace(spec, workdir=workdir), project, progress, note) if settings.sync else ()
-    )
-    first = settings.script[0]
-    script = "" if backend.container or not (first.endswith(".py") or "/" in first) else first
-    automatic = settings.source("python") in AUTOMATIC
-    same = path_there(settings.python, project, workdir) if settings.python.startswith("/") else settings.python
-    pythons = ["python3"] if backend.container else [spec.python or same, *(["python3"] if automatic else [])]
-    logs = path_there(settings.log_dir, project, workdir) if settings.log_dir.startswith("/") else settings.log_dir
-    facts = host.call(
-        "look", 20.0, workdir=workdir, log_dir=logs, script=script, pythons=pythons, login=not queries.dry
-    )
-    synced = bool(copies) and progress is None
-    facts["scheduler"] = facts["scheduler"] or queries.dry  # perhaps on the PATH of its login shell
-    check_answer(facts, host, script=first, python=pythons[0], synced=synced)
-    if automatic and facts["python"] != settings.python and not backend.container:
-        note(f"Python of the ranks: {facts['python']} on {host.place}")
-    nnodes, nproc = requested_nodes.number_of_nodes(settings, backend, {}), requested_nodes.ranks_per_node(settings)
-    here = Host(name=facts["host"], slots=0, stale=tuple(facts["stale"]))
-    hosts, counts = requested_nodes.scheduled_hosts(settings)
-    request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)
-    transport = SlurmTransport(nnodes, nproc, {}, host)
-    transport.note = note
-    python = pythons[0] if backend.container else facts["python"]
-    job = job_elsewhere(settings, facts["workdir"], python, facts["log_dir"])
-    host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
-    chosen_backend: Launcher = backend
-    if not queries.dry:  # with sinfo there
-        chosen_backend = requested_nodes.exclude_bad_nodes(backend, request, settings, note, transport)
-    plan = replace(chosen_backend.plan(job, request), sync=copies)
-    return job, plan, transport
+class _Place(NamedTuple):
+    """Where a job runs on the login host, as that host found it."""
+
+    workdir: str
+    log_dir: str
+    python: str
+    host: Host
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LoginHostLaunch:
+    """Preparation of a launch on a login host."""
+
+    settings: LaunchSettings
+    backend: Slurm
+    host: LoginHost
+    spec: HostSpec
+    note: Callable[[str], None]
+    dry: bool
+
+    @property
+    def _project(self) -> Path:
+        """The project on this machine. A working directory that is not here is that of the login host."""
+        there = self.settings.is_given("workdir") or not Path(self.settings.workdir).is_dir()
+        return Path("." if there else self.settings.workdir).absolute()
+
+    def prepare(self, via: Via, progress: Callable[[str, int], None] | None) -> tuple[Job, Plan, SlurmTransport]:
+        """Copy the project if --sync was given, look for all that the job needs, and make the job and its plan."""
+        settings, project = self.settings, self._project
+        workdir = self.spec.workdir or path_there(settings.workdir, project, "")
+        copies = self._copy_project(workdir, project, progress) if settings.sync else ()
+        place = self._look(workdir, project, synced=bool(copies) and progress is None)
+        nnodes, nproc = requested_nodes.number_of_nodes(settings, self.backend, {}), ranks_per_node(settings)
+        hosts, counts = requested_nodes.scheduled_hosts(settings)
+        request = Request(nnodes=nnodes, nproc_per_node=nproc, here=place.host, hosts=hosts, counts=counts, via=via)
+        transport = SlurmTransport(nnodes, nproc, {}, self.host)
+        transport.note = self.note
+        job = job_elsewhere(settings, place.workdir, place.python, place.log_dir)
+        self.host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
+        backend: Launcher = self.backend
+        if not self.dry:  # with sinfo there
+            backend = requested_nodes.exclude_bad_nodes(backend, request, settings, self.note, transport)
+        return job, replace(backend.plan(job, request), sync=copies), transport
+
+    def _look(self, workdir: str, project: Path, *, synced: bool) -> _Place:
+        """Look for the directory, the script and a Python on the login host. `synced`: a launch would copy them there.
+
+        Raises PreflightError for what is missing.
+        """
+        settings, contained = self.settings, bool(self.backend.container)
+        first = settings.script[0]
+        is_file = not contained and (first.endswith(".py") or "/" in first)
+        automatic = settings.source("python") in AUTOMATIC
+        same = settings.python
+        if same.startswith("/"):
+            same = path_there(same, project, workdir)
+        pythons = ["python3"] if contained else [self.spec.python or same, *(["python3"] if automatic else [])]
+        log_dir = settings.log_dir
+        if log_dir.startswith("/"):
+            log_dir = path_there(log_dir, project, workdir)
+        script = first if is_file else ""
+        args = {"workdir": workdir, "log_dir": log_dir, "script": script, "pythons": pythons, "login": not self.dry}
+        facts = self.host.call("look", 20.0, **args)
+        facts["scheduler"] = facts["scheduler"] or self.dry  # perhaps on the PATH of its login shell
+        check_answer(facts, self.host, script=first, python=pythons[0], synced=synced)
+        if automatic and facts["python"] != settings.python and not contained:
+            self.note(f"Python of the ranks: {facts['python']} on {self.host.place}")
+        return _Place(
+            workdir=facts["workdir"],
+            log_dir=facts["log_dir"],
+            python=pythons[0] if contained else facts["python"],
+            host=Host(name=facts["host"], slots=0, stale=tuple(facts["stale"])),
+        )
+
+    def _copy_project(
+        self, workdir: str, project: Path, progress: Callable[[str, int], None] | None
+    ) -> tuple[ProjectCopy, ...]:
+        """Copy the project to the login host; in a dry run, only describe the copy."""
+        return sync.bring(
+            [replace(self.spec, workdir=workdir)],
+            str(project),
+            self.settings.log_dir,
+            progress,
+            self.host.way(),
+            python=self.spec.python or ANY_PYTHON,
+            overwrite=self.settings.sync == "overwrite",
+            note=self.note,
+            silence=NodeOptions.heartbeat_timeout,
+        )
 
 
 def _one_host(settings: LaunchSettings, word: str) -> HostSpec:
@@ -156,26 +204,7 @@ def path_there(path: str, project: Path, workdir: str) -> str:
     return absolute
 
 
-def _copy_project(
-    settings: LaunchSettings,
-    host: LoginHost,
-    spec: HostSpec,
-    project: Path,
-    progress: Callable[[str, int], None] | None,
-    note: Callable[[str], None],
-) -> tuple[ProjectCopy, ...]:
-    """Copy the project to the login host; in a dry run, only describe the copy."""
-    return sync.bring(
-        [spec],
-        str(project),
-        settings.log_dir,
-        progress,
-        host.way(),
-        python=spec.python or ANY_PYTHON,
-        overwrite=settings.sync == "overwrite",
-        note=note,
-        silence=NodeOptions.heartbeat_timeout,
-    )
+# ---- --detach --on: the launcher starts there
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,7 +88,7 @@ def prepare(
 
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
-        with approach_login_host(settings, backend, environ, note, progress, queries) as (job, plan, way):
+        with approach_login_host(settings, backend, note, progress, queries) as (job, plan, way):
             whole, left = _with_end(plan, settings), left_here(settings, environ)
             yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
         return
@@ -182,7 +182,7 @@ def prepare_offline(
     chosen = transport_class(type(backend))
     if chosen.local:
         requested_nodes.check_one_machine(settings, environ)
-    width = number_of_nodes(settings, backend, environ), ranks_per_node(settings)
+    nnodes, nproc = number_of_nodes(settings, backend, environ), ranks_per_node(settings)
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
     if chosen.scheduled and job.folder:
@@ -191,7 +191,7 @@ def prepare_offline(
         from ddpkit.execution import stage as staging
 
         job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
-    transport = _offline_transport(chosen, settings, environ, *width)
+    transport = _offline_transport(chosen, settings, environ, nnodes, nproc)
     if avoid is not None and isinstance(transport, SchedulerTransport):
         transport.note = avoid
     world = transport.survey()
@@ -204,8 +204,9 @@ def prepare_offline(
         return _with_end(backend.plan(with_variables(job, env), transport.survey(note)), settings)
 
     first = with_variables(job, FIRST) if settings.retries else job
-    held = world.allocation if isinstance(world, Request) and settings.retries else None
-    hosts = (world.hosts or held.hosts) if held and isinstance(world, Request) else ()
+    hosts: tuple[str, ...] = ()  # for all attempts of a step in an allocation
+    if settings.retries and isinstance(world, Request) and world.allocation is not None:
+        hosts = world.hosts or world.allocation.hosts
     plan = backend.plan(first, world)
     return Ready(
         job=job,

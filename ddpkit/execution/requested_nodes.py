@@ -266,15 +266,15 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
     if not words and not settings.hostfile:
         return (), uneven_ranks(settings)
     _check_no_scripts(settings)
-    specs = _read_hosts(
-        replace(settings, host={name: replace(each, port=None) for name, each in settings.host.items()}), NodeOptions()
-    )
+    without_ports = {name: replace(own, port=None) for name, own in settings.host.items()}
+    specs = _read_hosts(replace(settings, host=without_ports), NodeOptions())
     given = settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node")
     if any(spec.port for spec in specs) and uneven_ranks(settings):
         raise UsageError(
             f"ranks per node were passed twice: {' '.join(words)} and {_option_n(settings)}",
             f"remove {_option_n(settings)}",
         )
+    # What a host has in the place of a port is a number of ranks.
     specs = [replace(spec, slots=spec.port or (None if given else spec.slots), port=None) for spec in specs]
     large = next((f"{spec.name}:{spec.slots}" for spec in specs if (spec.slots or 0) > MOST_RANKS), "")
     if large:

@@ -222,8 +222,8 @@ class Content:
             "name": self.name,
             "source": self.source,
             "size": self.size,
-            "needs": [room, 0 if self.conda else self.files],
-            "limits": [CONDA_FILES if self.conda else self.files, unpacked],
+            "needs": [room, 0 if self.conda else self.files],  # free bytes and inodes of its disk
+            "limits": [CONDA_FILES if self.conda else self.files, unpacked],  # files and bytes that it unpacks at most
             "links": {} if self.conda else outer_links(self.archive(root)),
             "conda": self.conda,
             "python": self.version,
@@ -305,21 +305,28 @@ def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
     for content in contents:
         target = f"{root}/{content.name}"
         if content.kind == "env":
-            job = replace(job, python=f"{target}/bin/{'python' if content.conda else Path(job.python).name}")
-        first, *rest = job.command
-        if job.kind == "module":
-            job = replace(job, command=_module(first, rest, target)) if content.kind == "project" else job
-        elif (job.kind == "script" or "/" in first) and not content.conda:
-            path = Path(os.path.normpath(Path(job.workdir, first)))
-            inside = path.is_relative_to(content.source)
-            name = str(path.relative_to(content.source)) if inside else ""
-            if inside and name not in content.described:
-                raise UsageError(
-                    f"--stage: {first} is in .gitignore, and is not copied", f"git check-ignore -v {quote(first)}"
-                )
-            if inside:
-                job = replace(job, command=(f"{target}/{name}", *rest))
+            python = "python" if content.conda else Path(job.python).name
+            job = replace(job, python=f"{target}/bin/{python}")
+        if job.kind != "module":
+            job = replace(job, command=_command_in_copy(job, content, target))
+        elif content.kind == "project":
+            first, *rest = job.command
+            job = replace(job, command=_module(first, rest, target))
     return job
+
+
+def _command_in_copy(job: Job, content: Content, target: str) -> tuple[str, ...]:
+    """Return the command, whose script or program is in the copy if the directory has it. Raises UsageError."""
+    first, *rest = job.command
+    path = Path(os.path.normpath(Path(job.workdir, first)))
+    is_path = job.kind == "script" or "/" in first
+    if content.conda or not is_path or not path.is_relative_to(content.source):
+        return job.command
+    name = str(path.relative_to(content.source))
+    if name not in content.described:
+        what = f"--stage: {first} is in .gitignore, and is not copied"
+        raise UsageError(what, f"git check-ignore -v {quote(first)}")
+    return (f"{target}/{name}", *rest)
 
 
 def _module(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:
@@ -546,11 +553,10 @@ def bring(
         raise
     finally:
         calls.hang_up()
-    copies = tuple(
-        replace(content.copy(root), missing=tuple(each.label for each in kept if each.label in missing))
-        for content in contents
-        for missing in [stager.missing.get(content.name, ())]
-    )
+    copies = []
+    for content in contents:
+        missing = stager.missing.get(content.name, ())
+        copies.append(replace(content.copy(root), missing=tuple(spec.label for spec in kept if spec.label in missing)))
     for copy in copies:
         note(f"staged {copy} ({time.monotonic() - began:.1f} s)")
-    return Staged(job=moved, specs=kept, copies=copies, times=stager.times)
+    return Staged(job=moved, specs=kept, copies=tuple(copies), times=stager.times)

@@ -265,28 +265,29 @@ def _python_words(words: list[str]) -> list[str]:
 
 
 def _skip_prefixes(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split off what starts the command proper: the runners among it, such as `uv run --frozen`, and the command."""
+    """Split a command into the runners in front of it, such as `uv run --frozen`, and the command proper.
+
+    Other prefixes, such as `env NAME=VALUE` and `nice -n 5`, are left out.
+    """
     runner: list[str] = []
     while words:
         name = PurePath(words[0]).name
-        runs = len(words) > 1 and words[1] in _RUNNERS.get(name, ())
-        if not runs and name not in _PREFIXES and not re.match(r"\w+=", words[0]):
+        is_runner = len(words) > 1 and words[1] in _RUNNERS.get(name, ())
+        if not is_runner and name not in _PREFIXES and not re.match(r"\w+=", words[0]):
             break
-        start = at = 2 if runs else 1
-        while (
-            at < len(words) and words[at] != "--" and (words[at].startswith("-") or not _is_command(words, at, start))
-        ):
-            at += 1
-        runner += words[:at] if runs else []
-        words = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
+        start = 2 if is_runner else 1  # the first word after the program, and its subcommand
+        ends = (at for at in range(start, len(words)) if words[at] == "--" or _is_command(words, at, start))
+        end = next(ends, len(words))
+        runner += words[:end] if is_runner else []
+        words = words[end + 1 :] if words[end : end + 1] == ["--"] else words[end:]
         if name == "env" and len(words) == 1 and " " in words[0]:  # env -S
             words = words[0].split()
     return runner, words
 
 
 def _is_command(words: list[str], at: int, start: int) -> bool:
-    """Return whether this word begins the command, and is no value of an option, assignment, duration or CPU list."""
-    if re.fullmatch(r"\w+=.*|[\d,.:-]+[smhd]?", words[at], re.DOTALL):
+    """Return whether a word begins the command: no option, value of one, assignment, duration or list of CPUs."""
+    if words[at].startswith("-") or re.fullmatch(r"\w+=.*|[\d,.:-]+[smhd]?", words[at], re.DOTALL):
         return False
     before = words[at - 1] if at > start else ""
     takes_value = before.startswith("-") and "=" not in before

@@ -362,10 +362,8 @@ class Slurm(Contained):
             numbers = {"nodes": "1", "ntasks-per-node": f"{gpus or 1}", "cpus-per-task": "0"}
             numbers |= {name: asked.pop(name) for name in numbers if name in asked}
             for word in words:
-                if (
-                    not re.fullmatch("--[a-z][a-z-]+(=.+)?", word)
-                    or not numbers.get(word[2:].partition("=")[0], "0").isdecimal()
-                ):
+                number = numbers.get(word[2:].partition("=")[0], "0")
+                if not re.fullmatch("--[a-z][a-z-]+(=.+)?", word) or not number.isdecimal():
                     raise UsageError(f"-o hetjob: {word} is not valid", "-o hetjob='--nodes=2 --gpus-per-node=v100:4'")
             nodes, ranks, cpus = map(int, numbers.values())
             options = tuple(word for word in words if word[2:].partition("=")[0] in asked)
@@ -373,14 +371,15 @@ class Slurm(Contained):
         return tuple(groups)
 
     def _gpus(self) -> int:
-        """GPUs on each node, as asked for; 0 where none were."""
-        items = [item.strip() for item in re.sub(r"\([^)]*\)", "", self.gres).split(",")]  # without sockets: (S:0-1)
-        gres = [item.removeprefix("gres/") for item in items]
-        counts = [item.partition(":")[2].rpartition(":")[2] for item in gres if item.partition(":")[0] == "gpu"]
-        asked = (
-            [item.strip().rpartition(":")[2] for item in self.gpus_per_node.split(",")] if self.gpus_per_node else []
-        )
-        return sum(int(count) if count.isdecimal() else 1 for count in asked or counts)
+        """GPUs on each node, as --gpus-per-node or else --gres requests them; 0: none."""
+        if self.gpus_per_node:
+            requests = self.gpus_per_node.split(",")  # 8, or a100:8
+        else:
+            gres = re.sub(r"\([^)]*\)", "", self.gres).split(",")  # gpu:8 or gpu:a100:8, without sockets: (S:0-1)
+            parts = [item.strip().removeprefix("gres/").partition(":") for item in gres]
+            requests = [request for name, _, request in parts if name == "gpu"]
+        counts = [request.strip().rpartition(":")[2] for request in requests]
+        return sum(int(count) if count.isdecimal() else 1 for count in counts)
 
     def _step(self, job: Job, world: Request, layout: Layout) -> Step:
         """Return the one step of the plan: a shell that starts srun, in the job's script or in an allocation."""

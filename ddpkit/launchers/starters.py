@@ -261,11 +261,11 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: s
     """
     legacy = options.starter == "legacy"
     host = world.hosts[node_rank]
-    slots: dict[str, str] = {"nnodes": str(len(world.hosts)), "nproc_per_node": str(host.slots)}
+    given: dict[str, str] = {"nnodes": str(len(world.hosts)), "nproc_per_node": str(host.slots)}
     if _elastic(options, world):
         most = len(world.hosts)
         address = f"[{world.master_addr}]" if ":" in world.master_addr else world.master_addr
-        slots |= {
+        given |= {
             "nnodes": f"{world.min_nodes or most}:{most}",
             "rdzv_backend": "c10d",
             "rdzv_endpoint": f"{address}:{world.master_port}",
@@ -274,15 +274,15 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: s
             "rdzv_conf": f"is_host={int(node_rank == 0)}",
         }
         if host.address:
-            slots["local_addr"] = host.address
+            given["local_addr"] = host.address
     else:
-        slots |= {
+        given |= {
             "node_rank": str(node_rank),
             "master_addr": world.master_addr,
             "master_port": str(world.master_port),
         }
     # The spelling with underscores is the one that every PyTorch since 1.0 reads.
-    flags = [f"--{name}={value}" for name, value in slots.items()]
+    flags = [f"--{name}={value}" for name, value in given.items()]
     if legacy:
         flags.append("--use_env")
     elif _restarts(options, world):
