@@ -36,10 +36,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
 from ddpkit.files import read_trusted
+
+if TYPE_CHECKING:
+    from ddpkit.launchers.plan import Ready
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,7 +81,7 @@ VARIABLES = {
         "internal: ddpkit sets it in processes that it starts",
     ),
 }
-_FILE_ONLY = ("profile", "profiles", "groups", "host")
+_FILE_ONLY = ("profile", "profiles", "groups", "host", "roles")
 _TABLES = {"options": "-o KEY=VALUE", "env": "--env NAME=VALUE"}  # settings without a variable, and their flags
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _T = TypeVar("_T")
@@ -349,6 +352,16 @@ class HostSettings:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Replica:
+    """A replica of a role: its run is a part of another one."""
+
+    run_id: str
+    wants_port: bool  # its program listens
+    port: int | None = None  # that it had before
+    ready: Ready | None = None  # when it is ready
+
+
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
     "backend",
@@ -562,6 +575,8 @@ class LaunchSettings:
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
     inherited: frozenset[str] = frozenset()  # variables with a value of this environment: they are secret
     file: str = ""  # the absolute path of the file that was read; empty: none
+    roles: Mapping[str, object] = field(default_factory=dict)  # their tables, as they stand in the file
+    replica: Replica | None = None  # of a role, which these settings are for
 
     def source(self, name: SourcedName) -> str:
         """Name the source of a setting: `flag`, `DDPKIT_HOSTS`, `profile big (ddpkit.toml)`, `default`."""
@@ -654,6 +669,7 @@ class SettingsFile:
     host: Mapping[str, HostSettings] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     profile: str | None = None  # the name of the usual profile
+    roles: Mapping[str, object] = field(default_factory=dict)  # see `ddpkit.roles.spec`
 
 
 def collect_settings(
@@ -695,7 +711,29 @@ def collect_settings(
                 values[name] = parsed
                 sources[name] = origin
     path = str(file.path) if file.path else ""
-    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, inherited=inherited, file=path)
+    return LaunchSettings(
+        **values,
+        groups=file.groups,
+        host=file.host,
+        sources=sources,
+        inherited=inherited,
+        file=path,
+        roles=file.roles,
+    )
+
+
+def overlaid(settings: LaunchSettings, given: Mapping[str, object], place: str) -> LaunchSettings:
+    """Return settings with other values for some of them, which come from `place`. Raises UsageError."""
+    changes: dict[str, Any] = {}
+    sources = dict(settings.sources)
+    for name, value in given.items():
+        parsed = _parse(name, value, place)
+        if isinstance(parsed, dict):
+            parsed = {**getattr(settings, name), **parsed}
+            sources |= {f"{name}.{key}": place for key in parsed}
+        sources[name] = place
+        changes[name] = parsed
+    return replace(settings, **changes, sources=sources)
 
 
 # Sources of the ranks' Python where nobody chose it.
@@ -897,6 +935,9 @@ def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Pa
         raise UsageError(
             f"{text.place('profiles')}: profiles must be tables", "write each profile as a table [profiles.NAME]"
         )
+    roles = table.get("roles", {})
+    if not isinstance(roles, dict):
+        raise UsageError(f"{text.place('roles')}: roles = {roles!r} is not a table", "write each role as [roles.NAME]")
     own = {key: value for key, value in table.items() if key not in _FILE_ONLY}
     base = path.parent if path.parent != folder else None
     return SettingsFile(
@@ -907,6 +948,7 @@ def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Pa
         host=_parse_hosts_tables(table.get("host", {}), text),
         profiles={key: _parse_all(profile, text, base, "profiles", key) for key, profile in profiles.items()},
         profile=usual,
+        roles=roles,
     )
 
 

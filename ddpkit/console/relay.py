@@ -70,7 +70,7 @@ class Relay:
 
     `rich`: outputs (1, 2) with colour. `folded`: outputs on which lines fold. `draw` makes what a terminal shows of a
     panel; without it a panel's lines are plain. `terminals`: outputs on which lines have no controls but colours.
-    `quiet`: routine notes are in the log only.
+    `quiet`: routine notes are in the log only. `role`: of a run that is a part of another one, in front of its lines.
     """
 
     def __init__(
@@ -85,10 +85,12 @@ class Relay:
         folded: Collection[int] = (1, 2),
         draw: Callable[[Panel], bytes] | None = None,
         quiet: bool = False,
+        role: str = "",
     ) -> None:
         self.logs = logs
         self.folder = logs.folder
         self.quiet = quiet
+        self._role = f"{role} " if role else ""
         self.out = out
         self.err = err
         self.rich = rich
@@ -115,7 +117,7 @@ class Relay:
         if data.endswith(b"\r"):
             lines += self._bar_state(name, number, data)
         if show and lines:
-            front = f"[{agent if rank is None else rank} {host}] ".encode()
+            front = f"[{self._role}{agent if rank is None else rank} {host}] ".encode()
             self._count += len(lines)
             self._last[name] = self._count
             shown = [coloured(line) for line in lines] if number in self.terminals else lines

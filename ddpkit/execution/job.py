@@ -136,8 +136,11 @@ def describe_left(names: Sequence[str]) -> str:
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
     name = settings.name or str(settings.options.get("job_name", ""))
+    replica = settings.replica
     job = Job(
-        run_id=record.new_id(record.usable_name(name) if name else record.name_of(settings.script)),
+        run_id=replica.run_id
+        if replica
+        else record.new_id(record.usable_name(name) if name else record.name_of(settings.script)),
         command=settings.script,
         kind=kind,
         workdir=workdir,
@@ -145,6 +148,8 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
         grace=settings.grace,
         observe=settings.observe if kind != "program" else (),
+        wants_port=replica is not None and replica.wants_port,
+        ready=replica.ready if replica else None,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 

@@ -156,9 +156,12 @@ class LiveRun:
         def attempt() -> Outcome:
             links = connect or self.connect
             watch, begin = (hang_timeout, hang_action), self._begin_diagnosis
-            return executor.carry(self.plan, relay, links, self.inbox, screen, *watch, on_first_failure=begin)
+            return executor.carry(self.plan, relay, links, self.inbox, screen, *watch, begin, self.on_ready)
 
         return self._run_attempts(relay, attempt)
+
+    def on_ready(self) -> None:
+        """The program is ready: called by the thread that follows the run."""
 
     def _begin_diagnosis(self, failure: Failure) -> None:
         """Load the catalogue while the ranks end."""
@@ -207,7 +210,7 @@ class RecordedRun(LiveRun):
         self._git = threading.Thread(target=self._add_code, name=f"ddpkit {plan.run_id} git", daemon=True)
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
             self._git.start()
-        self._unlisted = run_index.add_run(self.record)
+        self._unlisted = None if ready.settings.replica else run_index.add_run(self.record)
 
     def _first_record(self, began: float, session: record.Session | None, in_program: bool) -> record.Run:
         plan, ready = self.plan, self._ready

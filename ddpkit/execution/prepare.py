@@ -27,7 +27,7 @@ from ddpkit.execution.job import (
 from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
+from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request, World, with_port
 from ddpkit.launchers.shell import Secret
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.run.trust import check_run_folder
@@ -201,12 +201,12 @@ def prepare_offline(
     def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
         if isinstance(transport, SlurmTransport):
             transport.hosts = hosts
-        return _with_end(backend.plan(with_variables(job, env), transport.survey(note)), settings)
+        return _with_end(_plan(backend, with_variables(job, env), transport.survey(note)), settings)
 
     first = with_variables(job, FIRST) if settings.retries else job
     held = world.allocation if isinstance(world, Request) and settings.retries else None
     hosts = (world.hosts or held.hosts) if held and isinstance(world, Request) else ()
-    plan = backend.plan(first, world)
+    plan = _plan(backend, first, world)
     return Ready(
         job=job,
         plan=replace(plan, spares=spare_hosts(plan.hosts, hosts)) if hosts else plan,
@@ -215,6 +215,10 @@ def prepare_offline(
         hosts=hosts,
         plan_again=plan_again,
     )
+
+
+def _plan(backend: registry.Launcher, job: Job, world: World | Request) -> Plan:
+    return with_port(backend.plan(job, world), job, world.port if isinstance(world, World) else None)
 
 
 def _offline_transport(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
@@ -20,6 +20,29 @@ from ddpkit.launchers.cpu_binding import Topology, format_cpus
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 from ddpkit.launchers.typed_json import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.text import format_hosts, format_ranks
+
+
+class Probe(Enum):
+    """How a program shows that it is ready."""
+
+    HTTP = "http"  # it answers a request for a path with 200 to 399
+    TCP = "tcp"  # it accepts a connection
+    LINE = "line"  # it prints a line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """When a program is ready. `value`: a path, or a regular expression. `timeout`: seconds from its start."""
+
+    probe: Probe
+    value: str = ""
+    timeout: Seconds
+
+    def __str__(self) -> str:
+        return f"{self.probe.value}:{self.value}" if self.value else self.probe.value
+
+
+PORT = "{port}"  # in a command: a free port of the first node, where the job wants one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +61,8 @@ class Job:
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
     observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank_observe.py`
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
+    wants_port: bool = False  # its program listens: a port is chosen for it, on its first node
+    ready: Ready | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -92,6 +117,7 @@ class World:
     master_addr: str
     master_port: int
     min_nodes: int | None = None  # the run goes on while so many are left (torchrun's elastic rendezvous)
+    port: int | None = None  # another free one of the first host, for a program that listens
 
     @cached_property
     def _before(self) -> tuple[int, ...]:
@@ -375,6 +401,8 @@ class Plan:
     on_end: OnEnd | None = None
     on_attempt: OnEnd | None = None  # the same after each attempt that another one follows
     spares: tuple[str, ...] = ()  # hosts that another attempt can use
+    port: int | None = None  # of the program on the first node
+    ready: Ready | None = None  # when it is ready
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -383,6 +411,26 @@ class Plan:
 
     def __str__(self) -> str:
         return render_plan(self) + render_end(self)
+
+
+def with_port(plan: Plan, job: Job, port: int | None) -> Plan:
+    """Return a plan whose program listens on this port, by its command and by DDPKIT_PORT."""
+    plan = replace(plan, ready=job.ready)
+    if not job.wants_port or port is None:
+        return plan
+
+    def filled(word: Word) -> Word:
+        return word.replace(PORT, str(port)) if isinstance(word, str) else word
+
+    steps = [
+        replace(
+            step,
+            procs=tuple(replace(proc, argv=tuple(filled(word) for word in proc.argv)) for proc in step.procs),
+            env={**step.env, "DDPKIT_PORT": str(port)},
+        )
+        for step in plan.steps
+    ]
+    return replace(plan, steps=tuple(steps), port=port)
 
 
 _INSIDE = "end of what runs in the container"

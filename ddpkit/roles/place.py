@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.host_names import format_hosts
+from ddpkit.launchers.plan import Probe
 from ddpkit.launchers.shell import count
 from ddpkit.roles.order import Name
-from ddpkit.roles.spec import Probe, Role
+from ddpkit.roles.spec import Role
 
 
 @dataclass(frozen=True, kw_only=True)

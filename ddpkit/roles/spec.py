@@ -23,9 +23,9 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from ddpkit.errors import MOST_NODES, UsageError, nearest
+from ddpkit.launchers.plan import Probe, Ready
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")  # it is a directory, and a part of variables' names
 READY_TIMEOUT = 600.0  # seconds
@@ -35,26 +35,6 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _FIELD = re.compile(r"\{(?:([a-z][a-z0-9_-]*)\.)?([a-z]+)\}")
 OWN_FIELDS = ("host", "port", "replica")
 FIELDS = ("hosts", "host", "ports", "port", "addresses", "urls", "url")
-
-
-class Probe(Enum):
-    """How a replica shows that it is ready."""
-
-    HTTP = "http"  # it answers a request for a path with 200 to 399
-    TCP = "tcp"  # it accepts a connection
-    LINE = "line"  # it prints a line
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ready:
-    """When a replica is ready. `value`: a path, or a regular expression. `timeout` in seconds from its start."""
-
-    probe: Probe
-    value: str = ""
-    timeout: float = READY_TIMEOUT
-
-    def __str__(self) -> str:
-        return f"{self.probe.value}:{self.value}" if self.value else self.probe.value
 
 
 @dataclass(frozen=True, kw_only=True)

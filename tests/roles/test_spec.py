@@ -6,7 +6,8 @@ import pytest
 
 from ddpkit.config import SETTINGS
 from ddpkit.errors import UsageError
-from ddpkit.roles.spec import Probe, Role, fields_of, fill, parse_roles
+from ddpkit.launchers.plan import Probe
+from ddpkit.roles.spec import Role, fields_of, fill, parse_roles
 
 INFER = {"nnodes": 2, "command": "serve MODEL --port {port}", "ready": "http:/health"}
 TRAIN = {
