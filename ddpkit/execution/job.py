@@ -149,6 +149,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         grace=settings.grace,
         observe=settings.observe if kind != "program" else (),
         wants_port=replica is not None and replica.wants_port,
+        port=replica.port if replica else None,
         ready=replica.ready if replica else None,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))

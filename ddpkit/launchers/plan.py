@@ -62,6 +62,7 @@ class Job:
     observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank_observe.py`
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
     wants_port: bool = False  # its program listens: a port is chosen for it, on its first node
+    port: int | None = None  # that it had before
     ready: Ready | None = None
 
     @property
@@ -415,7 +416,7 @@ class Plan:
 
 def with_port(plan: Plan, job: Job, port: int | None) -> Plan:
     """Return a plan whose program listens on this port, by its command and by DDPKIT_PORT."""
-    plan = replace(plan, ready=job.ready)
+    plan, port = replace(plan, ready=job.ready), job.port or port
     if not job.wants_port or port is None:
         return plan
 

@@ -6,125 +6,190 @@ Its thread tells when it is ready, fails and ends; `order.py` says what follows.
 
 from __future__ import annotations
 
+import os
 import queue
+import shlex
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from ddpkit.config import LaunchSettings, Replica, overlaid
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay, Sink
 from ddpkit.diagnosis.outcome import Failure, Outcome
-from ddpkit.errors import DdpkitError
-from ddpkit.execution import prepare
+from ddpkit.diagnosis.verdict import verdict
+from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.execution import executor, prepare
+from ddpkit.execution.background import REQUESTS_EVERY
 from ddpkit.execution.lifecycle import RecordedRun
-from ddpkit.roles.order import Action, Ending, Name, Order, Start
+from ddpkit.execution.requested_nodes import Queries
+from ddpkit.launchers.plan import Job, Plan
+from ddpkit.launchers.shell import count, hide_secrets
+from ddpkit.node import owned
+from ddpkit.roles.order import Action, End, Ending, Name, Order, Phase, Start
 from ddpkit.roles.place import Place, addresses, variables
 from ddpkit.roles.spec import Role, fill
+from ddpkit.run import launcher_process, record, run_index
+from ddpkit.run.log_files import LogFiles
+from ddpkit.run.state import EndState, RunState
+from ddpkit.run.status import took
+from ddpkit.run.trust import Origin
+from ddpkit.text import format_hosts
 
 AT_ONCE = 16  # replicas that are prepared at the same time
+FOLDER = "roles"  # in that of the run
 
 
-class Happened:
+class What(Enum):
     """What a thread of a replica tells the loop."""
+
+    READY = "ready"
+    FAILED = "failed"  # its first failure; it has not ended
+    ENDED = "ended"
 
 
 @dataclass(frozen=True)
 class Event:
-    """`kind`: ready, failed (and not ended), ended. `ok` and `failure` of an end."""
+    """An event of a replica. `error`: it could not be started, or ddpkit failed."""
 
     replica: Name
-    kind: str
+    kind: What
     outcome: Outcome | None = None
     error: BaseException | None = None
 
 
-class _Lines:
-    """A stream that several relays share, and one that keeps the last words of a replica."""
+class Words:
+    """Standard error of a replica. What it says at its end is kept: only that of the first failure is shown."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self.kept: list[bytes] | None = None  # once the replica ends
+        self.kept: list[bytes] | None = None
 
     def write(self, data: bytes) -> object:
+        """Show data, or keep it."""
         if self.kept is not None:
             self.kept.append(data)
             return None
         return self._sink.write(data)
 
     def flush(self) -> object:
+        """Flush what is shown."""
         return self._sink.flush()
 
 
-class _Display:
-    """The part of the screen that a replica has: no status lines of its own."""
+class PartOfScreen:
+    """The screen for one replica. The status lines are the whole run's."""
 
     has_status = False
 
-    def __init__(self, full: Callable[[], bool]) -> None:
-        self._full = full
+    def __init__(self, screen: executor.Display) -> None:
+        self._screen = screen
 
     @property
     def is_full(self) -> bool:
-        return self._full()
+        return self._screen.is_full
 
     def hurry(self) -> None:
-        """The screen is the whole run's."""
+        """One replica can end while the others go on."""
 
-    def suspend(self) -> None:
-        """The same."""
+    suspend = end = hurry
 
     def begin(self, source: Callable[[], Standing], /) -> None:
-        """The same."""
-
-    def end(self) -> None:
         """The same."""
 
 
 class RoleRun(RecordedRun):
     """The run of one replica."""
 
-    tell: Callable[[str], None]
+    tell: Callable[[What], None]
 
     def on_ready(self) -> None:
-        self.tell("ready")
+        self.tell(What.READY)
 
     def _begin_diagnosis(self, failure: Failure) -> None:
         if self._attempts is None:  # else another attempt may follow
-            self.tell("failed")
+            self.tell(What.FAILED)
         super()._begin_diagnosis(failure)
 
 
 @dataclass(kw_only=True)
 class Part:
-    """One replica while the run goes on. `ready`: its plan and its connections, until it starts."""
+    """One replica of the run."""
 
     name: Name
     role: Role
     place: Place
     settings: LaunchSettings
-    ready: prepare.Ready | None = None
+    ready: prepare.Ready | None = None  # its plan; None: not prepared yet
     connections: ExitStack = field(default_factory=ExitStack)
-    run: RoleRun | None = None
-    words: _Lines | None = None
+    run: RoleRun | None = None  # None: it has not started
+    signals: list[int] = field(default_factory=list)  # that it was sent
+    words: list[bytes] = field(default_factory=list)  # what it said at its end
     outcome: Outcome | None = None
     error: BaseException | None = None
     started: float = 0.0
     ended: float = 0.0
 
     @property
-    def port(self) -> int | None:
-        return self.ready.plan.port if self.ready else None
+    def plan(self) -> Plan:
+        assert self.ready is not None
+        return self.ready.plan
+
+    @property
+    def job(self) -> Job:
+        assert self.ready is not None
+        return self.ready.job
+
+    def begin(self) -> None:
+        """It starts now, perhaps again."""
+        self.started, self.ended, self.run, self.outcome, self.error = time.time(), 0.0, None, None, None
+
+    def start(self, tell: Callable[[What], None]) -> RoleRun:
+        """Make its run. Raises UsageError, LaunchError."""
+        assert self.ready is not None
+        run = RoleRun(self.ready, self.settings.log_dir, began=self.started, in_program=True)
+        run.tell = tell
+        self.run = run
+        for number in self.signals:  # it was ended before
+            run.inbox.put((-1, number))
+        return run
+
+    @property
+    def failed_at(self) -> float:
+        """Seconds since the epoch."""
+        failure = self.outcome.failure if self.outcome else None
+        return failure.at if failure is not None and failure.at else self.ended or time.time()
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a run that fails with it. A service that ended with 0 has failed as well."""
+        if isinstance(self.error, DdpkitError):
+            return self.error.exit_code
+        code = self.outcome.exit_code if self.outcome else DdpkitError.exit_code
+        return code or 1
+
+    @property
+    def end_words(self) -> str:
+        """How it ended, in one sentence."""
+        if self.error is not None:
+            return (
+                self.error.message
+                if isinstance(self.error, DdpkitError)
+                else f"{type(self.error).__name__}: {self.error}"
+            )
+        failure = self.outcome.failure if self.outcome else None
+        return verdict(failure, failure.diagnosis) if failure else "it ended with exit code 0 before the run"
 
 
-class Parts:
-    """The replicas of a run: prepared in the order in which they need each other's addresses, then started."""
+class Prepared:
+    """The replicas of a run, prepared in the order in which they need each other's addresses."""
 
     def __init__(
         self,
@@ -132,54 +197,48 @@ class Parts:
         places: Mapping[Name, Place],
         settings: LaunchSettings,
         environ: Mapping[str, str],
-        run_id: str,
-        folder: Path,
         note: Callable[[str], None],
     ) -> None:
-        self._roles = {role.name: role for role in roles}
+        self.roles, self.settings = roles, settings
+        self.run_id = record.new_id(record.usable_name(settings.name or roles[-1].name))
+        self.folder = Path(settings.log_dir).absolute() / self.run_id
         self._environ, self._note = environ, note
         self._addresses: dict[str, dict[str, str]] = {}
-        log_dir = str(folder / "roles")
-        self.parts = {
-            name: Part(
-                name=name,
-                role=self._roles[name.role],
-                place=place,
-                settings=replace(
-                    settings, log_dir=log_dir, roles={}, replica=Replica(run_id=f"{run_id}.{name}", wants_port=False)
-                ),
-            )
-            for name, place in places.items()
-        }
+        self.parts: dict[Name, Part] = {}
+        named = {role.name: role for role in roles}
+        for name, place in places.items():
+            replica = Replica(run_id=f"{self.run_id}.{name}", wants_port=named[name.role].needs_port)
+            own = replace(settings, log_dir=str(self.folder / FOLDER), roles={}, replica=replica)
+            self.parts[name] = Part(name=name, role=named[name.role], place=place, settings=own)
 
-    def prepare(self) -> None:
+    def prepare(self, queries: Queries = Queries.ALL) -> None:
         """Prepare all replicas, so that what is wrong with any shows before one starts. Raises DdpkitError."""
-        left = dict(self._roles)
+        left = [*self.roles]
         try:
             while left:
-                now = [role for role in left.values() if not any(name in left for name in role.after)]
+                waiting = {role.name for role in left}
+                now = [role for role in left if not waiting.intersection(role.after)]
                 parts = [part for part in self.parts.values() if part.role in now]
                 with ThreadPoolExecutor(AT_ONCE) as pool:
-                    list(pool.map(self._prepare, parts))
+                    list(pool.map(lambda part: self._prepare(part, None, queries), parts))
+                left = [role for role in left if role not in now]
                 for role in now:
-                    del left[role.name]
                     own = [part for part in parts if part.role is role]
-                    self._addresses[role.name] = addresses(
-                        role, [each.place for each in own], [each.port for each in own]
-                    )
+                    places, ports = [each.place for each in own], [each.plan.port for each in own]
+                    self._addresses[role.name] = addresses(role, places, ports)
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, part: Part, port: int | None = None) -> None:
-        part.settings = self._settings(part, port)
-        part.ready = part.connections.enter_context(
-            prepare.prepare(
-                part.settings, self._environ, lambda text: self._note(f"{part.name}: {text}"), lambda *_: None
-            )
+    def _prepare(self, part: Part, port: int | None, queries: Queries = Queries.ALL) -> None:
+        part.settings = self._settings_of(part, port)
+        progress = None if queries.dry else lambda *_: None
+        ready = prepare.prepare(
+            part.settings, self._environ, lambda text: self._note(f"{part.name}: {text}"), progress, queries=queries
         )
+        part.ready = part.connections.enter_context(ready)
 
-    def _settings(self, part: Part, port: int | None) -> LaunchSettings:
+    def _settings_of(self, part: Part, port: int | None) -> LaunchSettings:
         """Settings of the launch of one replica. Raises UsageError."""
         role, place = part.role, part.place
         own = {"host": place.hosts[0], "replica": str(part.name.number)}
@@ -189,24 +248,22 @@ class Parts:
         settings = overlaid(part.settings, role.settings, f"roles.{role.name}")
         local = prepare.transport_of(settings).local
         ranks = settings.nproc_per_node
-        if local and isinstance(ranks, int):
-            ranks *= len(place.hosts)
         assert part.settings.replica is not None
         return replace(
             settings,
             script=fill(role.command, own, self._addresses),
-            nproc_per_node=ranks,
+            nproc_per_node=ranks * len(place.hosts) if local and isinstance(ranks, int) else ranks,
             hosts=() if local else place.hosts,
             hostfile="",
             nnodes=None,
             env={**settings.env, **env},
-            replica=replace(part.settings.replica, wants_port=role.needs_port, port=port, ready=role.ready),
+            replica=replace(part.settings.replica, port=port, ready=role.ready),
             on_end="",
         )
 
     def again(self, part: Part) -> None:
-        """Prepare a replica that starts again: others know its port. Raises DdpkitError."""
-        port = part.port
+        """Prepare a replica that starts again, on the port that others know. Raises DdpkitError."""
+        port = part.plan.port
         part.connections = ExitStack()
         self._prepare(part, port)
 
@@ -218,119 +275,212 @@ class Parts:
 
 
 class RolesRun:
-    """The loop of a run of roles. `signals`: (-1, number), as for a launch."""
+    """A run of roles: its folder, its record, and the loop of its replicas. `inbox` takes (-1, signal)."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        roles: Sequence[Role],
-        out: Sink,
-        err: Sink,
-        is_full: Callable[[], bool],
-        note: Callable[[str], None],
-        relay_options: Mapping[str, Any],
-    ) -> None:
-        self.parts = parts
-        self.order = Order(roles)
-        self.events: queue.SimpleQueue[Event | int] = queue.SimpleQueue()
-        self._out, self._err, self._full, self._note = out, err, is_full, note
-        self._relay_options = relay_options
+    def __init__(self, prepared: Prepared, *, began: float, session: record.Session | None = None) -> None:
+        """Make the folder and save the record. The replicas are prepared. Raises UsageError."""
+        self.prepared = prepared
+        self.order = Order(prepared.roles)
+        self.inbox: queue.SimpleQueue[tuple[int, Event | int]] = queue.SimpleQueue()
+        self.folder = record.make_folder(prepared.folder.parent, prepared.run_id)
+        self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
         self._stopped_by: int | None = None
+        self._relay: Relay
+        self._display: executor.Display
+        parts = prepared.parts.values()
+        settings = prepared.settings
+        self.record = record.Run(
+            run_id=prepared.run_id,
+            folder=str(self.folder.absolute()),
+            backend=next(iter(parts)).plan.backend,
+            command=hide_secrets(("roles", *(role.name for role in prepared.roles))),
+            workdir=next(iter(parts)).job.workdir,
+            project=str(run_index.find_project(Path.cwd())),
+            hosts=tuple(dict.fromkeys(host for part in parts for host in part.plan.hosts)),
+            world_size=sum(part.plan.world_size for part in parts),
+            launcher_pid=os.getpid(),
+            launcher_started=launcher_process.process_start(os.getpid()),
+            launcher_host=os.uname().nodename,
+            launcher_boot=launcher_process.boot_id(),
+            launcher_python=sys.executable,
+            grace=settings.grace,
+            started=began,
+            session=session,
+            origin=Origin.INDEX,
+            settings_file=settings.file,
+            replicas=tuple(str(name) for name in prepared.parts),
+        )
+        try:
+            self.record.save()
+        except OSError as error:
+            what = f"cannot write the record of this run to {self.folder}: {error.strerror}"
+            raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
+        self._unlisted = run_index.add_run(self.record)
 
-    def run(self) -> Ending:
+    def open_logs(self) -> LogFiles:
+        """Return the log of the launcher's own lines. Each replica has those of its ranks."""
+        return LogFiles(self.folder)
+
+    def announce(self, relay: Relay) -> None:
+        """Write the first lines of the run."""
+        run = self.record
+        whole = f"{count(len(run.replicas), 'replica')} of {count(len(self.prepared.roles), 'role')}"
+        relay.routine_note(f"ddpkit: run {run.run_id}: {whole} on {format_hosts(run.hosts)}; logs in {self.folder}/")
+        if self._unlisted:
+            relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}")
+
+    def follow(self, relay: Relay, display: executor.Display) -> Ending:
         """Run all replicas to their end. Blocks."""
-        self._do(self.order.begin())
-        while not self.order.over:
-            event = self.events.get()
-            if isinstance(event, int):
-                self._on_signal(event)
-                continue
-            part = self.parts.parts[event.replica]
-            if event.kind == "ready":
-                self._note(f"{event.replica} is ready after {time.time() - part.started:.1f} s")
-                self._do(self.order.on_ready(event.replica))
-            elif event.kind == "failed":
-                self._do(self.order.on_failure(event.replica))
-            else:
-                self._on_end(part, event)
-        self.parts.close()
+        self._relay, self._display = relay, display
+        done = threading.Event()
+        threading.Thread(target=self._take_requests, args=(done,), name="ddpkit requests", daemon=True).start()
+        try:
+            self._do(self.order.begin())
+            while not self.order.over:
+                self._take(self.inbox.get()[1])
+        finally:
+            done.set()
+            self.prepared.close()
         assert self.order.ending is not None
         return self.order.ending
+
+    def _take(self, event: Event | int) -> None:
+        if isinstance(event, int):
+            self._on_signal(event)
+            return
+        part = self.prepared.parts[event.replica]
+        if event.kind is What.READY:
+            self._note(f"{part.name} is ready after {time.time() - part.started:.1f} s")
+            self._do(self.order.on_ready(part.name))
+        elif event.kind is What.FAILED:
+            self._do(self.order.on_failure(part.name))
+        else:
+            self._on_end(part, event)
 
     def _on_end(self, part: Part, event: Event) -> None:
         part.outcome, part.error, part.ended = event.outcome, event.error, time.time()
         ok = event.outcome is not None and event.outcome.exit_code == 0
-        if not ok and self.order.ending is None:
-            self._note(f"{part.name} has failed")
-        elif ok and self.order.ending is None and not part.role.ends_run:
-            self._note(f"{part.name} ended with exit code 0, and the run still needs it")
+        if ok and self.order.ending is None and not part.role.ends_run:
+            self._note(f"{part.name} ended with exit code 0, and the run needs it")
         self._do(self.order.on_end(part.name, ok=ok))
 
     def _on_signal(self, number: int) -> None:
-        if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            self._stopped_by = self._stopped_by or number
-            self._do(self.order.on_stop())
-        for part in self.parts.parts.values():
+        if number in (signal.SIGUSR1, signal.SIGUSR2):
+            self._send(number, [*self.prepared.parts])
+        elif number == signal.SIGTSTP:
+            self._display.suspend()
+        elif number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+            again = self.order.ending is not None
+            self._stopped_by = self._stopped_by or (None if self.order.ending is Ending.FAILED else number)
+            if not again:
+                grace = 0 if number == signal.SIGQUIT else self.record.grace
+                self._note(f"{signal.Signals(number).name}: ending all roles (at most {grace:g} s)")
+            for action in self.order.on_stop():
+                assert isinstance(action, End)
+                self._send(signal.SIGQUIT if number == signal.SIGQUIT else signal.SIGTERM, action.replicas)
+            if again:
+                self._send(signal.SIGQUIT, [*self.prepared.parts])
+            self._display.hurry()
+
+    def _send(self, number: int, replicas: Sequence[Name]) -> None:
+        for name in replicas:
+            part = self.prepared.parts[name]
+            part.signals.append(number)  # for one that is about to start
             if part.run is not None and not part.ended:
                 part.run.inbox.put((-1, number))
 
     def _do(self, actions: Iterator[Action]) -> None:
         for action in actions:
             if isinstance(action, Start):
-                part = self.parts.parts[action.replica]
-                part.started, part.ended = time.time(), 0.0
-                threading.Thread(
-                    target=self._follow, args=(part, action.restarts), name=f"ddpkit {part.name}", daemon=True
-                ).start()
-            else:
-                names = ", ".join(map(str, action.replicas))
-                self._note(f"ending {names}")
-                for name in action.replicas:
-                    run = self.parts.parts[name].run
-                    if run is not None:
-                        run.inbox.put((-1, signal.SIGTERM))
+                part = self.prepared.parts[action.replica]
+                if action.restarts:
+                    self._note(f"restart {action.restarts} of {part.role.restart} of {part.name}: {part.end_words}")
+                part.begin()
+                words = f"ddpkit {part.name}"
+                threading.Thread(target=self._follow, args=(part, action.restarts), name=words, daemon=True).start()
+                continue
+            first = self.order.first
+            why = "all roles that end the run have ended" if first is None else f"{first} has failed"
+            names = ", ".join(map(str, action.replicas))
+            self._note(f"{why}; ending {names} (at most {self.record.grace:g} s)")
+            self._send(signal.SIGTERM, action.replicas)
 
     def _follow(self, part: Part, restarts: int) -> None:
         """The thread of one replica."""
         outcome, error = None, None
         try:
             if restarts:
-                self.parts.again(part)
-            assert part.ready is not None
-            run = RoleRun(part.ready, part.settings.log_dir, began=part.started, in_program=True)
-            run.tell = lambda kind: self.events.put(Event(part.name, kind))
-            part.run = run
-            part.words = _Lines(self._err)
-            relay = Relay(
-                run.open_logs(part.settings), self._out, part.words, role=str(part.name), **self._relay_options
-            )
+                self.prepared.again(part)
+            run = part.start(lambda what: self.inbox.put((-1, Event(part.name, what))))
+            words = Words(self._relay.err)
+            logs = run.open_logs(part.settings)
+            relay = Relay(logs, self._relay.out, words, role=str(part.name), rich=self._relay.rich, quiet=True)
             with part.connections:
-                outcome = run.follow(relay, _Display(self._full))
-            part.words.kept = []
+                outcome = run.follow(relay, PartOfScreen(self._display))
+            words.kept = part.words = []
             outcome = run.finish(relay, outcome)
             relay.close()
-            run.release()
         except BaseException as problem:  # for the loop
             error = problem
             if part.run is not None:
                 part.run.abandon(problem)
         finally:
-            self.events.put(Event(part.name, "ended", outcome, error))
+            if part.run is not None:
+                part.run.release()
+            self.inbox.put((-1, Event(part.name, What.ENDED, outcome, error)))
 
+    def _take_requests(self, done: threading.Event) -> None:
+        """Act on requests of other shells to one replica (`ddpkit stop --role`)."""
+        files: dict[Path, launcher_process.Requests] = {}
+        while not done.wait(REQUESTS_EVERY):
+            for part in self.prepared.parts.values():
+                run = part.run
+                if run is not None and not part.ended:
+                    for number in files.setdefault(run.folder, launcher_process.Requests(run.folder)).take():
+                        run.inbox.put((-1, number))
 
-def first_of(parts: Parts, order: Order) -> Part | None:
-    """Return the replica that failed first, of a run that failed."""
-    if order.first is None:
-        return None
-    failed = [part for part in parts.parts.values() if part.outcome is not None and part.outcome.failure is not None]
-    first = parts.parts[order.first]
-    return min([*failed, first], key=_when)
+    def _note(self, text: str) -> None:
+        self._relay.note(f"ddpkit: {text}")
 
+    # ---- the end
 
-def _when(part: Part) -> float:
-    failure = part.outcome.failure if part.outcome else None
-    return failure.at if failure is not None and failure.at else part.ended or time.time()
+    def finish(self, ending: Ending) -> int:
+        """Write the verdict and the end of the record. Returns the exit code."""
+        state: EndState = RunState.DONE
+        code, words, failure = 0, None, None
+        ended = time.time()
+        if ending is Ending.FAILED:
+            part = self._first()
+            failure = part.outcome.failure if part.outcome else None
+            code = part.exit_code
+            state, words = RunState.FAILED, f"{part.name}: {part.end_words}"
+            for data in part.words:
+                self._relay.err.write(data)
+            others = [
+                str(name) for name, phase in self.order.phases.items() if name != part.name and phase is Phase.STOPPED
+            ]
+            self._note(f"{part.name} failed first: {part.end_words}")
+            if others:
+                self._note(f"ended with it: {', '.join(others)}")
+        elif ending is Ending.STOPPED:
+            state, code = RunState.STOPPED, 128 + (self._stopped_by or signal.SIGTERM)
+            self._note(f"stopped by {signal.Signals(self._stopped_by or signal.SIGTERM).name}")
+        else:
+            self._relay.routine_note(f"ddpkit: done in {took(self.record.started, ended)}")
+        self.record = replace(self.record, ended=ended, state=state, exit_code=code, verdict=words, failure=failure)
+        try:
+            self.record.save()
+        except OSError as error:
+            self._note(f"cannot write the record of this run to {self.folder}: {error.strerror}")
+            end = run_index.KnownEnd(state=state, exit_code=code, verdict=words, failure=failure)
+            run_index.keep_end(self.record, end)
+        os.close(self._marker)
+        owned.release_directory(str(self.folder))
+        return code
 
-
-def describe_error(error: BaseException) -> str:
-    return error.message if isinstance(error, DdpkitError) else f"{type(error).__name__}: {error}"
+    def _first(self) -> Part:
+        """Return the replica that failed first, of a run that failed."""
+        assert self.order.first is not None
+        known = self.prepared.parts[self.order.first]
+        failed = [part for part in self.prepared.parts.values() if part.outcome and part.outcome.failure]
+        return min([*failed, known], key=lambda part: part.failed_at)

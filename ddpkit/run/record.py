@@ -46,6 +46,7 @@ MOST_BYTES = 1 << 24  # of one file
 
 RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,64}", "the id of a run")]
 JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
+ReplicaName = Annotated[str, Form(r"[a-z][a-z0-9_-]{0,31}\.\d{1,5}", "the name of a replica")]
 BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]
 Clock = Annotated[str, Form(r"[\x20-\x7e]{0,64}", "a time as a kernel or a scheduler prints it")]
 ExitCode = Annotated[int, Between(-(1 << 31), 1 << 31)]
@@ -177,6 +178,7 @@ class Run:
     attempts: tuple[Attempt, ...] = ()  # of a run with --retries
     spares: tuple[HostWord, ...] = ()  # hosts that can still replace others
     log_problem: str = ""  # what is missing in its logs, and why
+    replicas: tuple[ReplicaName, ...] = ()  # of a run of roles; each is a run in `roles/`
     format: Annotated[int, Between(1, FORMAT)] = FORMAT
     origin: Origin = Origin.OTHERS  # until something shows more
     unsaved: ClassVar = frozenset({"origin"})
