@@ -93,6 +93,7 @@ class Relay:
         self._role = f"{role} " if role else ""
         self.out = out
         self.err = err
+        self.notes = err  # for ddpkit's own lines
         self.rich = rich
         self.terminals = terminals
         self.fold = fold
@@ -176,10 +177,10 @@ class Relay:
         self.flush(wait=False)
         self._keep(text)
         if panel is not None and self.draw is not None:
-            self.err.write(self.draw(panel))
+            self.notes.write(self.draw(panel))
         else:
             shown = [printable(line).encode("utf-8", "replace") for line in text.split("\n")]
-            self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in shown))
+            self.notes.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in shown))
         self.flush()
 
     def routine_note(self, text: str) -> None:

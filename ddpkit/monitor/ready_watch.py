@@ -16,6 +16,7 @@ from ddpkit.monitor.server import Node
 
 WAIT = "ready.wait"
 CALL = 10.0  # seconds
+PATIENCE = 3.0  # seconds beyond its limit for the last answer
 LINE = 1 << 14  # bytes of a line without an end in which the pattern is looked for
 
 
@@ -34,8 +35,9 @@ class ReadyWatch:
 
     @property
     def overdue(self) -> bool:
-        """Whether it should have been ready by now."""
-        return not self.ready and time.monotonic() >= self._until
+        """Whether it should have been ready by now. A node that is asked has a moment to say why it is not."""
+        asked = PATIENCE if self._call is not None else 0.0
+        return not self.ready and time.monotonic() >= self._until + asked
 
     @property
     def pause(self) -> float:
@@ -85,7 +87,8 @@ class ReadyWatch:
         """Return why the program counts as failed."""
         wanted = self._plan.ready
         assert wanted is not None
-        what = f"no line matches {wanted.value!r}" if wanted.probe is Probe.LINE else self.why
+        silent = f"nothing on port {self._plan.port} answers"
+        what = f"no line matches {wanted.value!r}" if wanted.probe is Probe.LINE else self.why or silent
         return f"it is not ready after {wanted.timeout:g} s: {what}"
 
     def _be_ready(self) -> None:

@@ -125,7 +125,7 @@ class Order:
         for replica, phase in self.phases.items():
             if phase is Phase.WAITING:
                 self.phases[replica] = Phase.STOPPED
-        living = tuple(self._living())
+        living = tuple(name for name in self._living() if name != self.first)  # it ends by itself
         if living:
             yield End(living)
 

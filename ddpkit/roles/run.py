@@ -66,18 +66,25 @@ class Event:
 
 
 class Words:
-    """Standard error of a replica. What it says at its end is kept: only that of the first failure is shown."""
+    """ddpkit's own lines of a replica. What it says at its end is kept: only that of the first failure is shown."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.kept: list[bytes] | None = None
+    def __init__(self, sink: Sink, name: str) -> None:
+        self._sink, self._name = sink, name.encode()
+        self.kept: list[bytes] = []
+        self._keeps = False
+
+    def keep(self) -> None:
+        """Show nothing from now on; what was kept before is forgotten."""
+        self._keeps = True
+        self.kept.clear()
 
     def write(self, data: bytes) -> object:
-        """Show data, or keep it."""
-        if self.kept is not None:
-            self.kept.append(data)
-            return None
-        return self._sink.write(data)
+        """Show lines, or keep them."""
+        data = data.replace(b"ddpkit: ", b"ddpkit: %b: " % self._name, 1)
+        if not self._keeps:
+            return self._sink.write(data)
+        self.kept.append(data)
+        return None
 
     def flush(self) -> object:
         """Flush what is shown."""
@@ -131,7 +138,7 @@ class Part:
     connections: ExitStack = field(default_factory=ExitStack)
     run: RoleRun | None = None  # None: it has not started
     signals: list[int] = field(default_factory=list)  # that it was sent
-    words: list[bytes] = field(default_factory=list)  # what it said at its end
+    words: Words | None = None
     outcome: Outcome | None = None
     error: BaseException | None = None
     started: float = 0.0
@@ -147,8 +154,9 @@ class Part:
         assert self.ready is not None
         return self.ready.job
 
-    def begin(self) -> None:
-        """It starts now, perhaps again."""
+    def begin(self, sink: Sink) -> None:
+        """It starts now, perhaps again. `sink` gets its notes."""
+        self.words = Words(sink, str(self.name))
         self.started, self.ended, self.run, self.outcome, self.error = time.time(), 0.0, None, None, None
 
     def start(self, tell: Callable[[What], None]) -> RoleRun:
@@ -245,13 +253,13 @@ class Prepared:
         env = {"DDPKIT_ROLE": role.name, "DDPKIT_REPLICA": own["replica"], **variables(self._addresses)}
         if place.gpus is not None:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.gpus))
-        settings = overlaid(part.settings, role.settings, f"roles.{role.name}")
+        script = list(fill(role.command, own, self._addresses))
+        settings = overlaid(part.settings, {**role.settings, "script": script}, f"roles.{role.name}")
         local = prepare.transport_of(settings).local
         ranks = settings.nproc_per_node
         assert part.settings.replica is not None
         return replace(
             settings,
-            script=fill(role.command, own, self._addresses),
             nproc_per_node=ranks * len(place.hosts) if local and isinstance(ranks, int) else ranks,
             hosts=() if local else place.hosts,
             hostfile="",
@@ -261,9 +269,12 @@ class Prepared:
             on_end="",
         )
 
-    def again(self, part: Part) -> None:
+    def again(self, part: Part, restarts: int) -> None:
         """Prepare a replica that starts again, on the port that others know. Raises DdpkitError."""
-        port = part.plan.port
+        port, replica = part.plan.port, part.settings.replica
+        assert replica is not None
+        run_id = f"{self.run_id}.{part.name}.{restarts + 1}"  # its logs stand beside those of the start before
+        part.settings = replace(part.settings, replica=replace(replica, run_id=run_id))
         part.connections = ExitStack()
         self._prepare(part, port)
 
@@ -350,7 +361,8 @@ class RolesRun:
             return
         part = self.prepared.parts[event.replica]
         if event.kind is What.READY:
-            self._note(f"{part.name} is ready after {time.time() - part.started:.1f} s")
+            if part.role.ready is not None:
+                self._note(f"{part.name} is ready after {time.time() - part.started:.1f} s")
             self._do(self.order.on_ready(part.name))
         elif event.kind is What.FAILED:
             self._do(self.order.on_failure(part.name))
@@ -386,6 +398,8 @@ class RolesRun:
         for name in replicas:
             part = self.prepared.parts[name]
             part.signals.append(number)  # for one that is about to start
+            if part.words is not None and number != signal.SIGUSR1 and number != signal.SIGUSR2:
+                part.words.keep()
             if part.run is not None and not part.ended:
                 part.run.inbox.put((-1, number))
 
@@ -395,9 +409,9 @@ class RolesRun:
                 part = self.prepared.parts[action.replica]
                 if action.restarts:
                     self._note(f"restart {action.restarts} of {part.role.restart} of {part.name}: {part.end_words}")
-                part.begin()
-                words = f"ddpkit {part.name}"
-                threading.Thread(target=self._follow, args=(part, action.restarts), name=words, daemon=True).start()
+                part.begin(self._relay.notes)
+                name = f"ddpkit {part.name}"
+                threading.Thread(target=self._follow, args=(part, action.restarts), name=name, daemon=True).start()
                 continue
             first = self.order.first
             why = "all roles that end the run have ended" if first is None else f"{first} has failed"
@@ -410,14 +424,22 @@ class RolesRun:
         outcome, error = None, None
         try:
             if restarts:
-                self.prepared.again(part)
+                self.prepared.again(part, restarts)
             run = part.start(lambda what: self.inbox.put((-1, Event(part.name, what))))
-            words = Words(self._relay.err)
-            logs = run.open_logs(part.settings)
-            relay = Relay(logs, self._relay.out, words, role=str(part.name), rich=self._relay.rich, quiet=True)
+            relay = Relay(
+                run.open_logs(part.settings),
+                self._relay.out,
+                self._relay.err,
+                rich=self._relay.rich,
+                terminals=self._relay.terminals,
+                quiet=True,
+                role=str(part.name),
+            )
+            assert part.words is not None
+            relay.notes = part.words
             with part.connections:
                 outcome = run.follow(relay, PartOfScreen(self._display))
-            words.kept = part.words = []
+            part.words.keep()
             outcome = run.finish(relay, outcome)
             relay.close()
         except BaseException as problem:  # for the loop
@@ -454,12 +476,14 @@ class RolesRun:
             failure = part.outcome.failure if part.outcome else None
             code = part.exit_code
             state, words = RunState.FAILED, f"{part.name}: {part.end_words}"
-            for data in part.words:
-                self._relay.err.write(data)
+            kept = part.words.kept if part.words else []
+            for data in kept:
+                self._relay.notes.write(data)
             others = [
                 str(name) for name, phase in self.order.phases.items() if name != part.name and phase is Phase.STOPPED
             ]
-            self._note(f"{part.name} failed first: {part.end_words}")
+            if not kept:
+                self._note(f"{part.name} failed first: {part.end_words}")
             if others:
                 self._note(f"ended with it: {', '.join(others)}")
         elif ending is Ending.STOPPED:
