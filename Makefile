@@ -120,7 +120,8 @@ check: $(VENV)/.dev $(VENV)/.torch
 
 # Write the golden plans and the schemas of TOML files again, then look at what changed: git diff
 golden: $(VENV)/.dev schema
-	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/test_docs.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_docs.py
 
 # Write the schemas of ddpkit.toml and of the catalogue again, from the settings and the fields of an entry.
 schema: $(VENV)/.dev
@@ -146,8 +147,10 @@ bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/preload.py
 	$(BIN)/python bench/watch.py
 	$(BIN)/python bench/lines.py
+	$(BIN)/python bench/logs.py
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/scale.py --nodes 1000 --seconds 30 --dump
+	$(BIN)/python bench/collector.py
 
 # What an index takes: the sdist, and the wheel built from it.
 dist: $(VENV)/.dev

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/lab"))
 from cluster import LOGIN, Lab, missing
 from start import ALL_REDUCE, PYTHON
 
-from ddpkit.transports.local_facts import free_port
+from ddpkit.transports.this_machine import free_port
 
 ROOT = Path(__file__).parents[1]
 HOSTS = 64

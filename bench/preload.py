@@ -27,7 +27,7 @@ from cluster import LOGIN, Lab, missing
 from nodes import DONE, JOB, LIMIT, ROOT
 from start import PYTHON
 
-from ddpkit.transports.local_facts import free_port
+from ddpkit.transports.this_machine import free_port
 
 SHIM = r"""
 #define _GNU_SOURCE

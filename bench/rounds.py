@@ -165,7 +165,8 @@ def play(lab: Lab, plan: Round) -> Result:
     others = {name: foreign(lab, name, folder) for name in plan.hosts}
     words, before = ["-b", plan.backend, *plan.hosts], []
     if plan.backend == "slurm":
-        words = ["-b", "slurm", *(["--preload=json"] if plan.starter == "preload" else [])]
+        words = ["-b", "slurm-torchrun" if plan.starter == "torchrun" else "slurm"]
+        words += ["--preload=json"] if plan.starter == "preload" else []
         before = ["salloc", "-Q", "-w", ",".join(plan.hosts), f"--ntasks-per-node={plan.nproc}"]
     else:
         starter = ["--starter", "ranks", "--preload=json"] if plan.starter == "preload" else ["--starter", plan.starter]
@@ -263,6 +264,8 @@ def _play(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> Res
     if plan.event in ("cut", "host killed") and host not in launch.text:
         wrong.append(f"{host} is not named:\n{launch.text}")
     dead = plan.event in ("cut", "host killed")
+    # srun kills what does not end in time, guards as well: the next start on a node sweeps the folder with their pipes.
+    killed_at_once = plan.backend == "slurm" and plan.starter != "ranks"
 
     def spared(where: str, line: str) -> bool:
         # The session of a host that is cut off is for sshd to give up: by default in hours.
@@ -271,7 +274,8 @@ def _play(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> Res
     limit = UNASKED if plan.event == "cut" and plan.moment != "running" else END_LIMIT
     until = time.monotonic() + limit
     while True:
-        left = [*launch.left(spared).items(), *(() if plan.event == "host killed" else launch.folders())]
+        folders = () if plan.event == "host killed" or killed_at_once else launch.folders()
+        left = [*launch.left(spared).items(), *folders]
         if not left:
             break
         if time.monotonic() > until:

@@ -2,8 +2,8 @@
 
 One process stands in for the supervisors of all nodes (`standin.py`), over real sockets. Each rank prints 10 lines at
 once, then one line every 10 s, and reports its steps every 5 s. Printed are the launcher's share of a CPU after the
-burst, its memory, the bytes that it writes an hour, and the CPU for ten times the nodes. `--dump` asks all ranks for
-their stacks: one of them is late in a collective, and some nodes can be mute.
+burst, its memory, the bytes that it writes into files in an hour, and the CPU for ten times the nodes. `--dump` asks
+all ranks for their stacks: one of them is late in a collective, and some nodes can be mute.
 
 Usage: python bench/scale.py [--nodes 100,1000] [--ranks 8] [--seconds 60] [--dump] [--mute 3] [--json]
 """
@@ -70,15 +70,32 @@ class SocketStream:
         self._link.shutdown(socket.SHUT_RDWR)
 
 
+class CountedScreen(Screen):
+    """A screen that counts its bytes."""
+
+    shown = 0
+
+    def put(self, stream: Any, data: bytes) -> None:
+        self.shown += len(data)
+        super().put(stream, data)
+
+
 class Usage:
-    """CPU seconds and written bytes of this process, from `begin` to `end`."""
+    """CPU seconds of this process, and bytes that it wrote into files and on the screen, from `begin` to `end`."""
+
+    def __init__(self, screen: CountedScreen) -> None:
+        self._screen = screen
 
     def begin(self) -> None:
-        self._from = (time.perf_counter(), time.process_time(), _written())
+        self._from = self._now()
 
     def end(self) -> None:
-        after = (time.perf_counter(), time.process_time(), _written())
-        self.seconds, self.cpu, self.written = (now - then for now, then in zip(after, self._from, strict=True))
+        now = zip(self._now(), self._from, strict=True)
+        self.seconds, self.cpu, written, self.shown = (after - before for after, before in now)
+        self.written = written - self.shown
+
+    def _now(self) -> tuple[float, float, int, int]:
+        return time.perf_counter(), time.process_time(), _written(), self._screen.shown
 
 
 def _written() -> int:
@@ -130,15 +147,16 @@ def _step(host: str, number: int, ranks: int) -> Step:
 def measure(nodes: int, ranks: int, seconds: float, mute: int, *, dump: bool) -> dict[str, Any]:
     """Run it in this process, whose peak of memory is then that of this run."""
     world = nodes * ranks
-    usage, inbox = Usage(), executor.Inbox()
+    inbox = executor.Inbox()
     options: dict[str, Any] = {"burst": BURST, "line_every": LINE_EVERY, "step_every": STEP_EVERY}
     options |= {"seconds": SETTLED + seconds, "late": world // 2 + 1, "mute": list(range(1, mute + 1)), "dump": dump}
-    timers = [threading.Timer(SETTLED, usage.begin), threading.Timer(SETTLED + seconds - 1.0, usage.end)]
-    if dump:
-        timers.append(threading.Timer(SETTLED, inbox.put, [(-1, ASK)]))
     with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
         folder = Path(name)
-        screen = Screen(null, null, lambda: None)
+        screen = CountedScreen(null, null, lambda: None)
+        usage = Usage(screen)
+        timers = [threading.Timer(SETTLED, usage.begin), threading.Timer(SETTLED + seconds - 1.0, usage.end)]
+        if dump:
+            timers.append(threading.Timer(SETTLED, inbox.put, [(-1, ASK)]))
         relay = Relay(LogFiles(folder), screen.out, screen.err)
         for timer in timers:
             timer.daemon = True
@@ -155,6 +173,7 @@ def measure(nodes: int, ranks: int, seconds: float, mute: int, *, dump: bool) ->
             "cpu_share": round(usage.cpu / usage.seconds, 4),
             "megabytes": round(peak(), 1),
             "written_per_hour_mb": round(usage.written / usage.seconds * 3600 / 1e6, 1),
+            "shown_per_hour_mb": round(usage.shown / usage.seconds * 3600 / 1e6, 1),
             "timeline_mb": round(sum(path.stat().st_size for path in folder.glob("timeline*")) / 1e6, 2),
             "status_mb": round(sum(path.stat().st_size for path in folder.glob("status*")) / 1e6, 2),
             "logs_mb": round(sum(path.stat().st_size for path in folder.glob("*.log")) / 1e6, 2),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from ddpkit.node import stack_dump
+from ddpkit.node.calls import stack_dump
 from ddpkit.node.rpc import answer_events
 from ddpkit.node.seal import Seal
 

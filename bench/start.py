@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from ddpkit.transports.local_facts import free_port
+from ddpkit.transports.this_machine import free_port
 
 ALL_REDUCE = """
 import torch

@@ -41,8 +41,9 @@ from ddpkit.execution.background import BackgroundRun, Notes
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
+from ddpkit.launchers.shell import run_module
 from ddpkit.preflight.check import Check, CheckReport
-from ddpkit.run import control, record, run_index, site, status
+from ddpkit.run import control, record, run_index, state, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Attempt, Diagnosis, Failure
 from ddpkit.run.state import RunState
@@ -50,7 +51,7 @@ from ddpkit.run.state import RunState
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ddpkit.launchers.plan import Via
+    from ddpkit.launchers.host_names import Via
 
 __all__ = [
     "Attempt",
@@ -83,7 +84,7 @@ def _login_host(via: Via, folder: str) -> Any:
     return of_record(via, folder)
 
 
-site.connect = site.connect or _login_host
+state.connect = state.connect or _login_host
 
 
 # ---- values
@@ -176,7 +177,7 @@ class Run:
     def _record(self) -> record.Run:
         if self._thread is not None:
             return self._thread.record
-        self._entry = control.reload(self._entry)
+        self._entry = run_index.reload(self._entry)
         return self._entry
 
     @property
@@ -589,7 +590,7 @@ def _launch_detached(
     words, env = _command_line(script, args, profile, given)
     words[:0] = ["--detach", "--json", *(["--on", on] if on is not None else [])]
     done = subprocess.run(
-        [sys.executable, "-m", "ddpkit", "launch", *words],
+        [sys.executable, "-c", run_module("ddpkit"), "launch", *words],
         env={**os.environ, **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,

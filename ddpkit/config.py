@@ -52,7 +52,7 @@ else:
 FILE = "ddpkit.toml"
 MOST_CODE = 255  # exit code of a process
 DAY = 86400.0
-PARTS = ("start", "steps", "stacks")  # of --observe: see `ddpkit/node/rank_observe.py`
+PARTS = ("start", "steps", "stacks")  # of --observe: see `ddpkit/node/rank/rank_observe.py`
 # Variables that ddpkit reads or sets beside those of the settings, and their meaning.
 VARIABLES = {
     "DDPKIT_PROFILE": "the profile of ddpkit.toml, as --profile",
@@ -77,6 +77,7 @@ VARIABLES = {
             "DDPKIT_JOB_HOOK",
             "DDPKIT_PRELOAD",
             "DDPKIT_TAP",
+            "DDPKIT_TAP_ONCE",
         ),
         "internal: ddpkit sets it in processes that it starts",
     ),
@@ -334,7 +335,7 @@ def _setting(
     *,
     is_path: bool = False,
 ) -> _T:
-    """A field of LaunchSettings with its parser. mypy compares the types of field, default and parser."""
+    """Make a field of LaunchSettings with its parser. mypy compares the types of field, default and parser."""
     metadata = {"setting": Setting(parse, accepts, text, flag, is_path)}
     made: _T = field(default_factory=lambda: copy(default), metadata=metadata)
     return made
@@ -772,8 +773,10 @@ def _has_torch(python: str) -> bool:
         except (ImportError, ValueError):  # of a finder that the site has added
             return False
     code = "import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
+    argv = [str(Path(python).absolute()), "-c", code]
     try:
-        return subprocess.run([python, "-c", code], capture_output=True, timeout=10, check=False).returncode == 0
+        # Python imports from its working directory first, and others may write in this one.
+        return subprocess.run(argv, cwd="/", capture_output=True, timeout=10, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -811,7 +814,7 @@ def _variable(name: str) -> str:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """A warning for each variable DDPKIT_* that ddpkit neither reads nor sets: mistyped, it has no effect."""
+    """Return a warning for each variable DDPKIT_* that ddpkit neither reads nor sets: mistyped, it has no effect."""
     settings = {_variable(name): name for name in SETTINGS if name not in _TABLES}
     names = [each for each in environ if each.startswith("DDPKIT_") and each not in settings and each not in VARIABLES]
     return [f"{name} has no effect: {_meant(name, (*settings, *VARIABLES))}" for name in sorted(names)]
@@ -992,7 +995,7 @@ def _parse_host(host: str, table: Mapping[str, object], text: _Text) -> HostSett
 
 
 def _tables(value: object) -> Mapping[str, Mapping[str, object]] | None:
-    """A table whose values are tables, or None."""
+    """Return a table whose values are tables, or None."""
     if isinstance(value, dict) and all(isinstance(entry, dict) for entry in value.values()):
         return value
     return None

@@ -9,6 +9,7 @@ import errno
 import os
 import shlex
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,10 +78,12 @@ __all__ = [
 ]
 
 
-def write_atomically(path: Path, content: str | bytes | bytearray, mode: int = 0o644, *, shared: bool = False) -> None:
+def write_atomically(
+    path: Path, content: str | bytes | Iterator[bytes], mode: int = 0o644, *, shared: bool = False
+) -> None:
     """Replace a file of this user: readers see the old content or the new. Raises OSError, and then leaves no draft.
 
-    mode: of the new file, less the umask. shared: see `owned.replace_file`.
+    content: whole, or in pieces. mode: of the new file, less the umask. shared: see `owned.replace_file`.
     """
     replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode, shared=shared)
 

@@ -59,7 +59,7 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
         )
     except OSError as problem:
         path = (os.environ if env is None else env).get("PATH")
-        # As in `process_tree.is_absent`: the error may be that of a directory in PATH which is closed to this user.
+        # As in `child.is_absent`: the error may be that of a directory in PATH which is closed to this user.
         hidden = isinstance(problem, PermissionError) and "/" not in argv[0]
         if isinstance(problem, FileNotFoundError) or (hidden and shutil.which(argv[0], os.F_OK, path) is None):
             error = f"{argv[0]} not found on {os.uname().nodename}"

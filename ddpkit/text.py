@@ -113,6 +113,11 @@ def format_duration(seconds: float) -> str:
 MOST_HOSTS = 8  # by name
 
 
+def format_age(seconds: float) -> str:
+    """Return the age of something, without parts of a second: `4 s`, `3 min`."""
+    return format_duration(round(seconds)) if seconds >= 10 else f"{seconds:.0f} s"
+
+
 def format_hosts(hosts: Sequence[str], most: int = MOST_HOSTS) -> str:
     """`node1, node2`; of more than `most` hosts `node[1-1000]`, as SLURM writes them."""
     if len(hosts) <= most:

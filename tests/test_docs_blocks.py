@@ -270,7 +270,7 @@ def test_what_stands_on_a_terminal() -> None:
 
 
 def test_the_rank_that_the_others_wait_for() -> None:
-    words = steps.of(test_report.timeline(0.02, 0.02, 0.02, 0.07, host="node0"), "").words
+    words = steps.read_steps(test_report.timeline(0.02, 0.02, 0.02, 0.07, host="node0"), "").words
     assert shape(" ".join(output("lost to waiting").split())) == shape(words)
 
 

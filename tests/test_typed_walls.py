@@ -68,7 +68,7 @@ settings = collect_settings(Path(), {}, None, {"NAME": 4})
     ),
     "a sample of status.json": Wall(
         """\
-from ddpkit.run.heartbeat import StatusFile
+from ddpkit.run.timeline import StatusFile
 
 
 def read(file: StatusFile) -> float:

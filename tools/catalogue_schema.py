@@ -39,6 +39,8 @@ DESCRIPTIONS = {
     "request": "A text of the line that is a mistake that each host would repeat.",
     "evidence": "kernel: only a kernel or a scheduler prints it, and it may put a host aside.",
     "role": "Of the rank that prints it. waits: it waited for another one. misses: another one is gone.",
+    "seen": "Names of what ddpkit or a kernel saw of it without a text; for ddpkit's own entries.",
+    "lasts": "Hours for which a node with it is remembered as bad.",
     "scope": "What it is of, if not of a rank or a node.",
     "of": "Ids of the entries in whose place it stands.",
     "text": "A text of the line.",

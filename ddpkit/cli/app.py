@@ -22,11 +22,12 @@ from ddpkit.cli import __version__
 from ddpkit.cli.line import Line
 from ddpkit.console.guarded import guarded_output
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thread, similar
-from ddpkit.run import site
+from ddpkit.run import state
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.cli.line import Flags
-    from ddpkit.launchers.plan import Plan, Via
+    from ddpkit.launchers.host_names import Via
+    from ddpkit.launchers.plan import Plan
     from ddpkit.transports.login_host import LoginHost
 
 
@@ -34,7 +35,8 @@ def _skip_type_conversion(parameters: list[Any]) -> list[Any]:
     """Take parameters without conversion: all are text, lists of text, or flags.
 
     Typer from 0.27 converts values with pydantic. Importing that takes longer than everything else that a launch does
-    before its ranks start.
+    before its ranks start. Replaced are three methods that Click documents: `process_value`, `get_usage_pieces` and
+    `get_help_record`. Nothing else of Typer is changed.
     """
     for parameter in parameters:
         many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
@@ -176,7 +178,12 @@ app = typer.Typer(
 )
 
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+def option(names: str, text: str, metavar: str | None = None, group: str | None = None) -> Any:
+    """Declare an option: its names, its line in the help, the placeholder of its value, and its group in the help."""
+    return typer.Option(*names.split(), help=text, metavar=metavar, rich_help_panel=group)
+
+
+JsonFlag = Annotated[bool, option("--json", "Print JSON on standard output.")]
 
 
 def run(argv: list[str]) -> int:
@@ -189,7 +196,7 @@ def run(argv: list[str]) -> int:
 
 
 def _run_to_its_end(argv: list[str]) -> int:
-    site.connect = _login_host
+    state.connect = _login_host
     try:
         code = _run(argv)
         sys.stdout.flush()  # Python itself would complain too late, and in its own words
@@ -254,7 +261,7 @@ def _run(argv: list[str]) -> int:
         if line.words[:1] == ["help"]:
             line = Line([*line.words[1:2], "--help"], None)
         group = program(*line.words[:1])
-        if line.command in _LAUNCHES:
+        if line.command in _LAUNCHES and line.words[1:] not in (["--help"], ["-h"]):
             line.options = _Options(group)[line.command]
             line, read = _translate(line, group), True
         with group.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
@@ -350,8 +357,8 @@ def _translate(line: Line, group: Any) -> Line:
     from ddpkit.cli import reader
 
     typed = reader.translate(line, _Options(group))
-    for note in typed.notes:
-        print(f"ddpkit: {note}", file=sys.stderr)
+    for text in typed.notes:
+        note(text)
     return Line(typed.words, typed.script, line.options)
 
 
@@ -377,7 +384,7 @@ def print_json(name: str, document: Mapping[str, object], *, line: bool = False)
 
 
 def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = str) -> None:
-    """The dry run of a command. `name_programs`: shows those of ddpkit by their names."""
+    """Print the dry run of a command. `name_programs`: shows those of ddpkit by their names."""
     from ddpkit.launchers.plan import plan_as_dict
 
     if as_json:
@@ -390,6 +397,11 @@ def show_plan(plan: Plan, as_json: bool, name_programs: Callable[[str], str] = s
         # A program reads it: exact, as its words are bytes that need not be text.
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Print a line for a person, on standard error."""
+    print(text if text.startswith(("ddpkit: ", "hint: ", "    ")) else f"ddpkit: {text}", file=sys.stderr)
 
 
 def shown(value: object) -> str:

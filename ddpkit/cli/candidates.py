@@ -90,7 +90,7 @@ def _argument(words: list[str], parameters: Sequence[Parameter]) -> Iterable[str
 
 
 def _value(option: str, current: str, words: Sequence[str]) -> Iterable[str] | None:
-    """The values of an option; None where it is none of these."""
+    """Return the values of an option; None where it is none of these."""
     if option in ("-b", "--backend"):
         return backends()
     if option in ("-o", "--option"):
@@ -113,7 +113,7 @@ def backends() -> list[str]:
 
 
 def _backend_options(words: Sequence[str]) -> dict[str, Option]:
-    """The options of the chosen backend, by their flags."""
+    """Return the options of the chosen backend, by their flags."""
     known = _line(words).backend_options
     return {f"--{name.replace('_', '-')}": each for name, each in known.items()}
 
@@ -135,14 +135,14 @@ def profiles() -> list[str]:
 
 
 def runs() -> list[str]:
-    """The ids of all runs, for any command that takes a RUN."""
+    """Return the ids of all runs, for any command that takes a RUN."""
     from ddpkit.run import run_index
 
     return [entry.run.run_id for entry in run_index.list_runs() if entry.run is not None]
 
 
 def bad_nodes(words: Sequence[str]) -> list[str]:
-    """The actions of `ddpkit nodes`; after one, the bad nodes."""
+    """Return the actions of `ddpkit nodes`; after one, the bad nodes."""
     import time
 
     from ddpkit.run.bad_nodes import known
@@ -155,7 +155,7 @@ def bad_nodes(words: Sequence[str]) -> list[str]:
 
 
 def hosts(words: Sequence[str], *, always: bool = False) -> list[str]:
-    """Groups, and the nodes that ddpkit.toml or the host file names; none for a backend that takes none."""
+    """Return groups, and the nodes that ddpkit.toml or the host file names; none for a backend that takes none."""
     from ddpkit.transports.hosts import parse, parse_file
 
     line = _line(words)
@@ -173,7 +173,7 @@ def hosts(words: Sequence[str], *, always: bool = False) -> list[str]:
 
 
 def _line(words: Sequence[str]) -> Line:
-    """The words before the cursor. Flags of settings are known without typer."""
+    """Return the words before the cursor. Flags of settings are known without typer."""
     from ddpkit.config import SETTINGS
 
     flags = {name: each.takes_word for each in SETTINGS.values() for name in each.spellings}

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import Force, check_output, write_output
 from ddpkit.cli.runs import RunName
 from ddpkit.console.style import Panel
@@ -27,7 +27,7 @@ from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import open_to_read
 from ddpkit.run.log_files import ALL, INDEX
 from ddpkit.run.state import RunState
-from ddpkit.text import format_ranges
+from ddpkit.text import format_age, format_ranges
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.diagnosis.analyze import LogAnalysis
@@ -61,7 +61,7 @@ def explain(
         ),
     ] = None,
     as_json: JsonFlag = False,
-    as_list: Annotated[bool, typer.Option("--list", help="List the ids of all known failures.")] = False,
+    as_list: Annotated[bool, option("--list", "List the ids of all known failures.")] = False,
 ) -> None:
     """Find the first failure in a log, its cause and its fix; or print a known failure by its id."""
     if as_list:
@@ -80,7 +80,7 @@ def explain(
     names: list[str] = []
     result = analyze.analyze_log(_texts(files, names))
     if result.unread:
-        print(f"ddpkit: {result.unread} lines were not looked at: to read them all takes too long", file=sys.stderr)
+        note(f"{result.unread} lines were not looked at: to read them all takes too long")
 
     run, running = _record(files[0]) if len(files) == 1 else None, ""
     if run is not None and not run.state.ended:
@@ -154,7 +154,7 @@ def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
     for name in names:
         if name == "-":
             read.append(name)
-            yield "-", _of_stdin()
+            yield "-", _read_file(sys.stdin.buffer, "standard input")
             continue
         paths = _paths(name)
         named = Path(name) == paths[0]  # a link that the user typed is meant; one inside a directory may lead anywhere
@@ -168,7 +168,7 @@ def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
                     raise
                 read.pop()
                 unread.append(error)
-                print(f"ddpkit: {error}, and is left out", file=sys.stderr)
+                note(f"{error}, and is left out")
         if unread and len(unread) == len(paths):
             raise UsageError(f"{name} holds no log that can be read", f"name a file: ls {shlex.quote(name)}")
 
@@ -182,7 +182,7 @@ def _newest_run() -> str:
         raise UsageError(
             "no log named, and no run of this project found", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -"
         )
-    print(f"ddpkit: run {newest.run_id}, the newest of this project", file=sys.stderr)
+    note(f"run {newest.run_id}, the newest of this project")
     return newest.run_id
 
 
@@ -244,21 +244,28 @@ def _read(path: Path, *, follow: bool) -> LogText:
         if path.is_dir():
             return _read_run(path)
         with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(HEAD)
-            _refuse_other(head, str(path))
-            if head[:2] in _UTF_16:
-                return LogText((head + file.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
-            if not size:  # a pipe
-                return _of_blocks(chain([head], long_log.blocks_of(file)), str(path))
-            file.seek(0)
-            if size > long_log.FIRST + long_log.LAST:
-                first, last = long_log.FIRST >> 20, long_log.LAST >> 20
-                print(f"ddpkit: {path}: only its first {first} and last {last} MiB are read", file=sys.stderr)
-            return long_log.read_long(file, size)
+            return _read_file(file, str(path), os.fstat(file.fileno()).st_size)
     except OSError as error:
         why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
         raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
+
+
+def _read_file(file: BinaryIO, name: str, size: int = 0) -> LogText:
+    """Read a file, or with size 0 a pipe up to its end."""
+    head = file.read(HEAD)
+    _refuse_other(head, name)
+    if head[:2] in _UTF_16:
+        return LogText((head + file.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
+    if not size:
+        return _of_blocks(chain([head], long_log.blocks_of(file)), name)
+    file.seek(0)
+    if size > long_log.FIRST + long_log.LAST:
+        _note_parts(name)
+    return long_log.read_long(file, size)
+
+
+def _note_parts(name: str) -> None:
+    note(f"{name}: only its first {long_log.FIRST >> 20} and last {long_log.LAST >> 20} MiB are read")
 
 
 def _read_run(folder: Path) -> LogText:
@@ -269,20 +276,10 @@ def _read_run(folder: Path) -> LogText:
     if not text.text.strip():
         raise _empty(str(folder))
     if is_cut(folder):
-        print(f"ddpkit: {folder}: {CUT_WORDS}", file=sys.stderr)
+        note(f"{folder}: {CUT_WORDS}")
     if text.left_out:
-        first, last = long_log.FIRST >> 20, long_log.LAST >> 20
-        print(f"ddpkit: {folder}: only its first {first} and last {last} MiB are read", file=sys.stderr)
+        _note_parts(str(folder))
     return text
-
-
-def _of_stdin() -> LogText:
-    stream = sys.stdin.buffer
-    head = stream.read(HEAD)
-    _refuse_other(head, "standard input")
-    if head[:2] in _UTF_16:
-        return LogText((head + stream.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
-    return _of_blocks(chain([head], long_log.blocks_of(stream)), "standard input")
 
 
 def _of_blocks(blocks: Iterable[bytes], name: str) -> LogText:
@@ -299,7 +296,7 @@ def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
         yield block
         left -= len(block)
         if left <= 0:
-            print(f"ddpkit: {name}: only its first {MOST >> 20} MiB are read", file=sys.stderr)
+            note(f"{name}: only its first {MOST >> 20} MiB are read")
             return
 
 
@@ -385,10 +382,12 @@ def _show_failure(result: LogAnalysis, failure: Failure, many: bool) -> None:
 
 
 def _show_hang(hang: HangDump, run: Run) -> None:
-    from ddpkit.run.status import age
-
     cause, *others = hang.findings
-    when = f"{age(run.ended - hang.time)} before the end" if run.ended else f"{age(time.time() - hang.time)} ago"
+    when = (
+        f"{format_age(run.ended - hang.time)} before the end"
+        if run.ended
+        else f"{format_age(time.time() - hang.time)} ago"
+    )
     facts = [("also", each.words) for each in others]
     facts += [("dump", f"{hang.folder}/ ({when})"), ("hint", f"less {shlex.quote(hang.folder)}/rank_*.txt")]
     look.show(Panel("WARN" if look.rich_out() else "", f"hang: {cause.words}", facts))
@@ -413,7 +412,7 @@ def _show_nothing(result: LogAnalysis, many: bool, run: Run | None) -> None:
 def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterator[tuple[str, str]]:
     if first.reporter is not None:
         yield "note", f"this rank waited; check {first.speaker.describe()}, which did not"
-    if first.id == "interrupted":
+    if first.entry is not None and "SIGINT" in first.entry.seen:
         yield (
             "note",
             "no failure is above this line; if the run hung, look at its ranks before you end it: ddpkit dump RUN",
@@ -544,20 +543,14 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
 def report(
     run: RunName = None,
     output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write to FILE. [default: report.html in the run's directory]",
-        ),
+        str | None, option("-o --output", "Write to FILE. [default: report.html in the run's directory]", "FILE")
     ] = None,
     force: Force = False,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]"),
+        option("--metrics", "Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]", "FILE"),
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    show: Annotated[bool, option("--open", "Open the page in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
@@ -572,7 +565,7 @@ def report(
         raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
     now = status.get_status(status.choose(run, "ddpkit report {}", newest=True))
     if run is None:
-        print(f"ddpkit: run {now.run.run_id}, the newest of this project", file=sys.stderr)
+        note(f"run {now.run.run_id}, the newest of this project")
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         failure = failure_document(contents.failure) if contents.failure else None

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, app, print_json, redirect_to_devnull, show_plan, shown
+from ddpkit.cli.app import JsonFlag, app, note, option, print_json, redirect_to_devnull, show_plan, shown
 from ddpkit.cli.line import Line
 from ddpkit.cli.look import table
 from ddpkit.cli.options import (
@@ -27,7 +27,6 @@ from ddpkit.cli.options import (
     DryRun,
     HostWords,
     Survey,
-    flag,
     launch_settings,
     queries,
 )
@@ -58,12 +57,16 @@ def launch(
     hosts: HostWords = None,
     dry_run: DryRun = False,
     survey: Survey = False,
-    explain: Annotated[bool, flag("--explain", CHECKS, "Print each setting and its source; run nothing.")] = False,
-    quiet: Annotated[bool, flag("-q --quiet", OUTPUT, "Print only the ranks' output, warnings and failures.")] = False,
-    detach: Annotated[
-        bool, flag("-d --detach", LEAVE, "Return at the start; the run stays in tmux, or as a job.")
+    explain: Annotated[
+        bool, option("--explain", "Print each setting and its source; run nothing.", group=CHECKS)
     ] = False,
-    on: Annotated[str | None, flag("--on", LEAVE, "Run the launcher on HOST; with --detach.", "HOST")] = None,
+    quiet: Annotated[
+        bool, option("-q --quiet", "Print only the ranks' output, warnings and failures.", group=OUTPUT)
+    ] = False,
+    detach: Annotated[
+        bool, option("-d --detach", "Return at the start; the run stays in tmux, or as a job.", group=LEAVE)
+    ] = False,
+    on: Annotated[str | None, option("--on", "Run the launcher on HOST; with --detach.", "HOST", LEAVE)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a script on every rank; the first failure ends all."""
@@ -110,7 +113,7 @@ def _explain(settings: LaunchSettings, as_json: bool) -> None:
 
 
 def _setting_text(value: object) -> str:
-    """The value of a setting as a person would type it; `-` where it is not set."""
+    """Return the value of a setting as a person would type it; `-` where it is not set."""
     from ddpkit.launchers.shell import join
 
     if isinstance(value, list) and all(isinstance(each, int) for each in value):
@@ -230,7 +233,7 @@ class _Copying:
             if not sys.stderr.isatty():
                 if percent == 100 and host not in self._tasks:
                     self._tasks[host] = None
-                    _note(f"copied to {host}")
+                    note(f"copied to {host}")
                 return
             if self._bars is None:
                 from rich.console import Console
@@ -261,15 +264,15 @@ def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -
     if len(specs) != 1:
         raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
-    way = remote_launch.connector(settings, _note)
-    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way, _note)
-    answer = remote_launch.launch(spec, command, way, _note)
+    way = remote_launch.connector(settings, note)
+    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way, note)
+    answer = remote_launch.launch(spec, command, way, note)
     if answer.messages:
         print(answer.messages, file=sys.stderr)
     if not answer.record:
         return answer.code or DdpkitError.exit_code
     run = json.loads(answer.record)["run_id"]
-    _note(
+    note(
         f"its launcher runs on {spec.label}; to follow it: ssh -t {spec.target} {command.python} -m ddpkit attach {run}"
     )
     print(answer.record if as_json else run)
@@ -293,16 +296,13 @@ def _detach(as_json: bool) -> int:
     from ddpkit.text import format_hosts
 
     try:
-        record = detach.start_session(os.environ, _note)
+        record = detach.start_session(os.environ, note)
     except detach.EarlyError as early:
         print(early.text, file=sys.stderr)
         return early.code
     where = f"{shell.count(record.world_size, 'rank')} on {format_hosts(record.hosts)}"
-    print(f"ddpkit: run {record.run_id}: {where}; logs in {record.folder}/", file=sys.stderr)
-    print(
-        f"ddpkit: detached; to follow it: ddpkit attach {record.run_id}; to stop it: ddpkit stop {record.run_id}",
-        file=sys.stderr,
-    )
+    note(f"run {record.run_id}: {where}; logs in {record.folder}/")
+    note(f"detached; to follow it: ddpkit attach {record.run_id}; to stop it: ddpkit stop {record.run_id}")
     _print_run(record, as_json)
     return 0
 
@@ -381,7 +381,7 @@ def _print_record(run: RecordedRun, code: int) -> int:
     except BrokenPipeError:
         redirect_to_devnull(1)
     except OSError as error:  # a program that reads the record must not take it for whole
-        _note(f"cannot write the record to standard output: {error.strerror}; it is {run.folder}/run.json")
+        note(f"cannot write the record to standard output: {error.strerror}; it is {run.folder}/run.json")
         redirect_to_devnull(1)
         return code or DdpkitError.exit_code
     return code
@@ -437,6 +437,6 @@ def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err:
     began, words = time.time(), f"{registry.short_name(plan.backend)} {plan.run_id}"
 
     def find() -> Path | None:
-        return metrics.of_run(settings.metrics, job.workdir, job.command, began)
+        return metrics.find_chosen(settings.metrics, job.workdir, job.command, began)
 
-    return status_bar.of(out, err, Header(words, find), os.environ)
+    return status_bar.make_bottom(out, err, Header(words, find), os.environ)

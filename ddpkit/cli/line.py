@@ -29,7 +29,6 @@ class Use(Enum):
     REFUSED = auto()
     MISTAKEN = auto()  # another name of a flag that ddpkit has
     SRUN = "srun"  # the backend's option `srun` passes it on
-    SBATCH = "sbatch"  # the backend's option `sbatch` passes it on
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ LETTERS = {
 BOTH = ("-d", "-q")
 _PASSED = """
     mail-type mail-user licenses clusters comment begin deadline mem-per-cpu mem-per-gpu tmp switches nice wckey
-    priority gpu-bind gpu-freq cores-per-socket sockets-per-node threads-per-core hint prefer time-min
+    priority gpu-freq cores-per-socket sockets-per-node threads-per-core hint prefer time-min
     cluster-constraint network profile-data cpus-per-gpu
 """
 _SRUN = """
@@ -84,13 +83,8 @@ _SRUN = """
 _SRUN_ALONE = """
     overlap exact whole multi-prog disable-status preserve-env resv-ports interactive no-allocate kill-on-bad-exit
 """
-_SBATCH = """
-    acctg-freq bb bbf burst-buffer core-spec thread-spec cpu-freq delay-boot extra extra-node-info gid uid
-    kill-on-invalid-dep mcs-label mem-bind ntasks-per-core ntasks-per-socket ntasks-per-gpu power propagate container-id
-    tres-bind tres-per-task wait-all-nodes oom-kill-step segment
-"""
 SBATCH: Mapping[str, Flag] = {
-    **_rows("ntasks jobid", Use.READ),
+    **_rows("ntasks jobid gpu-bind ntasks-per-gpu", Use.READ),
     "--nodes": Flag(Use.SAME, instead="--nnodes"),
     "--ntasks-per-node": Flag(Use.SAME, instead="--nproc-per-node"),
     "--chdir": Flag(Use.SAME, instead="--workdir"),
@@ -118,13 +112,11 @@ SBATCH: Mapping[str, Flag] = {
     **_rows("test-only", Use.MISTAKEN, alone=True, instead="--dry-run"),
     **_rows(_SRUN, Use.SRUN),
     **_rows(_SRUN_ALONE, Use.SRUN, alone=True),
-    **_rows(_SBATCH, Use.SBATCH),
-    **_rows("get-user-env ignore-pbs no-kill use-min-nodes stepmgr", Use.SBATCH, alone=True),
 }
 
 
 def of_sbatch(*uses: Use) -> set[str]:
-    """The flags of sbatch with one of these uses."""
+    """Return the flags of sbatch with one of these uses."""
     return {name for name, flag in SBATCH.items() if flag.use in uses}
 
 
@@ -185,7 +177,7 @@ TORCHRUN: Mapping[str, Flag] = {
 
 
 def torchrun_name(name: str) -> str:
-    """The long name of a flag of torchrun."""
+    """Return the long name of a flag of torchrun."""
     return SHORT.get(name, name)
 
 
@@ -231,7 +223,7 @@ class Line:
         return self.script is not None or any(token.is_script for token in self._first_tokens)
 
     def typed(self, *names: str) -> str:
-        """The last value of an option of ddpkit, whatever the backend is; empty: none."""
+        """Return the last value of an option of ddpkit, whatever the backend is; empty: none."""
         return _value(self._first_tokens, *names)
 
     @property
@@ -320,7 +312,23 @@ class Line:
             return not option.alone
         if foreign is not None:
             return not foreign.alone
+        if slurm and self.may_be_sbatch(name):
+            from ddpkit.transports import slurm_nodes
+
+            if can_be and slurm_nodes.known_to_sbatch(f"{name}={following}"):
+                return True
+            if slurm_nodes.known_to_sbatch(name):
+                return False
         return can_be and not (following.endswith(".py") or name.startswith("--no-"))
+
+    def may_be_sbatch(self, name: str) -> bool:
+        """Tell whether an option that ddpkit does not know can be one of the sbatch of this machine.
+
+        The beginning of a known name is a mistake, though sbatch would take it.
+        """
+        via = any(token.name == "--via" for token in self._first_tokens) or self.settings.options.get("via")
+        known = (*SBATCH, *self.options, *(f"--{key.replace('_', '-')}" for key in self.backend_options))
+        return self.scripted and name[:2] == "--" and not via and not any(each.startswith(name) for each in known)
 
     @property
     def script_token(self) -> Token | None:
@@ -332,11 +340,11 @@ class Line:
         return (token for token in self.tokens if token.is_option)
 
     def value(self, *names: str) -> str:
-        """The last value that one of these options has; empty: none."""
+        """Return the last value that one of these options has; empty: none."""
         return _value(self.tokens, *names)
 
     def option(self, key: str) -> str:
-        """The value of an option of the backend, typed or of a file; empty: not given."""
+        """Return the value of an option of the backend, typed or of a file; empty: not given."""
         flag = f"--{key.replace('_', '-')}"
         letters = [letter for letter, name in LETTERS.items() if name == flag] if self.slurm else []
         values = []
@@ -358,7 +366,7 @@ class Line:
         add: Sequence[str] = (),
         script: Sequence[str] | None = None,
     ) -> str:
-        """The whole command line with other words for some tokens, and `add` at the end of the options.
+        """Return the whole command line with other words for some tokens, and `add` at the end of the options.
 
         `until`: without this token and what follows it. `script`: in place of the typed one.
         """
@@ -371,11 +379,11 @@ class Line:
         return command_line([*words, *add, *tail])
 
     def corrected(self, token: Token, *words: str) -> str:
-        """The command line with other words for one token."""
+        """Return the command line with other words for one token."""
         return self.write({token: words})
 
     def with_backend(self, *words: str) -> str:
-        """The command line with another backend, and its hosts."""
+        """Return the command line with another backend, and its hosts."""
         old = [token for token in self.options_typed if token.name in BACKEND]
         return self.write({**dict.fromkeys(old, ()), self.tokens[0]: (self.command, "-b", *words)})
 
@@ -408,7 +416,7 @@ class Line:
         return self.write(changes, until=begin, add=more, script=script)
 
     def _find(self, wanted: Sequence[str]) -> Token | None:
-        """The first token that gives an option; of `-o` and `--env`, the same key."""
+        """Return the first token that gives an option; of `-o` and `--env`, the same key."""
         name, key = wanted[0], "".join(wanted[1:2]).partition("=")[0]
         for token in self.options_typed:
             if _SAME.get(token.name, token.name) != _SAME.get(name, name):
@@ -428,7 +436,7 @@ def _value(tokens: Sequence[Token], *names: str) -> str:
 
 
 def _with_values(words: Sequence[str]) -> list[list[str]]:
-    """Options, each with its value if it has one."""
+    """Return options, each with its value if it has one."""
     options: list[list[str]] = []
     for word in words:
         if word.startswith("-") or not options:
@@ -449,7 +457,7 @@ def command_line(words: Sequence[str]) -> str:
 
 
 def _public(word: str, before: str) -> str:
-    """The word; of `--env`, `NAME` in place of `NAME=VALUE` where the value is a secret by its name."""
+    """Return the word; of `--env`, `NAME` in place of `NAME=VALUE` where the value is a secret by its name."""
     from ddpkit.launchers.shell import is_secret
 
     option, equals, inside = word.partition("=") if word.startswith("--env=") else ("", "", word)

@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ddpkit.cli import look, runs
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, option, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
 from ddpkit.run.state import RunState
-from ddpkit.text import format_ranks, format_size
+from ddpkit.text import format_age, format_ranks, format_size
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.monitor.client import JobSamples, LauncherSamples
@@ -40,7 +38,7 @@ def dump(
     from ddpkit.run import status
 
     now = status.get_status(runs.choose(run, "ddpkit dump {}"))
-    _check_dump(now)
+    _check_answers(now, "dump")
     chosen = now.run
     summary = client.dump_job(chosen) if chosen.job else client.request_dump(chosen)
     if as_json:
@@ -49,30 +47,26 @@ def dump(
         _show(summary)
 
 
-def _check_dump(now: RunStatus) -> None:
-    """Raise the error that explains why a run cannot be queried."""
+def _check_answers(now: RunStatus, command: str) -> None:
+    """Raise UsageError where the ranks of a run cannot answer `dump` or `top`."""
     from ddpkit.run import status
 
-    run = now.run
+    run, hint = now.run, status.command("status", now.run)
     if now.state is RunState.ELSEWHERE:
-        raise UsageError(
-            f"cannot reach run {run.run_id}: it is {now.words}",
-            status.remote_command("dump", run),
-        )
+        there = status.remote_command(command, run, terminal=command == "top")
+        raise UsageError(f"cannot reach run {run.run_id}: it is {now.words}", there)
     if now.state is RunState.QUEUED:
-        raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
+        raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", hint)
     if now.state is RunState.UNKNOWN:
-        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or status.command("status", run))
+        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or hint)
     if not now.state.living:
-        raise UsageError(
-            f"run {run.run_id} has ended, and has no running ranks: {now.words}", status.command("logs", run)
-        )
+        what = f"run {run.run_id} has ended, and has no running ranks: {now.words}"
+        raise UsageError(what, status.command("logs", run))
     if run.job is not None and run.job.many:
         raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
-    if run.job is not None and not run.job.labels:
-        raise UsageError(
-            f"the scheduler of job {run.job_id} gives no access to its ranks", "on a node: py-spy dump --pid PID"
-        )
+    if command == "dump" and run.job is not None and not run.job.labels:
+        what = f"the scheduler of job {run.job_id} gives no access to its ranks"
+        raise UsageError(what, "on a node: py-spy dump --pid PID")
 
 
 def _show(summary: dict[str, Any]) -> None:
@@ -117,6 +111,7 @@ def _show(summary: dict[str, Any]) -> None:
 
 INTERVAL = 2.0  # seconds between two samples
 LEAST = 0.5
+SHARE = 0.1  # of the time, at most, in which nvidia-smi holds a driver that ranks need
 MOST_SENTENCES = 6  # sentences on a screen
 GIB = 1 << 30
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -125,26 +120,25 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 @app.command(cls=LeanCommand)
 def top(
     run: RunName = None,
-    once: Annotated[bool, typer.Option("--once", help="Print once and exit (default when not a terminal).")] = False,
-    interval: Annotated[
-        str | None, typer.Option("--interval", metavar="SECONDS", help="Time between two samples. [default: 2]")
-    ] = None,
-    pss: Annotated[bool, typer.Option("--pss", help="Measure memory with shared pages divided (PSS); slower.")] = False,
+    once: Annotated[bool, option("--once", "Print once and exit (default when not a terminal).")] = False,
+    interval: Annotated[str | None, option("--interval", "Time between two samples. [default: 2]", "SECONDS")] = None,
+    pss: Annotated[bool, option("--pss", "Measure memory with shared pages divided (PSS); slower.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: one object with --once, else one per sample and line.")
+        bool, option("--json", "Print JSON: one object with --once, else one per sample and line.")
     ] = False,
 ) -> None:
     """Show the GPUs, CPUs and memory of a run, live and rank by rank."""
     from ddpkit import config
     from ddpkit.monitor import client
     from ddpkit.run import status
+    from ddpkit.run.run_index import reload
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
     now = status.get_status(runs.choose(run, "ddpkit top {}"))
     if not now.state.may_live and now.state is not RunState.UNKNOWN:
         _say_end(now, as_json=as_json)
         return
-    _check(now)
+    _check_answers(now, "top")
     chosen = now.run
     source: client.Samples = client.JobSamples(chosen, seconds) if chosen.job else client.LauncherSamples(chosen)
     try:
@@ -152,37 +146,11 @@ def top(
             _once(chosen, source, pss=pss, as_json=as_json)
         elif as_json:
             _watch(chosen, source, seconds, pss, lambda sample: print_json("top", sample, line=True))
-            _say_end(_now(chosen), as_json=True)
+            _say_end(status.get_status(reload(chosen)), as_json=True)
         else:
             _live(chosen, source, seconds, pss)
     finally:
         source.close()
-
-
-def _check(now: RunStatus) -> None:
-    """Raise the error that explains why a run cannot be sampled."""
-    from ddpkit.run import status
-
-    run = now.run
-    if now.state is RunState.ELSEWHERE:
-        raise UsageError(
-            f"cannot reach run {run.run_id}: it is {now.words}",
-            status.remote_command("top", run, terminal=True),
-        )
-    if now.state is RunState.UNKNOWN:
-        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or status.command("status", run))
-    if now.state is RunState.QUEUED:
-        raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
-    if run.job is not None and run.job.many:
-        raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
-
-
-def _now(run: Run) -> RunStatus:
-    from pathlib import Path
-
-    from ddpkit.run import record, status
-
-    return status.get_status(record.load(Path(run.folder)) or run)
 
 
 def _say_end(now: RunStatus, *, as_json: bool) -> None:
@@ -199,6 +167,8 @@ def _say_end(now: RunStatus, *, as_json: bool) -> None:
 
 def _once(run: Run, source: LauncherSamples | JobSamples, *, pss: bool, as_json: bool) -> None:
     from ddpkit.monitor import top
+    from ddpkit.run.run_index import reload
+    from ddpkit.run.status import get_status
 
     sample = source.sample(top.SPAN, pss)
     if sample is not None and any(len(host["looks"]) < 2 for host in sample["hosts"]):
@@ -207,7 +177,7 @@ def _once(run: Run, source: LauncherSamples | JobSamples, *, pss: bool, as_json:
     else:
         before = ()
     if sample is None:
-        _say_end(_now(run), as_json=as_json)
+        _say_end(get_status(reload(run)), as_json=as_json)
         return
     summary = top.compose(run.run_id, sample, before)
     if as_json:
@@ -222,7 +192,10 @@ def _once(run: Run, source: LauncherSamples | JobSamples, *, pss: bool, as_json:
 def _watch(
     run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool, show: Callable[[Summary], None]
 ) -> None:
-    """Show samples until the run ends. The first has two looks; each later one is compared with that before."""
+    """Show samples until the run ends. The first has two looks; each later one is compared with that before.
+
+    Where nvidia-smi takes long (without persistence mode: seconds), samples come less often than every `seconds`.
+    """
     from ddpkit.monitor import top
 
     before: Sequence[Any] = ()
@@ -233,11 +206,15 @@ def _watch(
             return
         show(top.compose(run.run_id, sample, before))
         before = sample["hosts"]
-        time.sleep(max(0.05, began + seconds - time.monotonic()))
+        pause = max(seconds, *(host.get("asked", 0.0) / SHARE for host in before), 0.0)
+        time.sleep(max(0.05, began + pause - time.monotonic()))
 
 
 def _live(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool) -> None:
     """On a terminal: the same place, over and over; on one that cannot, one below the other. Ctrl-C leaves it."""
+    from ddpkit.run.run_index import reload
+    from ddpkit.run.status import get_status
+
     last: list[Summary] = []
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal gets its own screen back
@@ -259,7 +236,7 @@ def _live(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: b
         for summary in last:  # what was seen last stays on the screen
             for head, rows in _tables(summary):
                 table(head, rows)
-    now = _now(run)
+    now = get_status(reload(run))
     if now.state.living:
         print(f"run {run.run_id} continues: {now.words}")
     else:
@@ -315,14 +292,14 @@ def _head(summary: Summary) -> list[str]:
 
 
 def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
-    """Hosts, GPUs, ranks. `odd_first`: where not all have room, those that a finding names."""
+    """Return the tables of hosts, GPUs and ranks. `odd_first`: where not all have room, those that a finding names."""
     hosts: list[tuple[str, ...]] = [
         (
             host["host"],
             f"{_percent(host['cpu'])} of {host['cpus']}",
             " ".join(f"{load:.1f}" for load in host["load"]),
-            _of(host["memory"]),
-            _of(host["shm"]),
+            _usage(host["memory"]),
+            _usage(host["shm"]),
             _gpus_of(host),
         )
         for host in summary["hosts"]
@@ -334,7 +311,7 @@ def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
             str(gpu["index"]),
             gpu["name"].removeprefix("NVIDIA "),
             _number(gpu["utilization"], " %"),
-            _of(gpu["memory"]),
+            _usage(gpu["memory"]),
             _number(gpu["temperature"], " C"),
             f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
             ", ".join(str(each["rank"]) for each in gpu["processes"] if each["rank"] is not None),
@@ -354,7 +331,7 @@ def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
             format_size(rank["rss"] if rank["pss"] is None else rank["pss"]),
             str(rank["tasks"]),
             ", ".join(map(str, rank["gpus"])) or "-",
-            "-" if rank["quiet"] is None else f"{_age(rank['quiet'])} ago",
+            "-" if rank["quiet"] is None else f"{format_age(rank['quiet'])} ago",
         )
         for rank in sorted(summary["ranks"], key=lambda rank: odd_first and rank["rank"] not in named)
     ]
@@ -379,12 +356,6 @@ def _other(process: GpuProcess) -> str:
     return f"{process['pid']} {whose}{size}"
 
 
-def _age(seconds: float) -> str:
-    from ddpkit.run import status
-
-    return status.age(seconds)
-
-
 def _number(value: float | None, unit: str = "") -> str:
     return "-" if value is None else f"{value:.0f}{unit}"
 
@@ -393,7 +364,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
 
 
-def _of(size: Size | None) -> str:
+def _usage(size: Size | None) -> str:
     if size is None or size["total"] is None:
         return "-"
     used = "-" if size["used"] is None else f"{size['used'] / GIB:.1f}"

@@ -11,8 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
-import typer
-
+from ddpkit.cli.app import note, option
 from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel, is_rich
 from ddpkit.errors import UsageError
@@ -176,7 +175,7 @@ class StatusLine:
     def note(self, text: str) -> None:
         """Print a line that stays, in place of this one."""
         self.clear()
-        print(text if text.startswith("ddpkit: ") else f"ddpkit: {text}", file=sys.stderr)
+        note(text)
 
     def clear(self) -> None:
         if self._shown:
@@ -243,7 +242,7 @@ def terminal_console() -> Console:
     return Console(file=unguarded(sys.stdout), force_terminal=True, highlight=False)
 
 
-Force = Annotated[bool, typer.Option("--force", help="Replace the file of --output. Never a link, or a device.")]
+Force = Annotated[bool, option("--force", "Replace the file of --output. Never a link, or a device.")]
 
 
 def check_output(option: str, path: Path, *, force: bool) -> None:

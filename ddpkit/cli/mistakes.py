@@ -57,7 +57,7 @@ def _after(line: Line, typed: Sequence[str]) -> list[Token]:
 
 
 def _known(line: Line) -> dict[str, str]:
-    """The options of ddpkit, its backend and under SLURM sbatch, by their names without dashes and capitals."""
+    """Return the options of ddpkit, its backend and under SLURM sbatch, by their names without dashes and capitals."""
     letters = [name for name in line.options if name[:2] != "--"] + (list(LETTERS) if line.slurm else [])
     names = [name for name in line.options if name[:2] == "--"]
     for key, option in line.backend_options.items():
@@ -79,7 +79,7 @@ def _plain(name: str) -> str:
 
 
 def with_script(line: Line, words: Sequence[str], nested: Nested | None, until: Token | None = None) -> str:
-    """The command line with these words as the script, or the script that a launcher among them starts."""
+    """Return the command line with these words as the script, or the script that a launcher among them starts."""
     from ddpkit.launchers.nested import plain_script
 
     script, count = plain_script(words), list[str]()
@@ -106,7 +106,7 @@ def check_host(line: Line, token: Token) -> None:
 
 
 def _following(line: Line, token: Token) -> list[str]:
-    """The words from here to the end, without the `--` of a script."""
+    """Return the words from here to the end, without the `--` of a script."""
     return [*line.words[token.at :], *(line.script or ())]
 
 
@@ -236,6 +236,7 @@ def unknown_option(line: Line, token: Token, commands: Mapping[str, Flags]) -> U
     hint, long = f"ddpkit {line.command} --help", token.name[:2] == "--"
     if line.transport.slurm and long:
         hint = f"ddpkit backends {line.typed_backend or line.backend.name}"
+        what += ", nor has the sbatch of this machine" if line.may_be_sbatch(token.name) else ""
     elif line.script is None and line.scripted and long:
         hint += "; the script's options come after `--`"
     return UsageError(what, hint)
@@ -290,7 +291,7 @@ def _scheduler(line: Line, token: Token) -> str:
 
 
 def _in_own_words(line: Line, own: Mapping[str, str]) -> str:
-    """The command line with ddpkit's names for all these options at once."""
+    """Return the command line with ddpkit's names for all these options at once."""
     changes = {}
     for token in line.options_typed:
         if token.name in own:
@@ -314,11 +315,11 @@ def _environment(line: Line, token: Token) -> str:
 
 
 def _passed_on(line: Line, token: Token) -> UsageError | str:
-    """Name all options of srun or sbatch as the backend's option of this name."""
+    """Name all options of srun as the backend's option of this name."""
     from ddpkit.launchers.shell import join
 
     use = SBATCH[token.name].use if line.slurm and token.name in SBATCH else None
-    if use not in (Use.SRUN, Use.SBATCH):
+    if use is not Use.SRUN:
         return ""
     program = str(use.value)
     changes = dict[Token, Sequence[str]]()
@@ -340,11 +341,11 @@ def _backend(line: Line, token: Token) -> UsageError | str:
 
 
 def _backend_with(name: str) -> str:
-    """The backend that has an option, by its name or by sbatch's letter; empty: none."""
+    """Return the backend that has an option, by its name or by sbatch's letter; empty: none."""
     from ddpkit.launchers import registry
 
     name = LETTERS.get(name, name)
-    if name in of_sbatch(Use.PASSED, Use.REFUSED) | {"--ntasks"}:
+    if name in of_sbatch(Use.PASSED, Use.REFUSED, Use.READ):
         return "slurm"
     backends = registry.backends_with(name.removeprefix("--").replace("-", "_"))
     return min(backends, key=lambda backend: backend != "ssh", default="")  # the one of hosts, if it has the option

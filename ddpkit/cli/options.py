@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 import typer
 
-from ddpkit.cli.app import LeanCommand
+from ddpkit.cli.app import LeanCommand, note, option
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -28,11 +27,6 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 _META = "ddpkit.shared"
 # Groups of options in the help.
 NODES, RANKS, CHECKS, OUTPUT, LEAVE = "Where", "Ranks", "Before it runs", "While it runs", "Leave it running"
-
-
-def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:
-    """An option of the command line, in a group of its help."""
-    return typer.Option(*names.split(), metavar=metavar, help=text, rich_help_panel=group)
 
 
 # The settings with a flag, in the groups of the help. The flags are in the table of settings, `config.LaunchSettings`.
@@ -48,8 +42,8 @@ _SHARED = ("backend", "nnodes", "hostfile", "options", "nproc_per_node", "env", 
 _LISTS = ("options", "env")  # their flags can be repeated
 KEYWORDS = "--settings-as-json"  # of a detached launch by `ddpkit.launch`: settings without a flag, as JSON
 
-DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
-Survey = Annotated[bool, flag("--survey", CHECKS, "With --dry-run: query also nodes of a file or a variable.")]
+DryRun = Annotated[bool, option("--dry-run", "Print what would run, as a script; run nothing.", group=CHECKS)]
+Survey = Annotated[bool, option("--survey", "With --dry-run: query also nodes of a file or a variable.", group=CHECKS)]
 HostWords = Annotated[
     list[str] | None,
     typer.Argument(metavar="[HOST]...", help="Nodes, for backends with named nodes.", rich_help_panel=NODES),
@@ -75,9 +69,9 @@ def _setting_parameters(names: tuple[str, ...]) -> list[Any]:
             if name in names:
                 setting = SETTINGS[name]
                 kind = list[str] | None if name in _LISTS else str | None if setting.placeholder else bool
-                made = flag(" ".join(setting.spellings), title, setting.help, setting.placeholder)
+                made = option(" ".join(setting.spellings), setting.help, setting.placeholder, title)
                 kinds[name] = Annotated[kind, made]
-    kinds["profile"] = Annotated[str | None, flag("--profile", NODES, "Use a profile of ddpkit.toml.", "NAME")]
+    kinds["profile"] = Annotated[str | None, option("--profile", "Use a profile of ddpkit.toml.", "NAME", NODES)]
     kinds["keywords"] = Annotated[str | None, typer.Option(KEYWORDS, hidden=True)]
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name]) for name in kinds]
     declare.__annotations__, declare.__dict__["__signature__"] = kinds, Signature(parameters)
@@ -156,13 +150,13 @@ def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSe
         flags["script"] = line.script
     if "DDPKIT_DETACHED" not in os.environ:  # else the parent has printed them
         for warning in config.unknown_variables(os.environ):
-            print(f"ddpkit: warning: {warning}", file=sys.stderr)
+            note(f"warning: {warning}")
     settings = config.collect_settings(config.current_folder(), os.environ, profile, flags)
     return config.choose_python(settings, os.environ)
 
 
 def queries(*, dry_run: bool, survey: bool) -> Queries:
-    """The nodes that a command may query. Raises UsageError."""
+    """Return the nodes that a command may query. Raises UsageError."""
     from ddpkit.execution.requested_nodes import Queries
 
     if survey and not dry_run:

@@ -118,7 +118,9 @@ class _Reader:
             raise UsageError(f"-e {str(token.value).partition('=')[0]}: variables of the ranks are --env", corrected)
         if token.name in self.line.options and not self._is_of_sbatch(token):
             self._own(token)
-        elif not (self._of_backend(token) or self._of_sbatch(token) or self._of_torchrun(token)):
+        elif not (
+            self._of_backend(token) or self._of_sbatch(token) or self._of_torchrun(token) or self._of_this_sbatch(token)
+        ):
             raise unknown_option(self.line, token, self.commands)
 
     def _is_of_sbatch(self, token: Token) -> bool:
@@ -126,7 +128,7 @@ class _Reader:
         return token.name in BOTH and token.value is not None and self.line.scripted and self.line.slurm
 
     def _value(self, token: Token) -> str:
-        """The value of an option that needs one."""
+        """Return the value of an option that needs one."""
         if token.value is None:
             raise UsageError(f"{token.name} needs a value", f"{token.name} VALUE")
         self._refuse_option(token)
@@ -223,6 +225,31 @@ class _Reader:
             return False
         return True
 
+    def _of_this_sbatch(self, token: Token) -> bool:
+        """Take an option that only the sbatch of this machine knows."""
+        from ddpkit.transports.slurm_nodes import known_to_sbatch
+
+        word = token.name if token.value is None else f"{token.name}={token.value}"
+        if not (self.line.slurm and self.line.may_be_sbatch(token.name) and known_to_sbatch(word)):
+            return False
+        self.sbatch.append(word)
+        return True
+
+    def _gpu_bind(self, token: Token) -> None:
+        if "none" not in self._value(token):
+            what = f"{token.word}: each rank must see all GPUs of its node"
+            raise UsageError(what, self.line.corrected(token))
+        self._note(f"{token.name} {token.value}", "not needed; each rank sees all GPUs of its node")
+
+    def _ntasks_per_gpu(self, token: Token) -> None:
+        """Take one rank for each GPU, which is the default; refuse another number, with that of a node."""
+        number, gpus = self._value(token), self.line.option("gpus_per_node").rpartition(":")[2]
+        if number != "1":
+            ranks = str(int(number) * int(gpus)) if number.isdecimal() and gpus.isdecimal() else "RANKS"
+            what = f"{token.word}: ddpkit takes the number of ranks on each node"
+            raise UsageError(what, self.line.corrected(token, "-n", ranks))
+        self._note(f"{token.name} {number}", "not needed; ddpkit starts one rank for each GPU of --gpus-per-node")
+
     def _jobid(self, token: Token) -> None:
         job_id = self._value(token)
         step = f"srun --jobid={job_id} --overlap --nodes=1 --ntasks=1"
@@ -234,12 +261,12 @@ class _Reader:
         self.given["--ntasks"] = self._value(token)
 
     def _number(self, *names: str) -> str:
-        """The number of one of these options, wherever in the line; empty: none."""
+        """Return the number of one of these options, wherever in the line; empty: none."""
         value = self.line.value(*names)
         return value if value.isdecimal() else ""
 
     def _nodes(self) -> int:
-        """The number of nodes, as far as it is known; else 1."""
+        """Return the number of nodes, as far as it is known; else 1."""
         from ddpkit.execution.requested_nodes import number_of_nodes
 
         line = self.line
@@ -252,15 +279,15 @@ class _Reader:
     def _nodes_of_tasks(self) -> int:
         """The nodes among which --ntasks is divided: -N, else the hosts, else the allocation, else the node list."""
         from ddpkit.execution.requested_nodes import scheduled_hosts
-        from ddpkit.transports.local_facts import allocation
-        from ddpkit.transports.slurm_nodes import count_listed
+        from ddpkit.transports.slurm_nodes import allocation, count_listed
 
         settings = self.line.settings
         if self.given.keys() & {*NODES} or settings.nnodes:
             return self._nodes()
         file = self.given.get("--hostfile", "" if self.hosts else settings.hostfile)
         names, _ = scheduled_hosts(replace(settings, hosts=tuple(self.hosts) or settings.hosts, hostfile=file))
-        held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if allocation(os.environ) else 0
+        inside = allocation(os.environ) and self.line.option("new_job") != "true"
+        held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if inside else 0
         return len(names) or held or self._nodes()
 
     def _divide_tasks(self) -> None:
@@ -323,7 +350,7 @@ class _Reader:
                 _TORCHRUN[name](self, shown, value)
 
     def _on_all_nodes(self, nodes: str, host: str) -> str:
-        """The command line that starts all nodes. torchrun's address is that of the first one."""
+        """Return the command line that starts all nodes. torchrun's address is that of the first one."""
         more = list[str]()
         if not self.line.typed_backend:
             most = nodes.rpartition(":")[2]
@@ -387,7 +414,7 @@ class _Reader:
 
 
 def _other_host(flags: Mapping[str, str]) -> str:
-    """The host of --rdzv-endpoint or --master-addr; empty: none, or this machine."""
+    """Return the host of --rdzv-endpoint or --master-addr; empty: none, or this machine."""
     endpoint = flags.get("--rdzv-endpoint", "")
     address = flags.get("--master-addr") or endpoint.rpartition(":")[0] or endpoint
     return "" if address in ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]") else address
@@ -403,6 +430,8 @@ _OWN: Mapping[str, Callable[[_Reader, Token], list[str] | None]] = {
 _SBATCH: Mapping[str, Callable[[_Reader, Token], None]] = {
     "--jobid": _Reader._jobid,
     "--ntasks": _Reader._ntasks,
+    "--gpu-bind": _Reader._gpu_bind,
+    "--ntasks-per-gpu": _Reader._ntasks_per_gpu,
 }
 _TORCHRUN: Mapping[str, Callable[[_Reader, str, str], None]] = {
     "--standalone": _Reader._standalone,

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import table
 from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.launchers.shell import count
 from ddpkit.run.state import RunState
-from ddpkit.text import coloured, format_hosts, format_ranges, format_size, one_line
+from ddpkit.text import coloured, format_age, format_hosts, format_ranges, format_size, one_line
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.run.control import Removable
@@ -58,19 +58,19 @@ def choose(run: str | None, command: str) -> Run:
     mine = status.runs_of_project(run_index.list_runs()) if run is None else []
     if len(mine) > 1:
         which = "" if mine[0].run_id == chosen.run_id else " that is running"
-        print(f"ddpkit: run {chosen.run_id}, the newest of this project{which}", file=sys.stderr)
+        note(f"run {chosen.run_id}, the newest of this project{which}")
     return chosen
 
 
 @app.command(name="status", cls=LeanCommand)
 def show_status(
     run: RunName = None,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Repeat every 2 seconds, until the run ends.")] = False,
+    watch: Annotated[bool, option("-w --watch", "Repeat every 2 seconds, until the run ends.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
     from ddpkit.run import status
-    from ddpkit.run.control import reload
+    from ddpkit.run.run_index import reload
 
     now = status.get_status(choose(run, "ddpkit status {}"))
     while watch and (now.state.may_live):
@@ -123,7 +123,6 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
 
 def _show_started(seen: RankSample) -> None:
     """Show the ranks of a run without samples."""
-    from ddpkit.run import status
 
     rows = [
         (str(rank.rank), rank.host or "-", str(rank.pid or "-"), rank.words, seen.lines.get(rank.rank, "")[:LINE])
@@ -131,11 +130,10 @@ def _show_started(seen: RankSample) -> None:
     ]
     table(("rank", "host", "pid", "state", "last line"), rows)
     _show_rest(len(rows), len(seen.ranks))
-    print(f"as of {status.age(seen.age)} ago, from {seen.source}; for CPU and memory: ddpkit top")
+    print(f"as of {format_age(seen.age)} ago, from {seen.source}; for CPU and memory: ddpkit top")
 
 
 def _show_sample(seen: RankSample) -> None:
-    from ddpkit.run import status
 
     rows_shown = [
         (
@@ -145,14 +143,14 @@ def _show_sample(seen: RankSample) -> None:
             rank.words,
             "" if rank.cpu is None else f"{100 * rank.cpu:.0f} %",
             "" if rank.rss is None else format_size(rank.rss),
-            "none yet" if rank.quiet is None else f"{status.age(rank.quiet)} ago",
+            "none yet" if rank.quiet is None else f"{format_age(rank.quiet)} ago",
         )
         for rank in _exceptions(seen.ranks)
     ]
     if rows_shown:
         table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
     _show_rest(len(rows_shown), len(seen.ranks))
-    print(f"as seen {status.age(seen.age)} ago")
+    print(f"as seen {format_age(seen.age)} ago")
 
 
 def _show_rest(shown: int, total: int) -> None:
@@ -175,39 +173,29 @@ def describe_attempt(attempt: Attempt) -> str:
 @app.command(cls=LeanCommand)
 def logs(
     run: RunName = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow new lines until the run ends.")] = False,
+    follow: Annotated[bool, option("-f --follow", "Follow new lines until the run ends.")] = False,
     rank: Annotated[
-        str | None,
-        typer.Option("--rank", metavar="R", help="Print only these ranks: 3, 0,2, 4-7. One rank: exactly its output."),
+        str | None, option("--rank", "Print only these ranks: 3, 0,2, 4-7. One rank: exactly its output.", "R")
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Print only this host.")] = None,
-    grep: Annotated[
-        str | None, typer.Option("--grep", metavar="P", help="Print only lines that match a regular expression.")
-    ] = None,
-    lines: Annotated[
-        str | None, typer.Option("-n", "--lines", "--tail", metavar="N", help="Begin with the last N lines.")
-    ] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="AGE", help="Begin AGE ago: 90, 10m, 2h, 1d.")] = None,
-    attempt: Annotated[
-        str | None, typer.Option("--attempt", metavar="K", help="Print attempt K. [default: the last one]")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print each line as a JSON object: rank, host, line.")
-    ] = False,
+    host: Annotated[str | None, option("--host", "Print only this host.", "H")] = None,
+    grep: Annotated[str | None, option("--grep", "Print only lines that match a regular expression.", "P")] = None,
+    lines: Annotated[str | None, option("-n --lines --tail", "Begin with the last N lines.", "N")] = None,
+    since: Annotated[str | None, option("--since", "Begin AGE ago: 90, 10m, 2h, 1d.", "AGE")] = None,
+    attempt: Annotated[str | None, option("--attempt", "Print attempt K. [default: the last one]", "K")] = None,
+    as_json: Annotated[bool, option("--json", "Print each line as a JSON object: rank, host, line.")] = False,
 ) -> None:
     """Print the output of a run."""
-    from ddpkit import config
     from ddpkit.run import logs, status
-    from ddpkit.run.control import reload
+    from ddpkit.run.run_index import reload
 
     chosen = choose(run, "ddpkit logs {}")
     if attempt is not None:
-        chosen = logs.choose_attempt(chosen, config.whole(attempt, "--attempt ", hint="ddpkit logs --attempt 1"))
+        chosen = logs.choose_attempt(chosen, _whole(attempt, "--attempt ", "ddpkit logs --attempt 1"))
     wanted = logs.parse_filter(chosen, rank, host, grep)
-    number = None if lines is None else config.whole(lines, "--tail ", hint="ddpkit logs --tail 20")
+    number = None if lines is None else _whole(lines, "--tail ", "ddpkit logs --tail 20")
     begin = None if since is None else time.time() - _age(since)
     if number is None and begin is None and chosen.job is None and logs.is_cut(Path(chosen.folder)):
-        print(f"ddpkit: {logs.CUT_WORDS}", file=sys.stderr)
+        note(logs.CUT_WORDS)
     exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
     if exact and not as_json and number is None and begin is None and chosen.job is None:
         going_on, wrote = _going_on(chosen) if follow else None, False
@@ -217,12 +205,21 @@ def logs(
             wrote = bool(_put_exact(data)) or wrote
         _put_exact(held)
         if not wrote:
-            print(f"ddpkit: rank {min(wanted.ranks or ())} has printed nothing", file=sys.stderr)
+            note(f"rank {min(wanted.ranks or ())} has printed nothing")
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json, since=begin)
     if follow and (wanted != logs.LineFilter() or chosen.job is not None):
         now = status.get_status(reload(chosen))
-        print(f"ddpkit: run {now.run.run_id}: {now.words}", file=sys.stderr)
+        note(f"run {now.run.run_id}: {now.words}")
+
+
+def _whole(text: str, label: str, hint: str) -> int:
+    """Parse an integer from 1 on. Raises UsageError."""
+    if text.isdecimal() and int(text):
+        return int(text)
+    from ddpkit import config  # the table of settings takes 10 ms
+
+    return config.whole(text, label, hint=hint)
 
 
 # The begin of a character of UTF-8 at the end of what was read.
@@ -289,7 +286,7 @@ def _going_on(run: Run) -> Callable[[], bool]:
     """Return a function for `logs`: whether the run is still running. Shows each change of a job's state."""
     from ddpkit.run.control import Liveness
 
-    liveness = Liveness(run, lambda words: print(f"ddpkit: {words}", file=sys.stderr))
+    liveness = Liveness(run, note)
 
     def goes_on() -> bool:
         if _output_is_closed():
@@ -309,9 +306,9 @@ def _output_is_closed() -> bool:
 @app.command(cls=LeanCommand)
 def stop(
     run: RunName = None,
-    everything: Annotated[bool, typer.Option("--all", help="Stop all runs of this project.")] = False,
-    at_once: Annotated[bool, typer.Option("--now", help="Send SIGKILL at once: no time to save.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; do nothing.")] = False,
+    everything: Annotated[bool, option("--all", "Stop all runs of this project.")] = False,
+    at_once: Annotated[bool, option("--now", "Send SIGKILL at once: no time to save.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Print what would be done; do nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Stop a run: send every rank SIGTERM, after its grace period SIGKILL, and wait for the end."""
@@ -325,11 +322,11 @@ def stop(
     chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     seen = status.get_statuses(chosen)
     if run is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
-        print("ddpkit: no run of this project is running; to list the runs: ddpkit ps", file=sys.stderr)
+        note("no run of this project is running; to list the runs: ddpkit ps")
     if dry_run:
-        plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living or now.state is RunState.UNKNOWN]
-        # Nothing is done to a run that has ended; one that is not visible from here is an error.
-        ended = [control.stop(now.run) for now in seen if not now.state.living and now.state is not RunState.UNKNOWN]
+        seen = [control.check_stop(now.run) for now in seen]  # it shows no command that `stop` would refuse to run
+        plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living]
+        ended = [now for now in seen if not now.state.living]
         if as_json:
             skipped = [run_document(now.run, now) for now in ended]
             print_json("stop_plan", {"commands": plans, "ended": skipped})
@@ -362,7 +359,7 @@ def _stop_plan(now: RunStatus, *, at_once: bool) -> dict[str, Any]:
 def attach(run: RunName = None) -> None:
     """Follow a running run, and exit with its exit code. Closing the view does not stop the run."""
     from ddpkit.run import logs, status, tmux
-    from ddpkit.run.control import reload
+    from ddpkit.run.run_index import reload
 
     now = status.get_status(choose(run, "ddpkit attach {}"))
     chosen = now.run
@@ -375,17 +372,17 @@ def attach(run: RunName = None) -> None:
             now = status.get_status(reload(chosen))
             if now.state.living:
                 left = f"left the view, and the run continues; to stop it: {status.command('stop', chosen)}"
-                print(f"ddpkit: run {chosen.run_id}: {left}", file=sys.stderr)
+                note(f"run {chosen.run_id}: {left}")
                 return
         else:
-            print(f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C closes this view only", file=sys.stderr)
+            note(f"run {chosen.run_id}: {now.words}; Ctrl-C closes this view only")
             last = _show(chosen, logs.LineFilter(), follow=True, number=SHOWN, as_json=False)
             now = status.get_status(reload(chosen))
-            print(f"ddpkit: run {chosen.run_id}: {_end_words(now, last)}", file=sys.stderr)
+            note(f"run {chosen.run_id}: {_end_words(now, last)}")
             raise typer.Exit(_exit_code(now))
     last = _show(now.run, logs.LineFilter(), follow=False, number=SHOWN, as_json=False)
     words = f"{_end_words(now, last)}; for all lines: {status.command('logs', chosen)}"
-    print(f"ddpkit: run {chosen.run_id}: {words}", file=sys.stderr)
+    note(f"run {chosen.run_id}: {words}")
     raise typer.Exit(_exit_code(now))
 
 
@@ -411,22 +408,18 @@ _LEAST = {"COMMAND": 12, "HOSTS": 5, DIRECTORY: 9, "RESULT": 9}  # columns that 
 
 @app.command(cls=LeanCommand)
 def ps(
-    everything: Annotated[
-        bool, typer.Option("-a", "--all", help="Show all runs. [default: the last 20 ended]")
-    ] = False,
-    number: Annotated[str | None, typer.Option("-n", "--last", metavar="N", help="Show the newest N runs.")] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print ids only.")] = False,
+    everything: Annotated[bool, option("-a --all", "Show all runs. [default: the last 20 ended]")] = False,
+    number: Annotated[str | None, option("-n --last", "Show the newest N runs.", "N")] = None,
+    quiet: Annotated[bool, option("-q --quiet", "Print ids only.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List runs: those that are running, and the last that ended."""
-    from ddpkit import config
     from ddpkit.run import run_index, status
-    from ddpkit.run.documents import run_document
 
     known = run_index.list_runs()
     runs = [entry.run for entry in known if entry.run is not None]
     if number is not None:
-        shown = runs[: config.whole(number, "--last ", hint="ddpkit ps --last 5")]
+        shown = runs[: _whole(number, "--last ", "ddpkit ps --last 5")]
     else:
         ended = [run.run_id for run in runs if run.state.ended]
         old = set() if everything else set(ended[ENDED_SHOWN:])
@@ -436,6 +429,8 @@ def ps(
         return
     seen = status.get_statuses(shown)
     if as_json:
+        from ddpkit.run.documents import run_document
+
         print_json("ps", {"runs": [run_document(now.run, now) for now in seen]})
         return
     short = run_index.short_ids([entry.run_id for entry in known])
@@ -462,8 +457,6 @@ def table_of_runs(
 
     `here`: the project whose runs need no directory.
     """
-    from ddpkit.run.status import age
-
     head = list(HEAD)
     cells = [
         [
@@ -472,7 +465,7 @@ def table_of_runs(
             each.state,
             str(each.run.world_size),
             _hosts(each.run),
-            age(now - each.run.started),
+            format_age(now - each.run.started),
             result(each),
         ]
         for each in seen
@@ -541,9 +534,7 @@ def result(now: RunStatus) -> str:
     if now.state is RunState.FAILED:
         return f"exit {now.run.exit_code}" + (f": {now.run.verdict}" if now.run.verdict else "")
     if now.state in (RunState.DONE, RunState.STOPPED):
-        from ddpkit.run.status import took
-
-        return f"after {took(now.run.started, now.run.ended)}" if now.run.ended else ""
+        return f"after {now.run.duration}" if now.run.duration else ""
     return "" if now.state is RunState.RUNNING and not now.hint else now.words
 
 
@@ -556,11 +547,9 @@ def rm(
         list[str] | None,
         typer.Argument(metavar="RUN...", help="Run id, at least 4 characters of one of this project, or directory."),
     ] = None,
-    ended: Annotated[bool, typer.Option("--ended", help="Remove all ended runs of this project.")] = False,
-    yes: Annotated[
-        bool, typer.Option("-y", "--yes", help="Also remove files in these directories that are not ddpkit's.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
+    ended: Annotated[bool, option("--ended", "Remove all ended runs of this project.")] = False,
+    yes: Annotated[bool, option("-y --yes", "Also remove files in these directories that are not ddpkit's.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Print what would be removed; remove nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove the directories of ended runs, with their logs."""
@@ -618,7 +607,7 @@ def _ask_for_others(checked: Sequence[Removable], *, yes: bool, dry_run: bool) -
     others = {each.run.folder: each.others for each in checked if each.others}
     for folder, names in others.items():
         more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        print(f"ddpkit: not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}", file=sys.stderr)
+        note(f"not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}")
     if not others or yes or dry_run:
         return
     if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm("Remove them as well?", err=True):

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from ddpkit import templates
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json, shown, whole_program
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, option, print_json, shown, whole_program
 from ddpkit.cli.line import LETTERS
 from ddpkit.cli.look import WIDEST, rich_out, table
 from ddpkit.errors import UsageError
@@ -28,14 +28,10 @@ def init(
         str | None, typer.Argument(metavar="[DIR]", help="Directory of the project. [default: this one]")
     ] = None,
     train: Annotated[
-        bool,
-        typer.Option(
-            "--train",
-            help="Also write train.py, the reference script, and config/default.yaml.",
-        ),
+        bool, option("--train", "Also write train.py, the reference script, and config/default.yaml.")
     ] = False,
-    no_toml: Annotated[bool, typer.Option("--no-toml", help="Write no ddpkit.toml.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    no_toml: Annotated[bool, option("--no-toml", "Write no ddpkit.toml.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Print what would be written; write nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a commented ddpkit.toml into a project. Existing files are not overwritten."""
@@ -94,7 +90,7 @@ class NewFile:
 
 
 def files_of_project(project: Path, *, toml: bool, train: bool) -> list[NewFile]:
-    """The files that would be written into a directory, each with its state."""
+    """Return the files that would be written into a directory, each with its state."""
     from ddpkit.config import FILE
 
     names = [*([FILE] if toml else ()), *(_TRAIN if train else ())]
@@ -222,7 +218,7 @@ def _in_one_cell(values: str, default: str, doc: str) -> str:
 
 
 def _default_backend() -> str:
-    """The backend of a launch without -b."""
+    """Return the backend of a launch without -b."""
     from ddpkit import config
     from ddpkit.launchers import registry
 
@@ -247,7 +243,7 @@ def _allowed_cpus() -> str:
 @app.command(name="env", cls=LeanCommand)
 def show_env(
     as_json: JsonFlag = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Also show which sources were not used, and why.")] = False,
+    explain: Annotated[bool, option("--explain", "Also show which sources were not used, and why.")] = False,
 ) -> None:
     """Show this process's rank and world size, and where they come from."""
     from ddpkit.distributed.torch import explain as explain_environment
@@ -301,7 +297,7 @@ def completion(
 
 
 def commands() -> dict[str, Any]:
-    """Every command with its options and arguments."""
+    """Return every command with its options and arguments."""
     from ddpkit.cli.candidates import Parameter
 
     group = whole_program()

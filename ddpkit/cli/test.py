@@ -9,17 +9,18 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, hint_for, print_json, show_plan
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, hint_for, note, option, print_json, show_plan
 from ddpkit.cli.line import Line
 from ddpkit.cli.look import table
 from ddpkit.cli.options import DryRun, RanksAndHosts, Survey, launch_command, launch_settings, queries
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, PreflightError, UsageError
+from ddpkit.text import format_age
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
@@ -44,13 +45,13 @@ _MORE = (
 def preflight(
     context: typer.Context,
     words: RanksAndHosts = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Use little data, and skip nvidia-smi.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Use more data, and measure the speed of each rank.")] = False,
-    no_ranks: Annotated[bool, typer.Option("--no-ranks", help="Run only checks without torch and ranks.")] = False,
+    quick: Annotated[bool, option("--quick", "Use little data, and skip nvidia-smi.")] = False,
+    full: Annotated[bool, option("--full", "Use more data, and measure the speed of each rank.")] = False,
+    no_ranks: Annotated[bool, option("--no-ranks", "Run only checks without torch and ranks.")] = False,
     timeout: Annotated[
-        str | None, typer.Option(metavar="SECONDS", help="Time limit of each step of the ranks. [default: 5]")
+        str | None, option("--timeout", "Time limit of each step of the ranks. [default: 5]", "SECONDS")
     ] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also show passed checks, host by host.")] = False,
+    verbose: Annotated[bool, option("-v --verbose", "Also show passed checks, host by host.")] = False,
     dry_run: DryRun = False,
     survey: Survey = False,
     as_json: JsonFlag = False,
@@ -145,7 +146,7 @@ def show_report(result: CheckReport, line: Line | None = None, *, verbose: bool 
 
 
 def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> list[tuple[str, str, str, str]]:
-    """Passed and skipped checks in one row, or host by host on request."""
+    """Return passed and skipped checks in one row, or host by host on request."""
     if verbose:
         return [(title, check.status, _where(check), check.evidence) for check in checks]
     from ddpkit.preflight.check import worst
@@ -173,17 +174,13 @@ def _show_finding(check: Check, line: Line | None) -> None:
 BAD = PreflightError.exit_code
 
 
-def _option(words: str, metavar: str, text: str) -> Any:
-    return typer.Option(*words.split(), metavar=metavar, help=text)
-
-
-_MinBytes = Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size. [default: 8]")]
-_MaxBytes = Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size. [default: 128M]")]
-_Factor = Annotated[str | None, _option("-f --factor", "N", "Factor between two sizes. [default: 4]")]
-_Ops = Annotated[str | None, _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter. [default: all]")]
-_Comm = Annotated[str | None, _option("--comm", "auto|nccl|gloo", "auto: nccl with GPUs, else gloo.")]
-_Timeout = Annotated[str | None, _option("--timeout", "S", "End a collective after this long. [default: 60]")]
-_MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 122 if the best busbw is below GB/s.")]
+_MinBytes = Annotated[str | None, option("--min-bytes", "Smallest size. [default: 8]", "SIZE")]
+_MaxBytes = Annotated[str | None, option("-e --max-bytes", "Largest size. [default: 128M]", "SIZE")]
+_Factor = Annotated[str | None, option("-f --factor", "Factor between two sizes. [default: 4]", "N")]
+_Ops = Annotated[str | None, option("--ops", "all_reduce, all_gather, reduce_scatter. [default: all]", "OP,...")]
+_Comm = Annotated[str | None, option("--comm", "auto: nccl with GPUs, else gloo.", "auto|nccl|gloo")]
+_Timeout = Annotated[str | None, option("--timeout", "End a collective after this long. [default: 60]", "S")]
+_MinBusbw = Annotated[str | None, option("--min-busbw", "Exit with 122 if the best busbw is below GB/s.", "GB/s")]
 
 
 @app.command(
@@ -231,11 +228,6 @@ def bench(
         if ready.left:
             note(ready.left)
         raise typer.Exit(_run(ready, results, settings.log_dir, as_json=as_json))
-
-
-def note(text: str) -> None:
-    """Print a line for a person, on standard error."""
-    print(text if text.startswith(("ddpkit: ", "hint: ", "    ")) else f"ddpkit: {text}", file=sys.stderr)
 
 
 def _run(ready: Ready, results: BenchResults, log_dir: str, *, as_json: bool) -> int:
@@ -291,17 +283,11 @@ def nodes(
         list[str] | None,
         typer.Argument(metavar="[check|forgive] [NODE]...", help="The action, and its nodes. [default: list them]"),
     ] = None,
-    everything: Annotated[bool, typer.Option("-a", "--all", help="Forgive all nodes.")] = False,
-    backend: Annotated[
-        str | None, typer.Option("-b", "--backend", metavar="NAME", help="Check through this backend. [default: ssh]")
-    ] = None,
-    bad_nodes: Annotated[
-        str | None, typer.Option("--bad-nodes", metavar="FILE", help="Use FILE. [default: one for each user]")
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="Use a profile of ddpkit.toml.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; change nothing.")] = False,
+    everything: Annotated[bool, option("-a --all", "Forgive all nodes.")] = False,
+    backend: Annotated[str | None, option("-b --backend", "Check through this backend. [default: ssh]", "NAME")] = None,
+    bad_nodes: Annotated[str | None, option("--bad-nodes", "Use FILE. [default: one for each user]", "FILE")] = None,
+    profile: Annotated[str | None, option("--profile", "Use a profile of ddpkit.toml.", "NAME")] = None,
+    dry_run: Annotated[bool, option("--dry-run", "Print what would be done; change nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List bad nodes, check them again, or forgive them."""
@@ -322,7 +308,7 @@ def nodes(
     if listed.problem and action != "list":
         raise DdpkitError(listed.problem, "ddpkit nodes --bad-nodes FILE")
     if listed.problem:
-        print(f"ddpkit: warning: {listed.problem}", file=sys.stderr)
+        note(f"warning: {listed.problem}")
     chosen = [node for node in listed.nodes if not hosts or memory.matching(hosts, [node])]
     unknown = [host for host in hosts if not memory.matching([host], listed.nodes)]
     if unknown:
@@ -345,15 +331,13 @@ def nodes(
 
 
 def _show(action: str, left: Sequence[BadNode], removed: Iterable[BadNode], *, dry_run: bool) -> None:
-    from ddpkit.run.status import age
-
     now = time.time()
     if action == "list" and left:
         rows = [
             (
                 node.host,
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(node.since)),
-                age(node.until - now),
+                format_age(node.until - now),
                 node.run_id,
                 node.reason,
                 node.evidence,

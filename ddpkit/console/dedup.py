@@ -46,7 +46,7 @@ class _Line:
 
 
 class Fold:
-    """The lines that wait. Every method returns what is to be shown now, in order."""
+    """Holds lines back for a moment. Every method returns the lines to show now, in order."""
 
     def __init__(self, world_size: int, window: float) -> None:
         self.world_size = world_size
@@ -73,20 +73,20 @@ class Fold:
         return folded
 
     def when(self) -> float | None:
-        """The time at which something is due; None: nothing waits."""
+        """Return the time at which a line is due; None: no line waits."""
         while self._order and self._order[0].shown:
             self._order.popleft()
         return self._order[0].since + self._window if self._order else None
 
     def due(self, now: float) -> list[FoldedLine]:
-        """Show the lines that have waited long enough."""
+        """Return the lines that have waited long enough."""
         folded: list[FoldedLine] = []
         while (when := self.when()) is not None and when <= now:
             folded += self._next()
         return folded
 
     def all(self) -> list[FoldedLine]:
-        """Show all lines."""
+        """Return all lines."""
         folded: list[FoldedLine] = []
         while self.when() is not None:
             folded += self._next()
@@ -96,7 +96,7 @@ class Fold:
         return self._take(self._order[0]) if self.when() is not None else []
 
     def _take(self, line: _Line) -> list[FoldedLine]:
-        """Show a line, with all sources that have the same one waiting; their earlier lines come first."""
+        """Return a line with all sources that have the same one waiting; their earlier lines come first."""
         before: list[list[_Line]] = []
         sources = list(self._who[line.key])
         for source in sources:
@@ -123,7 +123,7 @@ class Fold:
 
 
 def _merged(queues: list[list[_Line]]) -> list[FoldedLine]:
-    """Lines of several ranks one after the other; equal ones that are next in their queues are one."""
+    """Merge the queues of several ranks; equal lines at their heads become one."""
     heads: dict[Key, list[deque[_Line]]] = {}
     for lines in queues:
         heads.setdefault(lines[0].key, []).append(deque(lines))
@@ -139,7 +139,7 @@ def _merged(queues: list[list[_Line]]) -> list[FoldedLine]:
 
 
 def label(sources: Iterable[Source], world_size: int) -> str:
-    """Label of a line: `3 node2`, `0-3 node2`, `0-2,4-31 4 nodes`; `0-31` for all ranks, `torchrun 4 nodes`."""
+    """Label a line: `3 node2`, `0-3 node2`, `0-2,4-31 4 nodes`; `0-31` for all ranks, `torchrun 4 nodes`."""
     known = list(sources)
     if len(known) == 1:
         return f"{known[0].agent if known[0].rank is None else known[0].rank} {known[0].host}"
@@ -154,7 +154,7 @@ def label(sources: Iterable[Source], world_size: int) -> str:
 
 
 def _ranges(ranks: list[int]) -> str:
-    """`0-2,4`; of many pieces the first ones, and how many ranks there are: `0,2,4,6,... (500 ranks)`."""
+    """Return ranks as `0-2,4`; of many pieces the first ones and the number of ranks: `0,2,4,6,... (500 ranks)`."""
     pieces: list[list[int]] = []
     for rank in ranks:
         if pieces and pieces[-1][-1] == rank - 1:

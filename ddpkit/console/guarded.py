@@ -15,7 +15,7 @@ from ddpkit.text import printable
 
 
 class GuardedStream:
-    """A text stream; everything but `write` is that of the stream itself."""
+    """Wraps a text stream. Everything but `write` is that of the stream itself."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unguarded = stream

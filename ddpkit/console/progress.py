@@ -52,7 +52,7 @@ class Progress:
 
 
 def lines(name: str, standing: Standing, progress: Progress, now: float, columns: int) -> list[str]:
-    """One line, or two where one is too narrow; what does not fit in two is left out."""
+    """Return one line, or two in a narrow window; what does not fit in two is left out."""
     size = standing.world_size
     ranks = f"{size}" if standing.ranks == size else f"{standing.ranks}/{size}"
     parts = [standing.state, f"{ranks} {'rank' if size == 1 else 'ranks'}"]
@@ -69,7 +69,7 @@ def lines(name: str, standing: Standing, progress: Progress, now: float, columns
 
 
 def wrapped(parts: Iterable[str], width: int) -> list[str]:
-    """Parts side by side, in two lines at most, none broken."""
+    """Join parts, in two lines at most, none broken."""
     rows: list[str] = []
     for part in parts:
         if rows and len(rows[-1]) + 3 + len(part) <= width:
@@ -80,7 +80,7 @@ def wrapped(parts: Iterable[str], width: int) -> list[str]:
 
 
 def clock(seconds: float) -> str:
-    """`0:07`, `12:31`, `3:12:31`, `2 days 3:12:31`."""
+    """Return a duration as `0:07`, `12:31`, `3:12:31` or `2 days 3:12:31`."""
     minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -121,7 +121,7 @@ def _number(values: dict[str, Any], names: Iterable[str]) -> float | None:
 
 
 class Metrics:
-    """The end of a metrics file, read again when it has changed. What it held before the run began is another run's.
+    """Reads the end of a metrics file again when it has changed. What it held before the run began is another run's.
 
     `find` is asked until it knows the file. A thread of its own does all this: a dead file system must hold up nothing.
     """
@@ -143,7 +143,7 @@ class Metrics:
     def _run(self) -> None:
         self.skip()
         while not self._over.wait(EVERY):
-            self.look()
+            self.read()
 
     def skip(self) -> None:
         """Skip the present content: it is of an earlier run."""
@@ -154,8 +154,8 @@ class Metrics:
         except (OSError, ValueError):
             pass
 
-    def look(self) -> None:
-        """One look at the file. Whatever is wrong with it, the last known progress stays."""
+    def read(self) -> None:
+        """Read the file once. Whatever is wrong with it, the last known progress stays."""
         try:
             if self._path is None and time.monotonic() - self._searched >= SEARCH:
                 self._path, self._searched = self._find(), time.monotonic()
@@ -195,7 +195,7 @@ class Header:
             self._metrics.stop()
 
     def lines(self, size: os.terminal_size) -> list[str]:
-        """As they are now. A window of a few rows is left to the run's own lines."""
+        """Return the lines as they are now. A window of a few rows is left to the run's own lines."""
         source = self._source
         if source is None or self._metrics is None or size.lines < 6 or size.columns < 20:
             return []

@@ -1,4 +1,4 @@
-"""Shows every line of every rank with its rank and host in front, and gives it to the run's log files.
+"""Prints every line of every rank after its rank and host, and gives it to the run's log files.
 
 `[3 node2]` is rank 3 on node2; `[torchrun node2]` is the agent there. A rank's standard output goes to standard output,
 its standard error to standard error. The logs get the bytes of each rank exactly; a terminal shows equal lines of
@@ -8,7 +8,6 @@ several ranks as one: see `ddpkit.console.dedup`.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Collection
 from itertools import groupby
 from operator import attrgetter
@@ -19,7 +18,7 @@ from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
 from ddpkit.text import coloured, last_state, printable
 
-TAIL = 20  # lines of each rank that a verdict can show
+TAIL, TAIL_BYTES = 20, 1 << 16  # lines and bytes of each rank that a verdict can show
 LOGS_EVERY = 0.05  # seconds between two times that lines go to the logs, while lines come one after the other
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
 
@@ -99,7 +98,7 @@ class Relay:
         self.fold = fold
         self.folded = folded
         self.draw = draw
-        self.tails: dict[str, deque[bytes]] = {}
+        self.tails: dict[str, bytes] = {}  # of thousands of ranks: as lists of lines they take twice the memory
         self._logs_at = 0.0  # time.monotonic(): until then what comes goes to the logs later, together
         self._shown: dict[tuple[str, int], float] = {}  # when a progress bar was last shown
         self._count = 0  # lines shown
@@ -114,7 +113,7 @@ class Relay:
         name = self.log_name(rank, host, agent)
         self.logs.keep(f"{agent}_{host}" if rank is None else str(rank), host, data)
         lines = self._lines(data)
-        self.tails.setdefault(name, deque(maxlen=TAIL)).extend(lines[-TAIL:])
+        self._keep_tail(name, lines)
         if data.endswith(b"\r"):
             lines += self._bar_state(name, number, data)
         if show and lines:
@@ -150,7 +149,7 @@ class Relay:
         return b"\x1b[" + colour.encode() + b"m" + front + b"\x1b[0m"
 
     def pause(self) -> float:
-        """Seconds until a line has waited long enough: for its like, or for the logs. `flush` then shows it."""
+        """Return the seconds until a line has waited long enough. `flush` then prints it, or gives it to the logs."""
         when = None if self.fold is None else self.fold.when()
         due = min(float("inf") if when is None else when, self._logs_at if self.logs.has_pieces else float("inf"))
         return max(0.0, due - time.monotonic())
@@ -201,9 +200,16 @@ class Relay:
         return log in self._last and self._count - self._last[log] <= ON_SCREEN
 
     def tail(self, rank: int | None, host: str, agent: str) -> list[str]:
-        """The last lines of one rank, or of the agent."""
-        lines = self.tails.get(self.log_name(rank, host, agent), ())
-        return [line.decode("utf-8", "replace") for line in lines]
+        """Return the last lines of one rank, or of the agent."""
+        tail = self.tails.get(self.log_name(rank, host, agent), b"")
+        return [line.decode("utf-8", "replace") for line in tail.split(b"\n")[:-1]]
+
+    def _keep_tail(self, name: str, lines: list[bytes]) -> None:
+        if lines:
+            tail = self.tails.get(name, b"") + b"\n".join(lines[-TAIL:]) + b"\n"
+            more = tail.count(b"\n") - TAIL
+            tail = tail.split(b"\n", more)[-1] if more > 0 else tail
+            self.tails[name] = tail[-TAIL_BYTES:]
 
     def forget_tail(self, rank: int | None, host: str, agent: str) -> None:
         """Forget the last lines of a rank that starts again."""

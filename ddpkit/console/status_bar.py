@@ -69,11 +69,11 @@ class Bottom:
         return before + data, self._next
 
     def pause(self) -> float | None:
-        """Seconds until they may have changed by themselves."""
+        """Return the seconds until the lines may have changed by themselves."""
         return EVERY if self._active and not self._held else None
 
     def rest(self, now: float, /) -> float:
-        """Seconds until they should be drawn again."""
+        """Return the seconds until the lines should be drawn again."""
         return max(0.0, self._wrote + REST - now) if self.drawn else 0.0
 
     def _drawing(self) -> bytes:
@@ -91,15 +91,15 @@ class Bottom:
         return "".join([_CUT, *(f"\r\n{line}" for line in lines), f"\x1b[{len(lines)}A\r", _BREAK]).encode()
 
     def _in_front(self) -> bool:
-        """Not in the background (`bg`), where the shell and what runs in front of it own the last rows."""
+        """Tell whether to draw: in the background (`bg`) the last rows are those of the shell."""
         try:
             return os.tcgetpgrp(self._handle) == os.getpgrp()
         except OSError:
             return True  # it is not the terminal that controls us: no shell stands there
 
 
-def of(out: IO[bytes], err: IO[bytes], header: Header, environ: Mapping[str, str]) -> Bottom | None:
-    """The status lines for two streams; None where neither is a terminal that can draw them."""
+def make_bottom(out: IO[bytes], err: IO[bytes], header: Header, environ: Mapping[str, str]) -> Bottom | None:
+    """Make the status lines for two streams; None where neither is a terminal that can draw them."""
     if environ.get("TERM", "dumb") == "dumb":
         return None
     terminals = [(number, stream.fileno()) for number, stream in ((1, out), (2, err)) if stream.isatty()]

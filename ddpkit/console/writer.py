@@ -78,11 +78,11 @@ class Screen:
 
     @property
     def has_status(self) -> bool:
-        """True if there are status lines, or will be."""
+        """Whether there are status lines, or will be."""
         return self._bottom is not None
 
     def begin(self, source: Callable[[], Standing]) -> None:
-        """From now on show how the run stands; `source` is asked from the screen's thread."""
+        """Show the state of the run from now on. The screen's thread calls `source`."""
         self._hurried = False  # another attempt of a run is not being ended
         if self._bottom is not None:
             self._bottom.begin(source)
@@ -173,7 +173,7 @@ class Screen:
 
 
 class _Stream:
-    """One of the two, as `Relay` sees it."""
+    """One of the two streams, for `Relay`."""
 
     def __init__(self, screen: Screen, number: int, stream: IO[bytes]) -> None:
         self.open = True
@@ -192,7 +192,7 @@ class _Stream:
         """Everything is on its way already."""
 
     def write_now(self, data: bytes) -> int:
-        """Returns the error, or 0. After one the stream is closed: a full disk must not end a run that has its logs."""
+        """Write data. Returns the error, or 0. It closes the stream. A full disk does not end the run."""
         if not self.open or not data:
             return 0
         left = memoryview(data)

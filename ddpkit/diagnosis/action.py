@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from ddpkit.diagnosis.analyze import LogAnalysis
-from ddpkit.diagnosis.catalogue import BY_ID
-from ddpkit.diagnosis.catalogue.endings import SEEN, SIGNALS, USER_SIGNALS
+from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
 from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.outcome import SUPERVISORS, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS
@@ -44,30 +43,31 @@ def decide_failure(failure: Failure) -> Action:
     """Return the action after the first failure of a run, from its exit code or signal."""
     whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
     if failure.what == "slurmd":
-        return _exclude_proven(failure, SEEN["slurmd"])
+        return _exclude_proven(failure, "lost by SLURM")
     if failure.what in SUPERVISORS:
-        return _exclude_proven(failure, SEEN["supervisor"], failure.reason or "it was lost")
+        return _exclude_proven(failure, "lost", failure.reason or "it was lost")
     if failure.code == NO_PROGRESS and failure.reason:
         return Action(action="retry", reason=failure.reason)
     if failure.code == AGAIN:
-        return Action(action="retry", id=SEEN["again"], reason=BY_ID[SEEN["again"]].reason)
+        entry = entry_of_seen("asked for another attempt")
+        return Action(action="retry", id=entry.id, reason=entry.reason)
     if failure.job_memory:
-        return Action(action="stop", id=SEEN["job-memory"], reason="the job requested less memory than it used")
+        entry = entry_of_seen("killed at its job's memory limit")
+        return Action(action="stop", id=entry.id, reason="the job requested less memory than it used")
     if failure.oom:
-        return _exclude_proven(failure, SEEN["host-memory"])
+        return _exclude_proven(failure, "killed for want of memory")
     if failure.signal is not None:
-        known = {**SIGNALS, **USER_SIGNALS}.get(failure.signal, "")
-        entry = BY_ID.get(known)
-        if entry is not None and entry.action:
-            return Action(action=entry.action, id=known, reason=entry.reason)
-        return Action(action="retry", id=known, reason=f"{whose} was killed by signal {failure.signal}")
+        known = entry_of_signal(failure.signal)
+        if known is not None and known.action:
+            return Action(action=known.action, id=known.id, reason=known.reason)
+        reason = f"{whose} was killed by signal {failure.signal}"
+        return Action(action="retry", id=known.id if known else "", reason=reason)
     if failure.reason:
         return Action(action="stop", reason=failure.reason)
     return Action(action="stop", reason=f"{whose} exited with code {failure.exit_code}")
 
 
-def _exclude_proven(failure: Failure, entry_id: str, reason: str = "") -> Action:
+def _exclude_proven(failure: Failure, seen: str, reason: str = "") -> Action:
     """Exclude the host of a failure that no rank's text can forge."""
-    return Action(
-        action="exclude", host=failure.host, id=entry_id, reason=reason or BY_ID[entry_id].reason, proven=True
-    )
+    entry = entry_of_seen(seen)
+    return Action(action="exclude", host=failure.host, id=entry.id, reason=reason or entry.reason, proven=True)

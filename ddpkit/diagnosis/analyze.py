@@ -12,16 +12,17 @@ from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.decide import explains, first_of
 from ddpkit.diagnosis.limit import Limit
-from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
-from ddpkit.diagnosis.log_reader import LogReader
+from ddpkit.diagnosis.log_reader import LogReader, advice_in
 from ddpkit.diagnosis.long_log import LogText
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
-from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error
+from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error, says_it_continues
 from ddpkit.diagnosis.story import Log, Story
 
 SECONDS = 5.0  # of the processor, for all logs of a run
+LAST_LINES = 5  # of a log: an error above them did not end it
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
 MAX_LISTED = 8
 _NONE = Speaker()
@@ -111,13 +112,24 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
 def _without_survived(failures: Sequence[LogMatch], logs: Mapping[str, Log]) -> tuple[list[LogMatch], list[LogMatch]]:
     """Separate failures and what the run survived."""
     last: dict[str, int] = {}  # the last failure of each file that was not survived
-    survived: set[int] = set()
+    survived = {id(each) for each in failures if _is_of_given_code(each, failures, logs[each.file].course)}
     for each in reversed(failures):
+        if id(each) in survived:
+            continue
         if _is_survived(each, last.get(each.file, 0), logs[each.file].course):
             survived.add(id(each))
         else:
             last.setdefault(each.file, each.number)
     return [each for each in failures if id(each) not in survived], [each for each in failures if id(each) in survived]
+
+
+def _is_of_given_code(match: LogMatch, failures: Sequence[LogMatch], course: Course) -> bool:
+    """Whether code that a program got as text failed, as its samples did before while that program went on."""
+    if not match.program.startswith("<"):
+        return False
+    alike = [each for each in failures if each.file == match.file and each.program == match.program]
+    after = any(line.strip() for line in course.lines[match.number :])
+    return after and any(each.number < match.number and course.goes_on(each) for each in alike)
 
 
 def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
@@ -217,7 +229,9 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
         shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
         return not match.top or shown
-    if last <= match.end and not match.decisive and match.evidence != "kernel" and course.goes_on(match):
+    # Ranks go on for a while after a scheduler or a kernel has reported their end.
+    reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
+    if last <= match.end and not reported and course.goes_on(match):
         return True
     return last <= match.end and not match.decisive and course.is_completed(match)
 
@@ -239,6 +253,8 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     if first is not None and first.role == "waits":
         result.silent_ranks = story.silent_ranks
         result.first = first = story.name_awaited(first)
+    if first is not None and first.entry is not None and "{above" in first.entry.cause:
+        result.first = first = replace(first, values={**first.values, "above": story.deciding_line(first)})
     for entry, rule in _rules(first.id if first else NOTHING):
         found = story.read(rule) if rule.reads else None
         if found is None:
@@ -260,7 +276,7 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
         return
 
 
-def _of_line(entry: Entry, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
+def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
     text = visible_line(lines[index]).strip()[:MAX_TEXT]
     number = index + 1
     return LogMatch(
@@ -270,7 +286,8 @@ def _of_line(entry: Entry, kind: str, name: str, lines: Sequence[str], index: in
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, Log]) -> None:
     """Find out whether the run went well; if not, where its log first reports an error."""
-    known = {(each.file, number) for each in matches for number in range(each.number, each.end + 1)}
+    known = {(each.file, number) for each in matches for number in range(each.begin or each.number, each.end + 1)}
+    known |= {(each.file, (each.begin or each.number) - 1) for each in result.survived}  # a line above is about it
     alarms = [alarm for name, log in logs.items() if (alarm := _first_alarm(name, log, known))]
     first = result.first
     last = max((each.number for each in (first, *result.alike) if each), default=0)
@@ -279,10 +296,30 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
         result.first = replace(first, kind="cause")  # an error follows the warning at once
     elif alarms:
         result.first_alarm = alarms[0]
+        if first is None:
+            result.first = next(
+                filter(None, (_own_answer(name, logs[name], number, known) for name, number, _ in alarms)), None
+            )
         if first is not None and not first.may_end_a_run:
             result.first, result.alike, result.hints = None, [], [first, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
     result.stepped = any(log.course.has_step() for log in logs.values())
+
+
+def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -> LogMatch | None:
+    """Return an error that no entry knows, at the end of a log, where its message itself says what to do."""
+    below = [each for each, line in enumerate(log.lines[number:], number + 1) if line.strip()]
+    # What is below it also tells of the failure: else the program went on.
+    if len(below) > LAST_LINES or not all((name, each) in known or _is_alarm(log.lines, each) for each in below):
+        return None
+    line = visible_line(log.lines[number - 1])
+    said = advice_in(split_prefix(line).text)
+    if not said:
+        return None
+    match = _of_line(None, "generic", name, log.lines, number - 1)
+    return replace(
+        match, speaker=speaker_of_line(line), summary=f"its own message: {said}", location=f"as it says: {said}"
+    )
 
 
 def _first_alarm(name: str, log: Log, known: set[tuple[str, int]]) -> tuple[str, int, str] | None:
@@ -298,6 +335,8 @@ _RUN_ID = re.compile(r"\b\d{8}-\d{6}-[\w.-]+-[0-9a-f]{4}\b")
 
 
 def _is_alarm(lines: Sequence[str], number: int) -> bool:
+    if any(map(says_it_continues, lines[number - 1 : number + 2])):
+        return False
     line = _RUN_ID.sub("", lines[number - 1])
     return tracebacks.begins_failure(lines, number - 1) or (reports_error(line) and not tracebacks.is_frame(line))
 

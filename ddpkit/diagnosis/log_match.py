@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,10 @@ from ddpkit.diagnosis.catalogue.entry import Entry, filled, filled_command
 from ddpkit.diagnosis.line_prefixes import Speaker
 
 MAX_TEXT = 400  # characters of a line
+# What advice is about: an option, a variable, or what does not fit.
+_TERM = re.compile(
+    r"(?<![\w-])--?[A-Za-z][\w-]*|[A-Z][A-Z_]{3,}(?==)|too (?:old|new)|outdated|incompatible|unsupported"
+)
 NO_PROBE = "nothing to check"
 
 
@@ -21,6 +26,8 @@ class LogMatch:
     file: str
     number: int  # of the line, from 1
     end: int  # the last line that belongs to it
+    said: str = ""  # advice, or a reason, in its line behind what its entry knows
+    begin: int = 0  # the first line of its traceback
     text: str
     speaker: Speaker
     when: float | None
@@ -29,10 +36,16 @@ class LogMatch:
     location: str = ""  # and where to look at it
     doubtful: bool = False  # its text stands outside of a traceback, and is also printed where nothing is wrong
     warned: bool = False  # the line is a warning, whatever its entry is
-    top: bool = False  # a traceback from the program's first frame on: it ended the program
+    traced: bool = False  # it stands in a traceback
+    program: str = ""  # the file of the first frame of a traceback that begins there
     reporter: Speaker | None = None  # the rank that printed the line, where `speaker` is the one that it waited for
     overcome: bool = False  # the log shows that this warning did no harm
     decisive: bool = False  # a launcher or a kernel reports the end of a process
+
+    @property
+    def top(self) -> bool:
+        """Whether it is a traceback from the program's first frame on: it ended the program."""
+        return bool(self.program)
 
     @property
     def was_cause(self) -> bool:
@@ -62,7 +75,12 @@ class LogMatch:
 
     @property
     def cause(self) -> str:
-        return filled(self.entry.cause, self.values) if self.entry else self.summary
+        if self.entry is None:
+            return self.summary
+        cause = filled(self.entry.cause, self.values)
+        known = f"{cause} {self.fix}"
+        new = any(each not in known for each in _TERM.findall(self.said))
+        return f"by its own message: {self.said.rstrip('.')}. In general, {cause}" if new else cause
 
     @property
     def bare_cause(self) -> str:

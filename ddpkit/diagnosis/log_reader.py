@@ -15,8 +15,7 @@ from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.catalogue import BY_ID, known_failures, standing_in_for
-from ddpkit.diagnosis.catalogue.endings import SEEN, SIGNALS, meaning_of
+from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
@@ -30,7 +29,7 @@ from ddpkit.diagnosis.line_prefixes import (
 )
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
-from ddpkit.diagnosis.readers import READERS, STORIES
+from ddpkit.diagnosis.readers import LOG_READERS, READERS, STORIES, meaning_of
 from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
 from ddpkit.text import one_line
 
@@ -48,14 +47,17 @@ CONTEXT_BELOW = 3  # and lines below it, where none above has it
 LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
+PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
 MAX_CODE = 200  # characters of a line of code that is quoted
 TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
+_PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _POD = re.compile(r"\bpod/[\w.-]+")
+_WITH_ADVICE = ("cause", "death", "generic")
 _SPEAKING = ("cause", "hint", "noise")
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
@@ -71,7 +73,10 @@ _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
     r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
-    r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
+    r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*"
+    r"|(?:use|try|set|pass|add|specify|request|choose|export)(?: \S+){0,2} [`'\"]?(?:-{1,2}[A-Za-z]|[A-Z_]{4,}=).*"
+    r"|(?:[Yy]our|[Tt]h(?:e|is)) [^.;:]{0,60}\b(?:may be|might be|is|are)"
+    r" (?:too (?:old|new|small|large)|not supported|unsupported|out of date|outdated|incompatible)\b.*)"
 )
 # An argument of the command or the configuration, in the code of an assertion.
 _ARGUMENT = re.compile(r"\b(?:args|cfg|config|hparams|opts?)\.((?:[a-z]\w*\.)*[a-z]\w*)\b(?!\()")
@@ -111,6 +116,7 @@ class LogReader:
         self._entries: list[tuple[int, Match]] = []
         self._cut = 0  # tracebacks without an end
         self._counts: Counter[str] = Counter()
+        self._read_once: dict[str, Mapping[str, str]] = {}  # by the name of a reader of the whole log
         self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
@@ -161,7 +167,11 @@ class LogReader:
             if self._limit.is_over():
                 return index
             self._read_tracebacks(index, line, words)
-            match = next(iter(patterns.matches(visible_line(line), self._is_fulfilled)), None)
+            raised = bool(self._bare) and self._bare[-1].start == index
+            found = patterns.matches(visible_line(line), self._is_fulfilled)
+            # What is harmless in a warning can be the reason in an exception's own words.
+            found.sort(key=lambda each: raised and each.entry.kind == "noise")
+            match = next(iter(found), None)
             if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
@@ -298,7 +308,8 @@ class LogReader:
         line = visible_line(self.lines[index])
         host = speaker_of_line(self.lines[index]).host
         values = {**({"host": host} if host else {}), **match.values}
-        return self._instead(match.entry.id, index, line, values, trace) or match
+        known = self._instead(match.entry.id, index, line, values, trace)
+        return replace(known, start=match.start, end=match.end) if known else match
 
     def _instead(self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None) -> Match | None:
         for entry, rule in replacements(of):
@@ -327,8 +338,13 @@ class LogReader:
             return None
         if rule.needs and not self._holds(with_values(rule.needs, {**values, **found})):
             return None
-        if rule.reads:
+        if rule.reads in LOG_READERS:
+            if rule.reads not in self._read_once:
+                self._read_once[rule.reads] = LOG_READERS[rule.reads](self.lines)
+            read = self._read_once[rule.reads]
+        elif rule.reads:
             read = READERS[rule.reads]({**values, **found}, self.lines, index)
+        if rule.reads:
             return {**found, **read} if read else None
         return found
 
@@ -391,15 +407,18 @@ class LogReader:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         speaker, values = self._known_of(index, match, trace, speaker)
         line = visible_line(self.lines[index])
-        mild = trace is None and is_mild(line)
+        mild = trace is None and (is_mild(line) or self._continues(index))
         warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
-        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
+        quoted = len(_PROSE.findall(line[: max(match.start, _start_of_error(line))])) >= PROSE_WORDS
+        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or quoted
         self.matches.append(
             LogMatch(
                 entry=match.entry,
                 kind="hint" if warned else match.entry.kind,
                 file=self.name,
                 number=index + 1,
+                begin=trace.start + 1 if trace else 0,
+                said=advice_in(line[match.end :] or line) if match.end and match.entry.kind in _WITH_ADVICE else "",
                 end=(trace.end if trace else index) + 1,
                 text=_quoted(line, match.start),
                 speaker=speaker,
@@ -407,11 +426,16 @@ class LogReader:
                 values=values,
                 doubtful=trace is None and doubtful,
                 warned=warned,
-                top=trace is not None and trace.raised[0].top,
+                traced=trace is not None,
+                program=trace.raised[0].program if trace else "",
                 overcome=self._is_overcome(index, match, values),
                 decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
             )
         )
+
+    def _continues(self, index: int) -> bool:
+        """Whether a line, or the next one, says that the program continues in another way."""
+        return any(map(says_it_continues, map(visible_line, self.lines[index : index + 2])))
 
     def _known_of(
         self, index: int, match: Match, trace: Traceback | None, speaker: Speaker
@@ -477,6 +501,7 @@ class LogReader:
                 kind=kind,
                 file=self.name,
                 number=origin.number + 1,
+                begin=trace.start + 1,
                 end=trace.end + 1,
                 text=origin.words[:MAX_TEXT],
                 speaker=speaker,
@@ -487,7 +512,8 @@ class LogReader:
                 + self._argument_missing(origin)
                 + self._table_of(origin)
                 + _where_to_look(origin, above=origin.number > self._first_words),
-                top=trace.raised[0].top,
+                traced=bool(trace.own),
+                program=trace.raised[0].program,
             )
         )
 
@@ -528,7 +554,7 @@ class LogReader:
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""
-        entry = BY_ID[SIGNALS.get(-failure.code, SEEN["torchrun-row"])]
+        entry = entry_of_signal(-failure.code) or entry_of_seen("a row of torchrun's table")
         values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
         if failure.speaker.rank is not None:
             values["rank"] = str(failure.speaker.rank)
@@ -573,6 +599,12 @@ def _name_arguments(verb: str, code: str) -> str:
     """Name the arguments in a line of code: of an assertion without a text, or of an error about None."""
     names = list(filter(None, map(as_word, dict.fromkeys(_ARGUMENT.findall(code)))))
     return f"{verb} {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
+
+
+def advice_in(text: str) -> str:
+    """Return the sentence of a message that says what to do, or what is too old; empty where it has none."""
+    advice = _ADVICE.search(text)
+    return "" if advice is None or _ABOUT_BUGS.search(advice[1]) else one_line(advice[1].strip(), MAX_CODE)
 
 
 def _advice(origin: RaisedException) -> re.Match[str] | None:

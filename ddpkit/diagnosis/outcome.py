@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,6 +12,16 @@ from ddpkit.errors import DdpkitError
 
 SUPERVISOR = "ddpkit's process"  # as `Failure.what`
 SUPERVISORS = (SUPERVISOR, "the supervisor")  # the second: in records of versions before 0.2
+
+
+# The usual meaning of an exit code.
+CODES: Mapping[int, str] = {
+    2: "usually the script rejected its arguments",
+    124: "usually its time limit ended it, as timeout(1) does",
+    75: "by convention, the script saved a checkpoint and requests a restart",
+    126: "the program was found, but cannot be executed",
+    127: "the program was not found",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

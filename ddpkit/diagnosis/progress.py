@@ -88,7 +88,7 @@ TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
 # The program continues in another way; but the last of N tries has failed.
 _CONTINUES = re.compile(
     r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with)"
-    r"|ignoring this|starting (?:from scratch|fresh))\b"
+    r"|ignoring this|starting (?:from scratch|fresh))\b|^\W*skip(?:ping|ped)\b"
 )
 # huggingface_hub prints this for each try, and raises an exception after the last.
 _TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
@@ -164,7 +164,7 @@ _TIME_OF_DAY = re.compile(r"\d+[-/]\d+[-/]\d+|\d+:\d\d:\d\d(?:[.,]\d+)?")
 # Lines that also recur with other numbers while nothing moves, or at an end.
 _NO_SHAPE = re.compile(
     r"(?i)\b(?:wait|time[d ]?out|retr(?:y|ies)|kill|exit|signal|terminat|abort|heartbeat|idle|sleep|alive|clos(?:e|ing)|pid|"
-    r"thread|attempt|still|stuck|hang|warn|nccl info\b)|\[W|\bframe #|File \"|^\s*rank\s*:|^Sending process"
+    r"thread|attempt|still|stuck|hang|warn|nccl info\b)|\[W|\[E\d|\bframe #|File \"|^\s*rank\s*:|^Sending process"
 )
 
 
@@ -265,7 +265,7 @@ class Course:
         ]
         known = Counter(shape_of(line) for line in {*above, *(() if match.top else (self.lines[each] for each in own))})
         least = 1 if match.top else 2
-        seen, count = set(above), 0
+        seen, before, count = set(above), {shape_of(line) for line in above}, 0
         for line in (self.lines[index] for index in own):
             shape = shape_of(line)
             recurs = (
@@ -273,10 +273,10 @@ class Course:
                 and not line[:1].isspace()
                 and known[shape] >= least
                 and line not in seen
-                and _may_be_progress(line)
+                and (_may_be_progress(line) or (match.top and shape in before and not _NO_SHAPE.search(line)))
             )
             count += recurs or (not match.top and is_step(line))
-        return count >= AS_BEFORE
+        return count >= (AS_BEFORE if match.traced or not (match.kind == "cause" or match.doubtful) else 1)
 
     def is_completed(self, match: LogMatch) -> bool:
         """Whether the log reports below a match that training ended. For a warning, any good end counts."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.catalogue.endings import meaning_of
 from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
+from ddpkit.diagnosis.outcome import CODES
 
 # Of each major version, a driver runs all minor ones. CUDA 10 and older have no such index.
 _WHEELS = {11: "cu118", 12: "cu126", 13: "cu130"}
@@ -146,6 +146,11 @@ def _words(name: str, words: str) -> Values:
     return {name: words} if words else {}
 
 
+def meaning_of(code: int) -> Values:
+    """Return the usual meaning of an exit code; nothing where it has none."""
+    return {"meaning": CODES[code]} if code in CODES else {}
+
+
 def tasks_of_hosts(lines: Sequence[str]) -> Values:
     """Say whether srun reports more tasks than hosts, and each of these hosts had a port in use."""
     ends = [end for line in lines if (end := _TASK_ENDS.search(line))]
@@ -153,6 +158,31 @@ def tasks_of_hosts(lines: Sequence[str]) -> Values:
     tasks = 1 + max((int(task) for end in ends for task in re.findall(r"\d+", end["tasks"])), default=0)
     twice = 0 < hosts < tasks and (hosts == 1 or sum(map(bool, map(_PORT_TAKEN.search, lines))) >= hosts)
     return {"number": str(tasks)} if twice else {}
+
+
+# A launcher of several ranks, or a command of a shell, up to its program; an option that is the number of one rank.
+_LAUNCHED = re.compile(
+    r"(?:\b(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|accelerate[- ]launch|srun|mpirun|mpiexec)\b"
+    r"|^(?:\S*[$#+>] )?(?:[A-Z_]+=\S+ )*python[\d.]* (?!-u ))"
+    r"(?!.*[ =]--?n(?:proc[-_]per[-_]node|tasks)?[ =]1 )"
+)
+_PROGRAM = re.compile(r"\.py\b")
+_OWN_RANK = re.compile(r"--(?:local[_-]rank|rank(?=\W+0\b))(?:=|\s+|', *')\d+\b")
+MOST_COMMANDS = 50
+
+
+def fixed_rank(lines: Sequence[str]) -> Values:
+    """Return the option of a command line in the log that gives each of its ranks the same number.
+
+    torch.distributed.launch passes --local_rank to each rank, in the first place: a second one is the user's.
+    """
+    commands = [line for line in lines if "rank" in line and "--" in line and ".py" in line]
+    for line in commands[:MOST_COMMANDS]:
+        program = _PROGRAM.search(line)
+        options = _OWN_RANK.findall(line, program.end()) if program else []
+        if options and (len(options) > 1 or _LAUNCHED.search(line, 0, program.start() if program else 0)):
+            return {"option": re.sub(r"\W+(?=\d)", " ", options[-1])}
+    return {}
 
 
 # Each gets the values of a match, the lines of its log, and the index of its line.
@@ -169,7 +199,11 @@ READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
     "packages": lambda values, lines, index: tracebacks.packages_above(lines, index),
     "shard": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
-    "tasks-of-hosts": lambda values, lines, index: tasks_of_hosts(lines),
+}
+# These read a whole log.
+LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {
+    "fixed-rank": fixed_rank,
+    "tasks-of-hosts": tasks_of_hosts,
 }
 # These read the whole run, after its first failure is found.
 STORIES = frozenset(

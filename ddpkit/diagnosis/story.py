@@ -26,6 +26,7 @@ from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefi
 from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.progress import RANKS, Course
 from ddpkit.diagnosis.tracebacks import aborted_ranks
+from ddpkit.text import one_line
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
 # torchrun's agents log this at the level INFO.
@@ -165,6 +166,14 @@ WORK_LINES = 30  # lines before a timeout that are searched for other work of a 
 _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
 _RESTARTS = re.compile(r"\b(?:agent_restarts|restart_count)['\"]?\s*[:=]\s*(?P<count>\d+)")
+_LEVEL = re.compile(r"^\W*(?:WARNING|WARN|ERROR|INFO)\b\W*")
+DECIDING_LINES = 200  # above a failure that are searched for its reason
+_TOOL_ERROR = re.compile(r"(?i)(?:^|[\s:])(?:fatal )?error[ :]+(?!building|compiling)\S|\bfatal +:")
+_MISFIT = re.compile(
+    r"(?i)\b(?:missing|incompatible|unsupported|mismatch|no such"
+    r"|(?:not|n't) (?:be )?(?:found|installed|match|support\w*|available|detect)"
+    r"|too (?:old|new)|unable to|requires?|needs?)\b(?!.*\b(?:deprecat|future))"
+)
 _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EFIW](?:\d{3,4} [\d:.]+)? \S+\.cpp")
 
@@ -290,6 +299,24 @@ class Story:
     def _shows_end(self) -> bool:
         """Whether a launcher reports ends of ranks: else a rank that is silent may still print that it waited."""
         return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
+
+    def deciding_line(self, failure: LogMatch) -> str:
+        """Return the line above a failed command that says why: the first error of a tool, or else the last warning."""
+        log = self.logs[failure.file]
+        known = {each.number for each in (*self._same, *self._consequences) if each.file == failure.file}
+        warning = error = ""
+        start = failure.begin or failure.number
+        for index in range(start - 2, max(-1, start - 2 - DECIDING_LINES), -1):
+            prefixed = split_prefix(visible_line(log.lines[index]))
+            if index + 1 in known or prefixed.speaker.rank not in (None, failure.speaker.rank):
+                continue
+            if _TOOL_ERROR.search(prefixed.text):
+                error = prefixed.text
+            elif not warning and _MISFIT.search(prefixed.text) and not progress.is_step(prefixed.text):
+                warning = prefixed.text
+        own = failure.text.partition(". ")[2]
+        warning = own if _MISFIT.search(own) else warning
+        return one_line(_LEVEL.sub("", error or warning).strip(), 200)
 
     @property
     def restarts(self) -> int:

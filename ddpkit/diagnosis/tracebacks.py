@@ -35,7 +35,7 @@ _OF_RANK = re.compile(r"Traceback \(most recent call last\): \(RANK (\d+)\)")  #
 # Files of Python and of packages. Their names also stand in checkouts and in excerpts without `site-packages`.
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|/lib/python3[\d.]*/|/lib64/python3|<frozen|^<|importlib"
-    r"|/bin/(?:torchrun|accelerate|deepspeed|ray|llamafactory-cli|lightning)$"
+    r"|/bin/[^/.]+$"
     r"|(?:^|/)torch/(?:_\w+|nn|cuda|optim|utils|distributed|autograd|multiprocessing|amp|fx|jit|onnx|storage\.py"
     r"|serialization\.py|functional\.py|tensor\.py|random\.py|hub\.py|accelerator|backends)\b"
     r"|(?:^|/)deepspeed/(?:launcher|runtime|comm|utils|ops|moe|checkpoint|inference|elasticity|accelerator|pipe|__init__)"
@@ -47,6 +47,7 @@ _LIBRARY = re.compile(
 _PACKAGE = re.compile(
     r"(?:site-packages|dist-packages)/(?P<package>\w+)|(?:^|/)(?P<name>torch|deepspeed|accelerate|transformers|datasets|ray|horovod|huggingface_hub|pytorch_lightning|lightning)/"
 )
+_FIRST_FUNCTIONS = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner")
 _OF_CLEANUP = ("NameError", "UnboundLocalError")
 _ERRNO = re.compile(r" \(-?\d+\)$")
 _CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
@@ -74,7 +75,7 @@ class RaisedException:
     number: int  # index of its line
     place: tuple[str, int, str] | None  # file, line, function: the last that is not a library's
     last: tuple[str, int, str] | None  # where it was raised
-    top: bool = False  # its first frame is that of the program: nothing around it can have caught it
+    program: str = ""  # the file of its first frame, where that is the program's: nothing around it can have caught it
 
     @property
     def package(self) -> str:
@@ -279,7 +280,7 @@ def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]
         number=index,
         place=own[-1] if own else None,
         last=(packaged or frames)[-1] if frames else None,
-        top=bool(frames) and frames[0][2] in ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner"),
+        program=frames[0][0] if frames and frames[0][2] in _FIRST_FUNCTIONS else "",
     )
 
 
@@ -287,6 +288,7 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
     """Read on behind an exception, over its message. Returns the link to another exception, and where to go on."""
     trace.end = index
     blanks = message_lines = 0
+    has_message = ":" in (text_of(index) or "")
     for at in range(index + 1, index + 200):
         try:
             text = text_of(at)
@@ -322,7 +324,7 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
             HEADER in text or message_lines >= MAX_MESSAGE_LINES or _error(text, adjacent=False) or _LOGGED.match(text)
         ):
             break
-        elif not blanks:
+        elif not blanks and has_message:
             trace.end = at
             message_lines += 1
     return "", at
@@ -366,7 +368,7 @@ def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
         or not (error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]))
         or _is_mixed(error)
         or not (re.search("[A-Za-z]{3}", error["text"] or "") or (index and is_code(lines, index - 1)))
-        or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"])))
+        or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"] or "")))
     ):
         return None  # `MeanSquaredError: 0.25` is none, nor is `  Error: Function not implemented (38)` of MPI
     trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.limit import Limit
-from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
+from ddpkit.diagnosis.outcome import CODES, SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
 from ddpkit.text import LONGEST, one_line
@@ -30,8 +30,10 @@ _KILL_CLAIM = re.compile(
     r"Detected \d+ oom.kill event|[Oo]ut of memory: Kill(?:ed)? process|oom-kill:constraint=|oom_reaper: reaped"
     r"|invoked oom-killer|OOM ?Killed|cgroup out-of-memory handler|: Out Of Memory\b|OUT_OF_ME"
 )
-_NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/oom.py`
+_NO_KILL = "counted no out-of-memory kill"  # of `ddpkit/node/supervision/oom.py`
 _RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
+# Printed by C++ when a gloo thread still runs during the interpreter's shutdown (seen with torch 2.13).
+_TEARDOWN = "terminate called without an active exception"
 _SAME_STEPS = (
     "give every rank the same number of batches: DistributedSampler, or drop_last=True. Of DistributedDataParallel: "
     "`with model.join():`"
@@ -54,14 +56,13 @@ def diagnose(
     `ended`: whether to stop looking for it, for example after a signal.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
+    from ddpkit.diagnosis.catalogue import BY_ID
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
     refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code
     if (failure.reason and not refused) or failure.code == AGAIN:
         return replace(failure, action=decide_failure(failure))
     if failure.oom:
-        from ddpkit.diagnosis.catalogue import BY_ID
-
         limit = "the memory limit of its job" if failure.job_memory else "out of memory"
         cause = f"the kernel ended it: {limit} ({failure.oom})"
         action = decide_failure(failure)
@@ -166,10 +167,8 @@ def _without_claims(failure: Failure, text: str) -> str:
 
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
-    from ddpkit.diagnosis.catalogue.endings import SEEN
-
     fix = match.fix
-    if match.entry is not None and match.id == SEEN["own-option"]:
+    if match.entry is not None and "an option of ddpkit" in match.entry.seen:
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
@@ -177,9 +176,10 @@ def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
     """Name the Python that has no torch. Others have what the user installed into them."""
-    from ddpkit.diagnosis.catalogue.endings import SEEN
+    from ddpkit.diagnosis.catalogue import entry_of_seen
 
-    if diagnosis is None or diagnosis.id != SEEN["no-torch"] or "cannot import torch." not in diagnosis.cause:
+    torch = "cannot import torch."
+    if diagnosis is None or torch not in diagnosis.cause or diagnosis.id != entry_of_seen("no torch").id:
         return diagnosis
     return replace(
         diagnosis,
@@ -209,18 +209,18 @@ class _OtherLog(NamedTuple):
 
 def describe_exit(failure: Failure) -> str:
     """Return `exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
-    from ddpkit.diagnosis.catalogue import BY_ID
-    from ddpkit.diagnosis.catalogue.endings import CODES, SIGNALS, TEARDOWN, USER_SIGNALS
-
     if failure.reason:
         return failure.reason
     if failure.signal is not None:
+        from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
+
         number = failure.signal
-        if number == signal.SIGABRT and any(TEARDOWN in line for line in failure.last_lines):
-            where = "in torch's own teardown, after the script had ended (ddpkit explain teardown-abort)"
-            return f"killed by signal 6 (SIGABRT) {where}"
+        if number == signal.SIGABRT and any(_TEARDOWN in line for line in failure.last_lines):
+            where = "in torch's own teardown, after the script had ended"
+            name = entry_of_seen("torch's teardown").id
+            return f"killed by signal 6 (SIGABRT) {where} (ddpkit explain {name})"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
-        entry = BY_ID.get({**SIGNALS, **USER_SIGNALS}.get(number, ""))
+        entry = entry_of_signal(number)
         return f"killed by signal {number}{name}" + (f": {entry.cause}" if entry else "")
     if failure.raised and failure.code is None:
         return f"uncaught exception: {failure.raised}"  # and a signal to all ranks cut its end short
@@ -262,25 +262,28 @@ def _who(failure: Failure) -> str:
 
 
 def _has_hint(failure: Failure, diagnosis: Diagnosis | None) -> bool:
-    from ddpkit.diagnosis.catalogue.endings import LOOK
-
     known = diagnosis is not None and diagnosis.fix
-    return bool((failure.log and not failure.reason) or known or (failure.signal in LOOK and not failure.reason))
+    return bool((failure.log and not failure.reason) or known or (_look_at_host(failure) and not failure.reason))
+
+
+def _look_at_host(failure: Failure) -> str:
+    """Return the command on its host that shows more of an end by a signal than the last lines; empty without one."""
+    if failure.signal is None:
+        return ""
+    from ddpkit.diagnosis.catalogue import entry_of_signal
+    from ddpkit.diagnosis.catalogue.entry import filled_command
+
+    entry = entry_of_signal(failure.signal)
+    on_host = entry is not None and entry.probe.startswith("on {host}: ")
+    return filled_command(entry.probe, {"host": failure.host}) if entry and on_host else ""
 
 
 def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
     """Return the next command to type, or the next change to make."""
     if diagnosis and diagnosis.fix:
         return diagnosis.fix
-    if failure.signal is not None:
-        from ddpkit.diagnosis.catalogue import BY_ID
-        from ddpkit.diagnosis.catalogue.endings import LOOK, SIGNALS
-        from ddpkit.diagnosis.catalogue.entry import filled_command
-
-        if failure.signal in LOOK:
-            return filled_command(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
     path = _as_path(failure.log)
-    return f"less {path}" if path else ""
+    return _look_at_host(failure) or (f"less {path}" if path else "")
 
 
 def _as_path(path: str) -> str:

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ddpkit.distributed.process_group import error_reason, takes_device
@@ -30,8 +30,6 @@ from ddpkit.errors import EnvError
 
 BAD = 122  # as PreflightError
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-GPU_START_FIX = "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid"
-HIP_START_FIX = "rocm-smi; sudo dmesg | grep -i -e amdgpu -e kfd"
 # The launcher reads lines with this prefix.
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.
@@ -43,13 +41,11 @@ SMI_WAIT = 40.0  # for nvidia-smi on a node without persistence mode
 # Seconds for NCCL's start, apart from adding: 8 ranks take 4 to 8 without contexts and kernels. Libraries may be read
 # from a file server, and without persistence mode each GPU is initialized anew.
 NCCL_START = 30.0
-NCCL_ADVICE = "set NCCL_DEBUG=INFO for details; on nodes with several networks: export NCCL_SOCKET_IFNAME=<interface>"
-GLOO_ADVICE = "open all ports between the nodes; to select a network: export GLOO_SOCKET_IFNAME=<interface>"
 
 
 @dataclass(frozen=True)
 class RankProblem:
-    """Problem of a rank, and its fix. The host of a missing rank may be ''."""
+    """Problem of a rank. `fix` is a name in `rank_fixes.py`, `facts` are for it. A missing rank's host may be ''."""
 
     rank: int
     host: str
@@ -58,6 +54,7 @@ class RankProblem:
     check: str = "ranks"  # ranks, gpu-map, gloo, nccl, speed
     level: str = "fail"  # or warn
     cause: str = ""
+    facts: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -143,16 +140,16 @@ def count_gpus() -> int:
     if path:
         kind = {"cuda": "CUDA", "hip": "ROCm"}.get(build, "the CPU")
         vendor = "NVIDIA" if "nvidia" in path else "AMD"
-        fix = f"install a build of torch for {vendor}; to test the CPU: export CUDA_VISIBLE_DEVICES="
-        raise GpuStartError(f"torch {torch.__version__} is built for {kind}, and sees none ({path}, {vendor})", fix)
+        text = f"torch {torch.__version__} is built for {kind}, and sees none ({path}, {vendor})"
+        raise GpuStartError(text, f"torch-for-{vendor.lower()}")
     return count
 
 
 def gpu_start_fix() -> str:
-    """Return commands that show why GPUs of torch's vendor do not start."""
+    """Return the name of commands that show why GPUs of torch's vendor do not start."""
     import torch
 
-    return HIP_START_FIX if torch.version.hip else GPU_START_FIX
+    return "amd" if torch.version.hip else "nvidia"
 
 
 def visible_gpu(*builds: str) -> str:
@@ -201,9 +198,8 @@ def find_missing_ranks(reports: dict[int, RankReport], world: int, seconds: floa
     """Return a problem for each rank without a report; its host is known if ranks of that node reported."""
     width = max((one.local_world_size for one in reports.values()), default=1)
     hosts = {rank // width: one.host for rank, one in reports.items() if one.local_rank == rank % width}
-    fix = "read its first error; check the number of processes, and that every node reaches rank 0's address and port"
     return [
-        RankProblem(rank, hosts.get(rank // width, ""), f"did not join within {seconds:.0f} s", fix)
+        RankProblem(rank, hosts.get(rank // width, ""), f"did not join within {seconds:.0f} s", "join")
         for rank in range(world)
         if rank not in reports
     ]
@@ -217,38 +213,37 @@ def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
     with_gpu = next((one for one in reports if one.devices), None)
     for one in reports:
 
-        def add(problem: str, fix: str, one: RankReport = one, check: str = "gpu-map") -> None:
-            problems.append(RankProblem(one.rank, one.host, problem, fix, check))
+        def add(problem: str, fix: str, one: RankReport = one, check: str = "gpu-map", **facts: int) -> None:
+            problems.append(RankProblem(one.rank, one.host, problem, fix, check, facts=facts))
 
         if one.local_world_size != first.local_world_size and one.local_rank == 0:
             text = f"{one.local_world_size} ranks on this node, {first.local_world_size} on {first.host}"
             cause = "the world size is not nodes times ranks; code that divides by it is wrong"
-            fix = "start the same number of ranks on every node, unless this is intended"
-            problems.append(RankProblem(one.rank, one.host, text, fix, "ranks", "warn", cause))
+            problems.append(RankProblem(one.rank, one.host, text, "same-number", "ranks", "warn", cause))
         if one.devices and not one.nccl:
-            text, fix = f"torch {one.torch} has no NCCL, and the node has GPUs", "install a build of torch with CUDA"
-            add(text, fix, check="nccl")
+            add(f"torch {one.torch} has no NCCL, and the node has GPUs", "torch-with-cuda", check="nccl")
         if one.torch != first.torch:
             text = f"has torch {one.torch}, rank {first.rank} on {first.host} has {first.torch}"
-            add(text, "install the same torch", check="ranks")
+            add(text, "same-torch", check="ranks")
         if one.nccl_version != first.nccl_version and one.devices:
             text = f"loads NCCL {one.nccl_version}, rank {first.rank} on {first.host} loads {first.nccl_version}"
-            add(text, "use the same environment on every node; check LD_LIBRARY_PATH and LD_PRELOAD", check="nccl")
+            add(text, "same-nccl", check="nccl")
         if one.identity is None and one.devices:
             add(
                 f"local rank {one.local_rank} of {one.local_world_size}, but torch sees only {one.devices} GPUs here",
-                f"start at most {one.devices} ranks on this node, or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
+                "fewer-ranks",
+                gpus=one.devices,
             )
         elif one.identity is None and with_gpu:
             add(
                 f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one",
-                "compare nvidia-smi and CUDA_VISIBLE_DEVICES of both; check torch.version.cuda on that node",
+                "gpu-visible",
             )
         elif one.identity in users:
             other = users[one.identity]
             add(
                 f"uses the same GPU as rank {other.rank} on {other.host}: {one.device} {one.identity}",
-                "start one rank per GPU with torchrun, srun or ddpkit, and check CUDA_VISIBLE_DEVICES",
+                "gpu-each",
             )
         elif one.identity is not None:
             users[one.identity] = one
@@ -524,7 +519,7 @@ def error_fix(problem: str, advice: str) -> str:
     if re.search("(?i)(cuda|hip) (failure|error|out of memory)", problem):
         return gpu_start_fix()
     if "NCCL error" in problem and not re.search("(?i)socket|connect|bootstrap|NET/|remote|timed? ?out", problem):
-        return NCCL_ADVICE.partition(";")[0]
+        return "nccl-details"
     return advice
 
 
@@ -585,11 +580,8 @@ def find_broken_pairs(results: dict[tuple[int, int], str], reports: list[RankRep
         message = f"gloo all_reduce fails with rank {other} on {hosts[other]}: {text}{rest}"
         small_passed = "and 4 bytes did" in text
         cause = "small packets pass and large packets are lost: an MTU, a cable or a filter" if small_passed else ""
-        ping = f"ssh {hosts[rank]} ping -c 2 -M do -s 1472 {hosts[other]}"
-        fix = (
-            f"{ping} shows it; fix the path, lower the MTU, or exclude one of the two nodes" if small_passed else advice
-        )
-        problems.append(RankProblem(rank, hosts[rank], message, fix, "gloo", "fail", cause))
+        fix, facts = ("path", {"peer": other}) if small_passed else (advice, {})
+        problems.append(RankProblem(rank, hosts[rank], message, fix, "gloo", "fail", cause, facts))
         del broken[pair]
     return problems
 
@@ -600,9 +592,8 @@ def find_failures(
     """Return the problems of ranks that died, else of ranks with a reason of their own, else of all that failed."""
     silent = [one for one in reports if one.rank not in results]
     if silent:
-        fix = "read its last lines; if it was killed, read dmesg on that node"
         text, cause = "ended, or hung, while the ranks added", "it stopped sending messages"
-        return [RankProblem(one.rank, one.host, text, fix, check, cause=cause) for one in silent]
+        return [RankProblem(one.rank, one.host, text, "last-lines", check, cause=cause) for one in silent]
     failed = [(one, results[one.rank]) for one in reports if "problem" in results[one.rank]]
     known = [each for each in failed if not each[1].get("late")]
     first = [each for each in known if not any(words in each[1]["problem"] for words in CONSEQUENCES)]
@@ -613,6 +604,17 @@ def find_failures(
 
 
 # ---------------------------------------------------------------- step: the speed of each rank alone
+
+
+def check_speed(env: DistEnv, gpu: bool, seconds: float) -> dict[str, Any]:
+    """Return the times of `time_local_work`, or this rank's problem: a GPU that hangs gives no error."""
+    fix = gpu_start_fix() if gpu else "check the node: top, lscpu"
+    try:
+        return dict(call_within(seconds, lambda: time_local_work(env, gpu)))
+    except StepTimeoutError:
+        return {"problem": f"a matrix product and a copy did not end in {seconds:.3g} s", "fix": fix, "late": True}
+    except Exception as error:  # a GPU without memory
+        return {"problem": f"a matrix product and a copy: {error_reason(error)}", "fix": fix}
 
 
 def time_local_work(env: DistEnv, gpu: bool) -> dict[str, float]:
@@ -665,8 +667,7 @@ def find_slow_ranks(times: dict[int, dict[str, Any]], reports: list[RankReport],
             own = times.get(one.rank, {}).get(name, 0.0)
             if own > bound * median:
                 text = f"{words} takes {own * 1e3:.1f} ms, {own / median:.1f} times as long as on the others"
-                fix = "check the node for heat, throttling and other users: nvidia-smi -q -d PERFORMANCE"
-                fix = fix if gpu else "check the node: top, lscpu"
+                fix = "gpu-heat" if gpu else "cpu-load"
                 problems.append(RankProblem(one.rank, one.host, text, fix, "speed", "warn"))
     return problems
 
@@ -791,7 +792,8 @@ class RankCheck:
         gpus = all(one.identity for one in self.reports)
         mapped = not any(one.check in ("gpu-map", "nccl") for one in self.problems)
         # Gloo is tried also where GPUs are mapped wrongly, so that its problems are known as well.
-        steps = ["gloo", *(["nccl"] if gpus and mapped else []), *(["speed"] if self.args.speed else [])]
+        # The speed before NCCL: behind a kernel of NCCL that hangs, no other one of this process runs.
+        steps = ["gloo", *(["speed"] if self.args.speed else []), *(["nccl"] if gpus and mapped else [])]
         steps = [] if missing else ["mesh", *steps] if self.args.nodes else steps
         listed = [asdict(one) for one in self.reports]
         self.plan = {"steps": steps, "gpus": gpus, "reports": listed, "seconds": self.args.step}
@@ -809,9 +811,9 @@ class RankCheck:
         # All began together: a rank without a result soon after the timeout is lost.
         seconds = float(self.plan["seconds"])
         longest = 3 * seconds if name in ("mesh", "speed") else seconds
-        longest += start_limit(name, seconds) if name == "nccl" else 0.0
+        longest += start_limit("nccl", seconds) if gpus and name in ("speed", "nccl") else 0.0  # CUDA starts in them
         emit("begin", stage=name, rank=self.env.rank, waits=longest)
-        own = self._run_own_part(name, gpus)
+        own = self._run_own_part(name, gpus, longest)
         self.store.publish(f"{name} {self.env.rank}", own)
         emit("did", stage=name, rank=self.env.rank, **own)
         left = max(0.0, began + longest + 1 - time.monotonic())
@@ -822,25 +824,24 @@ class RankCheck:
             return bool(decision["well"])
         return self._judge_step(name, gpus, self.store.read_ranks(name, self.ranks, left))
 
-    def _run_own_part(self, name: str, gpus: bool) -> dict[str, Any]:
+    def _run_own_part(self, name: str, gpus: bool, longest: float) -> dict[str, Any]:
         seconds = float(self.plan["seconds"])
         if name == "mesh":
             return compare_nodes(self.store, self.env, self.plan["reports"], seconds, self.args.look(seconds))
         if name == "speed":
-            return dict(time_local_work(self.env, gpus))
+            return check_speed(self.env, gpus, longest)
         # Where NCCL carries the data, gloo carries little.
         mib = 1 if name == "gloo" and gpus else self.args.mib
-        advice = NCCL_ADVICE if name == "nccl" else GLOO_ADVICE
-        return check_backend(self.env, self.store, name, mib, seconds, advice)
+        return check_backend(self.env, self.store, name, mib, seconds, "nccl" if name == "nccl" else "gloo")
 
     def _judge_step(self, name: str, gpus: bool, results: dict[int, dict[str, Any]]) -> bool:
         """Decide, on rank 0, whether all succeeded and whether pairs are tried. The launcher judges the mesh."""
         self.alive = sorted(results)
         problems = []
-        if name == "speed":
-            problems = find_slow_ranks(results, self.reports, gpus)
-        elif name != "mesh":
+        if name != "mesh":
             problems = find_failures(results, self.reports, name)
+        if name == "speed":
+            problems = problems or find_slow_ranks(results, self.reports, gpus)
         success = not any(one.level == "fail" for one in problems)
         # New groups of gloo work beside one that hangs; NCCL's kernels would wait behind those that hang.
         # An all_reduce does not use every pair: with more than two nodes all are tried, as other collectives do.
@@ -848,7 +849,7 @@ class RankCheck:
         pairs = name == "gloo" and (several or not success) and len(results) == self.env.world_size > 1
         self.store.publish(f"after {name}", {"well": success, "pairs": pairs})
         if pairs:
-            broken = find_broken_pairs(self.check_pairs(), self.reports, GLOO_ADVICE)
+            broken = find_broken_pairs(self.check_pairs(), self.reports, "gloo")
             problems = broken or problems
             success = success and not problems
         self.problems += problems
@@ -913,25 +914,27 @@ def run_checks(env: DistEnv, args: argparse.Namespace, identify: Callable[[int],
         text = f"torch cannot use the GPUs of this node: {error}"
         return fail(RankProblem(env.rank, host, text, error.fix, "gpu-map"))
     except ValueError as error:
-        return fail(RankProblem(env.rank, host, str(error), "use one launcher, and a port that no other job uses"))
+        return fail(RankProblem(env.rank, host, str(error), "one-launcher"))
     except StepTimeoutError:
         if check is None:
-            return fail(RankProblem(env.rank, host, f"cannot reach the store at {endpoint}", "check rank 0"))
+            return fail(RankProblem(env.rank, host, f"cannot reach the store at {endpoint}", "rank-0"))
         hosts = {one.rank: one.host for one in check.reports}
         text = "does not proceed" if doing == "ranks" else f"ended, or hung, in the step {doing}"
-        fix = "read its last lines; if it was killed, read dmesg on that node"
         doing = doing if doing in ("gloo", "nccl", "speed") else "ranks"
-        return fail(RankProblem(0, hosts.get(0, ""), text, fix, doing))
+        return fail(RankProblem(0, hosts.get(0, ""), text, "last-lines", doing))
     except (RuntimeError, OSError) as error:  # of the store
         text = error_reason(error)
         if env.rank == 0:
             taken = "EADDRINUSE" in text or "address already in use" in text.lower()
-            fix = "export MASTER_PORT=<free port>" if taken else "check that this is an address of rank 0's host"
+            fix = "free-port" if taken else "address"
             return fail(RankProblem(0, host, f"cannot listen at {endpoint}: {text}", fix))
         if check is not None:  # the store was there before
             time.sleep(END_OF_RANK_0)
-        fix = f"check that rank 0 runs, and that this node reaches it: nc -vz {env.master_addr} {env.master_port}"
-        return fail(RankProblem(env.rank, host, f"cannot reach rank 0 at {endpoint}: {text}", fix))
+        text, facts = (
+            f"cannot reach rank 0 at {endpoint}: {text}",
+            {"address": env.master_addr, "port": env.master_port},
+        )
+        return fail(RankProblem(env.rank, host, text, "reach-rank-0", facts=facts))
 
 
 def fail(problem: RankProblem) -> int:
@@ -975,7 +978,8 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
         env = resolve(os.environ, (), gather_facts(os.environ))
     except EnvError as error:
         rank = os.environ.get("RANK", "")
-        return fail(RankProblem(int(rank) if rank.isdecimal() else 0, host, error.message, error.hint or "unset them"))
+        text = f"{error.message} ({error.hint})" if error.hint else error.message
+        return fail(RankProblem(int(rank) if rank.isdecimal() else 0, host, text, "variables"))
     emit("rank", rank=env.rank, host=host, nodes=os.environ.get("SLURM_STEP_NODELIST", ""))
     if args.nodes and env.local_rank == 0:
         args.look = NodeReport(env, args.nodes != "quick").wait
@@ -989,14 +993,10 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
     try:
         import torch.distributed as dist
     except Exception as error:
-        text, fix = (
-            f"cannot import torch: {error_reason(error)}",
-            f"test that Python: {sys.executable} -c 'import torch'",
-        )
-        return fail(RankProblem(env.rank, host, text, fix))
+        return fail(RankProblem(env.rank, host, f"cannot import torch: {error_reason(error)}", "import-torch"))
     if not dist.is_available():
         text = "this torch was built without torch.distributed"
-        return fail(RankProblem(env.rank, host, text, f"{sys.executable} -m pip install --force-reinstall torch"))
+        return fail(RankProblem(env.rank, host, text, "whole-torch"))
     took = time.monotonic() - began + before
     # Where the import of torch takes long, or CPUs are shared, everything does; many ranks need longer to meet.
     crowd = max(1.0, env.world_size / 64)

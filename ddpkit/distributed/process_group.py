@@ -17,6 +17,8 @@ from ddpkit.distributed.resolver import DistEnv
 from ddpkit.errors import EnvError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     import torch
 
 
@@ -38,8 +40,7 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
     store: Any = None
     # gloo connects all pairs of ranks at its start, each with the timeout of a collective (half an hour in torch 2.13).
     # A rank may have died since, or its host name may resolve to 127.0.1.1.
-    set_group_timeout = getattr(dist.distributed_c10d, "_set_pg_timeout", None)
-    patient = "gloo" in backend and set_group_timeout is not None
+    patient = "gloo" in backend and hasattr(dist.distributed_c10d, "_set_pg_timeout")
     starting = {**options, "timeout": timedelta(seconds=init_timeout)} if patient else options
     try:
         # torch's rendezvous: under torchrun the store is the agent's.
@@ -58,12 +59,20 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
                 **starting,
             )
         # Now both serve collectives and wait as long as these may.
-        lasting = options.get("timeout", timedelta(minutes=30))  # torch's own default
-        store.set_timeout(lasting)
-        if set_group_timeout is not None and patient:
-            set_group_timeout(lasting)
+        store.set_timeout(options.get("timeout", timedelta(minutes=30)))  # torch's own default
+        if patient:
+            _restore_timeouts(dist, options.get("timeout"))
     except (RuntimeError, TimeoutError, OSError) as error:
         raise _start_error(env, backend, init_timeout, error, connected=store is not None) from error
+
+
+def _restore_timeouts(dist: Any, timeout: timedelta | None) -> None:
+    """Let each backend of the group wait for `timeout`, or as long as torch lets it: NCCL 10 minutes, gloo 30."""
+    group = dist.distributed_c10d._get_default_group()
+    for backend in [group._get_backend(kind) for kind in group._device_types]:
+        inner = getattr(backend, "wrapped_pg", backend)  # of TORCH_DISTRIBUTED_DEBUG=DETAIL
+        if hasattr(inner, "_set_default_timeout"):
+            inner._set_default_timeout(timeout or dist.distributed_c10d._get_default_timeout(inner.name()))
 
 
 def _require_same_backend(store: Any, env: DistEnv, backend: str, own: torch.device) -> None:

@@ -238,7 +238,7 @@ class Attempts:
         rules, own = self._rules, self._folder / metrics.NAME
         if own.is_file():
             return own
-        return metrics.of_run(rules.metrics, rules.workdir, rules.command, self.records[0].started)
+        return metrics.find_chosen(rules.metrics, rules.workdir, rules.command, self.records[0].started)
 
     def _saved(self) -> float | None:
         """Return the time of the newest file of `progress`, else of the checkpoints beside the metrics."""

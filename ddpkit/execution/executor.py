@@ -44,11 +44,10 @@ from ddpkit.monitor.ready_watch import ReadyWatch
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.monitor.start_watch import StartWatch, is_watched
 from ddpkit.node.bundle import pack, read_texts
-from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
-from ddpkit.node.shutdown import FREE_AFTER
-from ddpkit.run.heartbeat import Vitals
+from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failure
+from ddpkit.node.supervision.shutdown import FREE_AFTER
 from ddpkit.run.record import keep_step_failure
-from ddpkit.run.timeline import Timeline, describe_late_start
+from ddpkit.run.timeline import Timeline, Vitals, describe_late_start
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Gate, Link, request
 
 if TYPE_CHECKING:
@@ -410,8 +409,7 @@ class Carrier:
 
         findings = after_timeout(dump.findings, self.timed_out)
         if findings:
-            names = (f"/rank_{rank}.txt" for rank in findings[0].ranks)
-            file = next((name for name in names if Path(folder + name).exists()), "")
+            file = next((f"/rank_{rank}.txt" for rank in findings[0].ranks if rank in dump.written), "")
             self.awaited = (findings[0].words, f"{folder}{file}" if folder else "")
         if not self.after_dump:
             for finding in findings:
@@ -617,8 +615,7 @@ class Carrier:
         step_alone = living and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.step_failure = failure
-            with suppress(OSError):  # without it the script decides by the exit code of the step
-                keep_step_failure(self.relay.folder, failure)
+            keep_step_failure(self.relay.folder, failure)
         else:
             self.outcome.failure = failure
             self.first = end

@@ -67,8 +67,13 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
     unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
     kind = _kind_by_form(command) if unknown else _look_up(command, workdir, settings.source("script"))
-    python = _container_python(settings) if image else _local_python(settings, in_script=settings.script != typed)
-    return _job(settings, kind, str(workdir), python, settings.env)
+    if image:
+        return _job(settings, kind, str(workdir), _container_python(settings), settings.env)
+    python = _find_python(settings)
+    if not python and not transport_class(type(backend)).slurm:
+        raise _no_python(settings, in_script=settings.script != typed)
+    job = _job(settings, kind, str(workdir), python or _python_there(settings.python), settings.env)
+    return replace(job, python_here=bool(python))
 
 
 def remote_job(settings: LaunchSettings, options: NodeOptions) -> Job:
@@ -147,6 +152,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         python=python,
         env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
         grace=settings.grace,
+        python_chosen=settings.source("python") not in AUTOMATIC,
         observe=settings.observe if kind != "program" else (),
         wants_port=replica is not None and replica.wants_port,
         port=replica.port if replica else None,
@@ -203,15 +209,23 @@ def _container_python(settings: LaunchSettings) -> str:
     return "python3" if settings.source("python") in AUTOMATIC else settings.python
 
 
-def _local_python(settings: LaunchSettings, *, in_script: bool) -> str:
-    """Return the path of the Python. `in_script`: it is a word before the script, as in `python train.py`."""
-    python = shutil.which(settings.python)
-    if python is None:
-        other = f"add --python {shlex.quote(shutil.which('python3') or sys.executable)}"
-        hint = f"ddpkit launch -- {join(settings.script)}" if in_script else other
-        raise UsageError(f"Python {settings.python} not found", hint)
+def _find_python(settings: LaunchSettings) -> str:
+    """Return the path of the Python on this machine; empty: it has none."""
+    python = shutil.which(os.path.expandvars(settings.python))
     # Absolute, but not resolved: the path of its link makes an interpreter that of a virtual environment.
-    return os.path.abspath(str(python))  # noqa: PTH100
+    return os.path.abspath(python) if python else ""  # noqa: PTH100
+
+
+def _python_there(python: str) -> str:
+    """Return a Python that only nodes may have, as a path that does not depend on the working directory."""
+    return python if "/" not in python or python.startswith("$") else str(Path(python).expanduser().absolute())
+
+
+def _no_python(settings: LaunchSettings, *, in_script: bool) -> UsageError:
+    """Return the error. `in_script`: it is a word before the script, as in `python train.py`."""
+    other = f"add --python {shlex.quote(shutil.which('python3') or sys.executable)}"
+    hint = f"ddpkit launch -- {join(settings.script)}" if in_script else other
+    return UsageError(f"Python {settings.python} not found", hint)
 
 
 def _check_flag(command: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from ddpkit.config import LaunchSettings, collect_settings
 from ddpkit.diagnosis import verdict
-from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.catalogue import entry_of_seen
 from ddpkit.diagnosis.decision import describe
 from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError
@@ -34,7 +34,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
 from ddpkit.node.owned import open_for_append
-from ddpkit.run import bad_nodes, logs, postmortem, timeline
+from ddpkit.run import bad_nodes, job_status, logs, timeline
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_step_failure
 from ddpkit.run.state import RunState
 from ddpkit.transports.scheduler import SlurmTransport
@@ -150,13 +150,14 @@ class JobAttempts:
         """
         last = self._attempts.records[-1]
         if code is None:
-            action = Action(action="retry", id="slurm-requeued", reason=BY_ID["slurm-requeued"].reason)
+            entry = entry_of_seen("requeued")
+            action = Action(action="retry", id=entry.id, reason=entry.reason)
             what, reason = f"job {self._job}", "was requeued by SLURM"
             return Failure(host=last.hosts[0], rank=None, what=what, code=125, reason=reason, action=action)
         folder = attempt_folder(self._folder, last.number)
         folder.mkdir(0o755, exist_ok=True)
         log = folder / "all.log"
-        shown = postmortem.first_failure(self._run, log)
+        shown = job_status.first_failure(self._run, log)
         if seen is not None:
             return verdict.diagnose(replace(seen, log=str(log)), log)
         if shown is not None:

@@ -33,9 +33,7 @@ from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
 from ddpkit.run import job_status, launcher_process, logs, metrics, record, run_files, run_index, timeline
 from ddpkit.run.log_files import ALL, LogFiles
-from ddpkit.run.state import EndState, RunState
-from ddpkit.run.status import took
-from ddpkit.run.trust import Origin
+from ddpkit.run.state import EndState, Origin, RunState
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -252,7 +250,7 @@ class RecordedRun(LiveRun):
         plan, machine = self.plan, self._transport.machine
         if plan.batch is None or self.job_id is None:
             return None
-        step, reply = plan.steps[0], machine.run(plan.batch.state_of(self.job_id), job_status.IN_UTC)
+        step, reply = plan.steps[0], machine.run(plan.batch.scheduler.state_of(self.job_id), job_status.IN_UTC)
         scheduler = registry.scheduler_of(plan.backend)
         cluster = job_status.cluster_of(scheduler, machine)
         return record.RecordedJob(
@@ -447,7 +445,7 @@ class RecordedRun(LiveRun):
             if last:
                 relay.note(f"ddpkit: no other attempt follows: {last.reason}")
         if state is RunState.DONE:
-            relay.routine_note(f"ddpkit: done in {took(self.record.started, ended)}")
+            relay.routine_note(f"ddpkit: done in {replace(self.record, ended=ended).duration}")
         elif state is RunState.STOPPED:
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
@@ -538,6 +536,6 @@ class RecordedRun(LiveRun):
         run = self.record
         if metrics.in_folder(self.folder) is not None:
             return  # the script writes it there itself
-        file = metrics.of_run(setting, run.workdir, run.command, run.started, run.ended)
+        file = metrics.find_chosen(setting, run.workdir, run.command, run.started, run.ended)
         if file is not None:
             metrics.keep(file, self.folder)

@@ -25,9 +25,8 @@ SHOWN = 4  # nodes in a line
 if TYPE_CHECKING:
     from ddpkit.execution.stage import Staged
     from ddpkit.transports.compatibility import Requirements
-    from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
-    from ddpkit.transports.pool import NodePool
+    from ddpkit.transports.pool import Connector, NodePool
     from ddpkit.transports.transport import RemoteNodesTransport
 
 
@@ -93,7 +92,7 @@ def approach(
 
     `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
     """
-    from ddpkit.transports.connect import NoConnector
+    from ddpkit.transports.pool import NoConnector
     from ddpkit.transports.transport import RemoteNodesTransport
 
     backend = registry.build(registry.load(settings.backend), settings.options)

@@ -9,10 +9,8 @@ from typing import Any
 
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.transports.channel import NoAnswerError, RefusedError
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pool import NodePool
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import HostSpec, Problem
+from ddpkit.transports.pool import Connector, NodePool
 
 PATIENCE = 600.0  # seconds for one call
 ANY_PYTHON = "python3"  # of a node whose Python is part of what is copied

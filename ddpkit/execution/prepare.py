@@ -29,9 +29,9 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request, World, with_port
 from ddpkit.launchers.shell import Secret
+from ddpkit.run.run_files import check_run_folder
 from ddpkit.run.timeline import NodeCopy
-from ddpkit.run.trust import check_run_folder
-from ddpkit.transports import local_facts
+from ddpkit.transports import slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
 from ddpkit.transports.this_machine import LocalTransport
@@ -78,6 +78,7 @@ def prepare(
     Raises UsageError, LaunchError, PreflightError.
     """
     requested_nodes.check_alone(settings, environ)
+    environ = requested_nodes.surroundings(settings, environ)
     if removed := removed_options(settings, environ):
         note(removed)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
@@ -94,7 +95,7 @@ def prepare(
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
-    check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
+    check_attempts(settings, chosen, allocated=chosen.slurm and bool(slurm_nodes.allocation(environ)))
     left = describe_left(held_back(settings, environ)) if chosen.slurm else left_here(settings, environ)
     left = "" if chosen.local else left
     if not chosen.names_nodes:
@@ -176,7 +177,7 @@ def prepare_offline(
 
     `avoid` gets a line for each bad node that the job excludes. None: no node is excluded.
     """
-    backend = build_backend(settings)
+    backend, environ = build_backend(settings), requested_nodes.surroundings(settings, environ)
     if getattr(backend, "via", ""):
         raise UsageError("--via is an option of ddpkit launch and ddpkit bench", "run this command on the login host")
     chosen = transport_class(type(backend))
@@ -192,6 +193,8 @@ def prepare_offline(
 
         job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
     transport = _offline_transport(chosen, settings, environ, *width)
+    if avoid is not None and isinstance(transport, SchedulerTransport):
+        transport.note = avoid
     world = transport.survey()
     if avoid is not None and transport.slurm and isinstance(world, Request):
         from ddpkit.execution import avoided_nodes
@@ -249,5 +252,5 @@ def _hosts_of_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -
 
 def unused_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
     """Describe the SLURM allocation that backend local was chosen not to use. Empty: none."""
-    unused = local_facts.unused_allocation(environ) if settings.backend == "local" else ""
+    unused = slurm_nodes.unused_allocation(environ) if settings.backend == "local" else ""
     return f"{unused}; these ranks run on this machine alone; on all nodes of the job: -b slurm" if unused else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from math import inf
 
-from ddpkit.node.first_failure import HEAD, KEPT, Kind, LastWords
+from ddpkit.node.supervision.first_failure import HEAD, KEPT, Kind, LastWords
 
 SETTLE = 0.7  # seconds from a traceback to the first look; each later one comes after twice the time
 MOST_LOOKS = 7

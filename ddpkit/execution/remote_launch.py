@@ -19,10 +19,11 @@ from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import sync
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.shell import run_module
 from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.choose import transport_class
-from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.pool import Connector
 from ddpkit.transports.transport import SshTransport
 
 NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for
@@ -122,7 +123,7 @@ def launch(
     spec: HostSpec, command: RemoteCommand, way: Connector, note: Callable[[str], None] = lambda _: None
 ) -> Answer:
     """Run a launcher on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
-    request = {"e": dict(command.env), "c": command.workdir, "a": ["-m", "ddpkit", *command.argv]}
+    request = {"e": dict(command.env), "c": command.workdir, "a": ["-c", run_module("ddpkit"), *command.argv]}
     until = time.monotonic() + LIMIT
     try:
         stream = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)

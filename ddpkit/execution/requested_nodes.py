@@ -17,7 +17,7 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, quote
 from ddpkit.launchers.starters import Starter
-from ddpkit.transports import local_facts, slurm_nodes
+from ddpkit.transports import slurm_nodes
 
 if TYPE_CHECKING:
     from ddpkit.transports.hosts import HostSpec
@@ -63,6 +63,12 @@ def changes_address(settings: LaunchSettings, name: str) -> bool:
     return own is not None and bool(own.user or own.port)
 
 
+def surroundings(settings: LaunchSettings, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment in which a launch looks for its allocation: with --new-job it has none."""
+    new = str(settings.options.get("new_job", "")).lower() in ("true", "yes", "on", "1")
+    return {**environ, "DDPKIT_DETECT_SLURM": "0"} if new else environ
+
+
 def ranks_per_node(settings: LaunchSettings) -> int | None:
     """The number of ranks on each node. None: one per GPU, or another number for each node."""
     return settings.nproc_per_node if isinstance(settings.nproc_per_node, int) else None
@@ -82,7 +88,7 @@ def number_of_nodes(settings: LaunchSettings, backend: Launcher, environ: Mappin
         raise _takes_one_number(backend, settings.nnodes)
     nodelist = str(settings.options.get("nodelist", ""))
     named = settings.hosts or settings.hostfile or uneven_ranks(settings)
-    if settings.nnodes or not nodelist or named or local_facts.allocation(environ):
+    if settings.nnodes or not nodelist or named or slurm_nodes.allocation(surroundings(settings, environ)):
         return settings.nnodes
     return slurm_nodes.count_listed(nodelist)
 
@@ -129,7 +135,7 @@ def check_no_hosts(settings: LaunchSettings) -> None:
 
 def check_alone(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
     """Refuse a command that srun starts several times: each of them would be a run of its own."""
-    task = None if settings.allow_nested else local_facts.srun_tasks(environ)
+    task = None if settings.allow_nested else slurm_nodes.srun_tasks(environ)
     if task is None:
         return
     nodes, tasks = task.num_nodes.value, task.world_size.value
@@ -145,9 +151,12 @@ def check_alone(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
 def check_one_machine(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
     """Refuse other machines for the local backend, also those of an allocation where no backend was chosen."""
     _check_no_scripts(settings)
-    unused = local_facts.unused_allocation(environ)
+    unused = slurm_nodes.unused_allocation(environ)
     if unused and settings.source("backend") == "default":
-        here = local_facts.short_hostname()
+        here = slurm_nodes.short_hostname()
+        _, left_over = slurm_nodes.query_allocation(slurm_nodes.allocation(environ))
+        if left_over:
+            raise UsageError(f"{left_over}; for this machine alone: -b local", "add -b slurm --new-job")
         what = f"{unused}, and without -b the ranks would run on {here} alone (as with -b local)"
         raise UsageError(what, "add -b slurm")
     if uneven_ranks(settings):
@@ -155,7 +164,7 @@ def check_one_machine(settings: LaunchSettings, environ: Mapping[str, str]) -> N
             f"backend local runs on this machine only, and does not support {_option_n(settings)}",
             f"add -n {uneven_ranks(settings)[0]}",
         )
-    local = ("localhost", "127.0.0.1", local_facts.short_hostname())
+    local = ("localhost", "127.0.0.1", slurm_nodes.short_hostname())
     if len(settings.hosts) > 1 or any(host not in local for host in settings.hosts):
         raise UsageError(
             f"backend local runs on this machine only, and does not accept hosts: {' '.join(settings.hosts)}",

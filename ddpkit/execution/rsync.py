@@ -15,8 +15,7 @@ from ddpkit.errors import UsageError, install
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.channel import NoAnswerError
-from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import ALONE, HostSpec, Problem
 from ddpkit.transports.protocol import LocalLink, program_request
 from ddpkit.transports.ssh.program import place
 

@@ -1,7 +1,7 @@
 """`--stage`: copies the project, and with it an environment, to the local disk of each node before the ranks start.
 
-One archive for each content: rsync sends it to a node, `sbcast` to the nodes of a job. `ddpkit.node.stage` unpacks it
-there once. Ranks keep their working directory: only code is read from the copy.
+One archive for each content: rsync sends it to a node, `sbcast` to the nodes of a job. `ddpkit.node.calls.stage`
+unpacks it there once. Ranks keep their working directory: only code is read from the copy.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from ddpkit.execution.node_calls import ANY_PYTHON, PATIENCE, NodeCalls
 from ddpkit.execution.sync import check_source
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
-from ddpkit.launchers.preload import is_conda_archive
 from ddpkit.launchers.shell import quote
+from ddpkit.launchers.starters import is_conda_archive
 from ddpkit.node.owned import own_file
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports.channel import NoAnswerError
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem, refusal
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
+from ddpkit.transports.pool import Connector
 
 LOOK_AGAIN = 0.3  # seconds
 BLOCK = 4096  # bytes that a small file takes on a disk
@@ -77,7 +76,7 @@ class Content:
         return LocalCopy(source=self.source, target=target, files=self.files, size=self.size, missing=())
 
     def for_node(self, root: str) -> dict[str, Any]:
-        """The content as `ddpkit.node.stage` reads it."""
+        """The content as `ddpkit.node.calls.stage` reads it."""
         unpacked = self.size * UNPACKED if self.conda else self.size + SLACK
         room = self.size + (4 * self.size if self.conda else self.size + BLOCK * self.files)
         return {

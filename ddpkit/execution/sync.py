@@ -2,7 +2,7 @@
 
 What `.gitignore` leaves out is left out, and so are `.git`, the logs and other disks. Nothing is deleted on a node. A
 node that sees the same directory is skipped. If something of one node would be lost, nothing is changed on any of them
-(`ddpkit/node/sync.py`).
+(`ddpkit/node/calls/sync.py`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job, ProjectCopy
 from ddpkit.launchers.shell import count, quote
 from ddpkit.node import owned
-from ddpkit.node.sync import KINDS, SMALL, refuse_directory
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem, refusal
+from ddpkit.node.calls.sync import KINDS, SMALL, refuse_directory
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
+from ddpkit.transports.pool import Connector
 
 NAMED = 5  # files of a kind in an error
 NONCE_NAME = ".ddpkit-nonce-"
@@ -52,7 +51,7 @@ class Entry:
     target: str  # of a link
 
     def plain(self) -> list[object]:
-        """The entry as `ddpkit.node.sync` reads it."""
+        """The entry as `ddpkit.node.calls.sync` reads it."""
         return [self.name, self.kind, self.mode, self.size, self.time, self.target]
 
 

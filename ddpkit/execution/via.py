@@ -15,8 +15,9 @@ from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import check_request, job_elsewhere, without_python
 from ddpkit.execution.requested_nodes import Queries, changes_address
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request, Via
+from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.slurm import Slurm
 from ddpkit.transports.hosts import HostSpec, parse
@@ -101,6 +102,7 @@ def _prepare(
     hosts, counts = requested_nodes.scheduled_hosts(settings)
     request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)
     transport = SlurmTransport(nnodes, nproc, {}, host)
+    transport.note = note
     python = pythons[0] if backend.container else facts["python"]
     job = job_elsewhere(settings, facts["workdir"], python, facts["log_dir"])
     host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE

@@ -1,7 +1,7 @@
 """Event types (supervisor to launcher) and command types (launcher to supervisor).
 
-Each is one line of JSON. `e` is the kind of an event, `c` the kind of a command; mypy narrows on them. The docstring of
-`ddpkit/node/supervisor.py` is their specification on the node's side. Times are seconds since the epoch.
+Each is one line of JSON. `e` is the kind of an event, `c` the kind of a command; mypy narrows on them. The other side
+is `ddpkit/node/supervisor.py`. Times are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Amount = Annotated[float, Between(0, 1e15)]
 Name = Annotated[str, Between(1, 100)]  # of a program, an exception, a point of a start
 Sentence = Annotated[str, Between(0, 8000)]
 Names = Annotated[list[Annotated[str, Between(0, 300)]], Between(0, 10_000)]
-EndKind = Literal["own", "peer", "waited", "terminated"]  # values of `ddpkit.node.first_failure.Kind`
+EndKind = Literal["own", "peer", "waited", "terminated"]  # values of `ddpkit.node.supervision.first_failure.Kind`
 Piece = Annotated[str, Between(0, 1 << 16)]  # a supervisor sends at most 20,000 characters
 
 
@@ -82,7 +82,7 @@ class StartEvent(_Event):
 
 
 class MarkEvent(_Event):
-    """A rank reached a point of its start (`ddpkit/node/rank_events.py`)."""
+    """A rank reached a point of its start (`ddpkit/node/rank/rank_events.py`)."""
 
     e: Literal["mark"]
     rank: Rank

@@ -6,10 +6,12 @@ and none has a character that a shell, or ssh's own `%`, reads. Pure.
 
 from __future__ import annotations
 
-import ipaddress
 import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from ddpkit.errors import MOST_PORT
+from ddpkit.errors import MOST_PORT, UsageError
+from ddpkit.launchers.typed_json import Between, Form, ProgramName, Seconds
 from ddpkit.text import MOST_HOSTS as MOST_HOSTS
 from ddpkit.text import format_hosts as format_hosts
 
@@ -25,6 +27,8 @@ def is_host(name: str) -> bool:
         return re.fullmatch(NAME, name) is not None
     if not re.fullmatch(ADDRESS, name):
         return False
+    import ipaddress  # few commands see an address
+
     try:
         ipaddress.IPv6Address(name)
     except ValueError:
@@ -41,3 +45,31 @@ def problem(name: str, user: str, port: int | None) -> str:
     if port is not None and not (type(port) is int and 0 < port <= MOST_PORT):
         return f"{port!r} is not a port"
     return ""
+
+
+LoginName = Annotated[str, Form(f"{NAME}|{ADDRESS}", "the name of a host")]
+UserName = Annotated[str, Form(f"{USER}|", "the name of a user")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Via:
+    """A login host with the commands of a scheduler, and the way to it."""
+
+    host: LoginName
+    user: UserName = ""
+    port: Annotated[int, Between(1, 65535)] | None = None
+    transport: Literal["paramiko", "openssh"] = "paramiko"
+    python: ProgramName = "python3"  # of the supervisor there
+    connect_timeout: Seconds = 5.0
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for what may not stand on a command line, also where a record of a run names it."""
+        wrong = problem(self.host, self.user, self.port)
+        if wrong:
+            raise UsageError(wrong, "write it as login1 or user@login1:2222")
+
+    @property
+    def by_hand(self) -> tuple[str, ...]:
+        """The ssh that a person would type."""
+        port = ("-p", str(self.port)) if self.port else ()
+        return ("ssh", *port, f"{self.user}@{self.host}" if self.user else self.host)

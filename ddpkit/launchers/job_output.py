@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from ddpkit.launchers.events import BadEventError, Event, FailedEvent, OutputEvent, from_node, ranks_of
-from ddpkit.node.first_failure import End, Kind, first_failure
+from ddpkit.node.supervision.first_failure import End, Kind, first_failure
 
 PIECE = 1 << 16  # characters of one event
 EVENT = "ddpkit: {"
@@ -62,6 +62,7 @@ class JobOutput:
         self._held = b""
         self._joined: list[str] = []  # lines of one rank that follow each other
         self._label: tuple[str, str] | None = None
+        self._prefix = ""  # of these lines
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Take bytes of the output; yield events."""
@@ -91,13 +92,14 @@ class JobOutput:
         self.failed = False
 
     def _line(self, line: str) -> Iterator[Event]:
+        if self._label is not None and line.startswith(self._prefix) and len(self._joined) <= 1000:
+            self._joined.append(line[len(self._prefix) :] + "\n")
+            return
         of_rank = _OF_RANK.fullmatch(line) if line.startswith("[") else None
         if of_rank is not None:
-            label, text = (of_rank[1], of_rank[2]), of_rank[3]
-            if label != self._label or len(self._joined) > 1000:
-                yield from self._release()
-                self._label = label
-            self._joined.append(text + "\n")
+            yield from self._release()
+            self._label, self._prefix = (of_rank[1], of_rank[2]), line[: of_rank.start(3)]
+            self._joined.append(of_rank[3] + "\n")
             return
         yield from self._release()
         if line.startswith(EVENT):

@@ -1,4 +1,4 @@
-"""Types of a node's answers: `NodeFacts` from `ddpkit/node/probe.py`, `NodeInventory` from `ddpkit/node/inventory.py`.
+"""Types of a node's answers: `NodeFacts` and `NodeInventory`, of `probe.py` and `inventory.py` in `node/calls/`.
 
 Sizes are bytes, times seconds since the epoch. None: it could not be looked at, or there is none.
 """

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 
 from ddpkit.launchers.containers import option
 from ddpkit.launchers.plan import Job, Plan, World
-from ddpkit.launchers.preload import stage_dir_option, stage_option
-from ddpkit.launchers.starters import Starter
+from ddpkit.launchers.starters import Starter, stage_dir_option, stage_option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from ddpkit.errors import UsageError
-from ddpkit.launchers import host_names
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
-from ddpkit.launchers.typed_json import Between, LoginName, ProgramName, Seconds, UserName
 from ddpkit.text import format_hosts, format_ranks
 
 
@@ -36,7 +34,7 @@ class Ready:
 
     probe: Probe
     value: str = ""
-    timeout: Seconds
+    timeout: float
 
     def __str__(self) -> str:
         return f"{self.probe.value}:{self.value}" if self.value else self.probe.value
@@ -59,7 +57,9 @@ class Job:
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
-    observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank_observe.py`
+    observe: tuple[str, ...] = ()  # what is added to the ranks' Python: parts of `ddpkit/node/rank/rank_observe.py`
+    python_chosen: bool = True  # by the user; else commands before the ranks, such as `activate`, may choose another
+    python_here: bool = True  # this machine has it; else the nodes may
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
     wants_port: bool = False  # its program listens: a port is chosen for it, on its first node
     port: int | None = None  # that it had before
@@ -108,6 +108,8 @@ class Allocation:
     cpus_per_task: int | None = None
     groups: tuple[HetGroup, ...] = ()  # of a heterogeneous allocation
     cpus: Mapping[str, int] = field(default_factory=dict)  # by host; empty: not known
+    gpus: Mapping[str, int] = field(default_factory=dict)  # the same
+    gpus_by_task: bool = False  # the request has GPUs for each task: a step of fewer tasks gets fewer of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,30 +150,6 @@ class Proc:
     rank: int | None = None  # None: an agent
     cpus: frozenset[int] = frozenset()  # those of this process; empty: all that its supervisor has
     restarts: int = 0  # how often an agent may start its ranks again before their failure is the run's
-
-
-@dataclass(frozen=True, kw_only=True)
-class Via:
-    """A login host with the commands of a scheduler, and the way to it."""
-
-    host: LoginName
-    user: UserName = ""
-    port: Annotated[int, Between(1, 65535)] | None = None
-    transport: Literal["paramiko", "openssh"] = "paramiko"
-    python: ProgramName = "python3"  # of the supervisor there
-    connect_timeout: Seconds = 5.0
-
-    def __post_init__(self) -> None:
-        """Raise UsageError for what may not stand on a command line, also where a record of a run names it."""
-        wrong = host_names.problem(self.host, self.user, self.port)
-        if wrong:
-            raise UsageError(wrong, "write it as login1 or user@login1:2222")
-
-    @property
-    def by_hand(self) -> tuple[str, ...]:
-        """The ssh that a person would type."""
-        port = ("-p", str(self.port)) if self.port else ()
-        return ("ssh", *port, f"{self.user}@{self.host}" if self.user else self.host)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,9 +216,18 @@ class Scheduler:
     )
     stop: tuple[str, ...]
     signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
+    # Prints each job of the user, also one that has ended: its id, a blank, the path of its script. With it a job that
+    # was submitted without an answer is found, or submitted again. Empty: nobody knows whether there is one.
+    submitted: tuple[str, ...] = ()
+    no_answer: str = "(?!)"  # a regular expression: what the submitting program says where the controller gave none
     no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
     signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
+    suspended: tuple[str, ...] = ()  # of those in `running`: its processes are stopped, until the scheduler resumes it
+
+    def place_of(self, state: str, nodes: str) -> str:
+        """Return what a job does that has started, and where."""
+        return f"is suspended by the scheduler on {nodes}" if state in self.suspended else f"runs on {nodes}"
 
     def state_of(self, job_id: str) -> list[str]:
         """Return the command that prints the state of a job."""
@@ -257,9 +244,10 @@ class Scheduler:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch(Scheduler):
-    """How to submit and to follow one job: `Batch(**vars(scheduler), submit=..., ...)`."""
+class Batch:
+    """How to submit and to follow one job."""
 
+    scheduler: Scheduler
     submit: tuple[str, ...]
     env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
     show_resources: tuple[str, ...]  # shows what may be asked for
@@ -376,7 +364,7 @@ class LocalCopy:
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """Copies that the nodes of a scheduler's job get before the ranks start: see `ddpkit.node.stage.main`."""
+    """Copies that the nodes of a scheduler's job get before the ranks start: see `ddpkit.node.calls.stage.main`."""
 
     python: str  # runs that program: the job's own, or the base of a staged virtual environment
     contents: str  # JSON, its input

@@ -23,17 +23,19 @@ import importlib
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from ddpkit.errors import UsageError, nearest, similar
-from ddpkit.launchers.plan import Job, Plan, Scheduler
+
+if TYPE_CHECKING:  # many commands look up a backend's name alone
+    from ddpkit.launchers.plan import Job, Plan, Scheduler
 
 GROUP = "ddpkit.launchers"
 _BUILT_IN = {
-    "local": "ddpkit.launchers.local:Local",
-    "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",
-    "pdsh": "ddpkit.launchers.pdsh:Pdsh",
-    "legacy": "ddpkit.launchers.legacy:Legacy",
+    "local": "ddpkit.launchers.backends:Local",
+    "ssh-torchrun-auto": "ddpkit.launchers.backends:SshTorchrunAuto",
+    "pdsh": "ddpkit.launchers.backends:Pdsh",
+    "legacy": "ddpkit.launchers.backends:Legacy",
     "slurm-srun": "ddpkit.launchers.slurm:SlurmSrun",
     "slurm-torchrun": "ddpkit.launchers.slurm:SlurmTorchrun",
 }
@@ -124,6 +126,8 @@ def load(name: str) -> type[Any]:
 
 def scheduler_of(name: str) -> Scheduler:
     """Return the commands of a backend's scheduler. Raises UsageError for a backend that is not there, or has none."""
+    from ddpkit.launchers.plan import Scheduler
+
     scheduler = getattr(load(name), "scheduler", None)
     if not isinstance(scheduler, Scheduler):
         raise UsageError(f"backend {name!r} has no `scheduler`, by which its jobs can be queried and stopped")

@@ -7,6 +7,15 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+# Python puts the working directory in front of its own modules, for -m and for -c. There others may be able to write,
+# and a project may have a random.py. Code of ddpkit's begins with this line, which needs no module from a file.
+NOT_FROM_HERE = 'import sys; sys.path[:1] != [""] or sys.path.pop(0)'
+
+
+def run_module(name: str) -> str:
+    """Return Python code that runs a module as `python -m` does, but from no file of the working directory."""
+    return f'{NOT_FROM_HERE}; import runpy; runpy.run_module("{name}", run_name="__main__", alter_sys=True)'
+
 
 @dataclass(frozen=True)
 class Raw:

@@ -29,10 +29,17 @@ from ddpkit.launchers.plan import (
     Step,
     render_step,
 )
-from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
-from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
-from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
-from ddpkit.launchers.starters import TAP, task_file
+from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote, run_module
+from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus, check_gpus
+from ddpkit.launchers.starters import (
+    TAP,
+    TORCHRUN,
+    preload_modules,
+    preload_option,
+    stage_dir_option,
+    stage_option,
+    task_file,
+)
 from ddpkit.node.bundle import NAME as BUNDLE
 
 # Defaults of variables, after `cores` was computed.
@@ -72,11 +79,6 @@ _STEP_TASK = """\
 program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" {agent}"$@"
 {run}"""
-# Not with -m, which puts the working directory in front of PyTorch: it may have a torch.py.
-_RUN_TORCHRUN = (
-    'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); '
-    'runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'
-)
 _TORCHRUN = """\
 {python} -c {torchrun} \\
     --nnodes={nnodes} --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \\
@@ -85,8 +87,16 @@ _TORCHRUN = """\
 # One task has the CPUs of all ranks, and a site may bind it to as many as one rank needs. Where nothing binds, srun
 # warns of the option.
 _UNBOUND = (
-    'config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"',
+    'config=$(scontrol show config); [ -n "$config" ] || fail "scontrol did not show the configuration of SLURM"',
     'bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac',
+)
+
+# Defaults of srun that the job's request leaves: a rank would see one GPU of its node, a task with all ranks as well.
+# 26.05 sets the first to the CPUs of the first group, and srun would then request as many for the other groups.
+_UNBIND = "unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU"
+# Options of sbatch and srun that bind GPUs to tasks. With `none` a task sees all of them.
+_BINDING = re.compile(
+    r"--(gpus-per-task|ntasks-per-gpu|tres-per-task(?=.*gpu)|(gpu-bind|tres-bind(?=.*gpu))(?!.*\bnone\b))(=|\s|$)"
 )
 
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
@@ -109,9 +119,10 @@ while True:
     print(port)
     break"""
 
-ABSENT = 96  # exit code of `ddpkit/node/stage.py` on a node that needs an archive
+ABSENT = 96  # exit code of `ddpkit/node/calls/stage.py` on a node that needs an archive
 _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
+_OF_NODE = re.compile(r"\$\{?[A-Za-z_]\w*\}?/[\w./+-]+")  # a path below a directory that each node names
 _FLAGS = {"exclusive"}  # without a value
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
@@ -122,6 +133,9 @@ SLURM = Scheduler(
     unreachable="Unable to contact|communication|resolve_ctls",
     ping=("scontrol", "ping"),
     queue=("squeue", "--me"),
+    submitted=("squeue", "--me", "--noheader", "--states=all", "--format=%i %o"),
+    no_answer="Socket timed out|Unable to contact|[Zz]ero [Bb]ytes were|Unexpected m(essage received|issing)|"
+    "Resource temporarily unavailable|Connection (refused|reset|timed out)|not connected|in backup mode",
     state=("scontrol", "--oneliner", "show", "job", "{job}"),
     state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
     r".*?\bExitCode=(?P<code>\d+):"
@@ -130,8 +144,9 @@ SLURM = Scheduler(
     cluster=("scontrol", "show", "config"),
     cluster_pattern=r"(?m)^ClusterName\s*=\s*(\S+)",
     controller_pattern=r"(?m)^(?:SlurmctldHost\S*|StateSaveLocation)\s*=\s*(\S+)",
-    waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
-    running=("RUNNING", "SIGNALING"),
+    waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING"),
+    running=("RUNNING", "SIGNALING", "SUSPENDED"),
+    suspended=("SUSPENDED",),
     ending=("COMPLETING", "STAGE_OUT"),
     success_states=("COMPLETED",),
     unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit)|BadConstraints|InvalidAccount|InvalidQOS|"
@@ -185,9 +200,14 @@ class Slurm(Contained):
     array: str = option("", "job array: 0-9%2; ddpkit submits it and does not follow it")
     dependency: str = option("", "wait for other jobs: afterok:123")
     signal: str = option("", "signal before the time limit: USR1@120 sends SIGUSR1 to the ranks")
-    requeue: str = option("", "let SLURM requeue the job: true or false; default: the site's setting", "true")
+    requeue: str = option(
+        "", "let SLURM requeue the job: true, false or another value of sbatch; default: the site's setting", "true"
+    )
     chain: int = option(
         0, "requeue the job at most this many times if its ranks exit with 75 (saved, restart requested)"
+    )
+    new_job: bool = option(
+        False, "submit a job also inside an allocation, and with SLURM_* variables of one that has ended"
     )
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
@@ -249,12 +269,6 @@ class Slurm(Contained):
                 "-o preload works with slurm-srun, not with slurm-torchrun: torchrun starts each rank as a new Python"
             )
             raise UsageError(what, "add -b slurm-srun")
-        for word in ("--gpus-per-task", "--gpu-bind", "--ntasks-per-gpu"):
-            if word in self.srun:
-                what = (
-                    f"-o preload starts one task on each node, and -o srun has {word}, which is for a task of each rank"
-                )
-                raise UsageError(what, "add --gpus-per-node N, or --no-preload")
         return modules
 
     def _by_node(self, job: Job) -> bool:
@@ -280,6 +294,25 @@ class Slurm(Contained):
             collected=True,
         )
 
+    def _check_binding(self, ranks: int) -> None:
+        """Refuse options that bind GPUs to tasks: a script takes the GPU of its LOCAL_RANK, and would see one alone."""
+        for name in ("sbatch", "srun", "hetjob"):
+            words = list(split_option(name, str(getattr(self, name)).replace(" : ", " ")))
+            kept, asked, gpus = list[str](), list[str](), 0
+            while words:
+                word = words.pop(0)
+                if "=" not in word and words and not words[0].startswith("-"):
+                    word = f"{word}={words.pop(0)}"
+                match = _BINDING.match(word)
+                (asked if match else kept).append(word)
+                number = word.rpartition("=")[2].rpartition(":")[2]
+                if match and match[1] in ("gpus-per-task", "tres-per-task") and number.isdecimal():
+                    gpus = int(number) * ranks
+            if asked:
+                what = f"-o {name} has {asked[0].partition('=')[0]}: each rank must see all GPUs of its node"
+                own = f" --gpus-per-node {gpus}" if gpus and not self._gpus() else ""
+                raise UsageError(what, f"add -o {quote(f'{name}={join(kept)}')}{own}")
+
     def _layout(self, job: Job, world: Request) -> Layout:
         if "arbitrary" in self.srun:
             raise UsageError(
@@ -287,9 +320,11 @@ class Slurm(Contained):
                 "ddpkit launch -b slurm node2:1 node1:2 -- SCRIPT",
             )
         later = self._later_groups() if world.allocation is None else ()
+        self._check_binding(max(world.counts, default=world.nproc_per_node or 1))
         layout = arrange(world, ranks=self._gpus(), cpus=self.cpus_per_task, order=self.order, later=later)
         if world.allocation is not None and not {"--overcommit", "-O"} & {*split_option("srun", self.srun)}:
             check_cpus(layout, world.allocation, by_node=self._by_node(job))
+            check_gpus(layout, world.allocation, by_node=self._by_node(job))
         return layout
 
     def _later_groups(self) -> tuple[Group, ...]:
@@ -332,16 +367,16 @@ class Slurm(Contained):
         more = f"$bind {more}".strip() if unbound else more
         if layout.het:
             # srun takes a `:` among the arguments for the next group: the command is in the text.
-            text = f"set -- {join(words[1:])}\n{text}"
+            inner = [Raw("$0") if word == words[0] and isinstance(word, Raw) else word for word in words[1:]]
+            text = f"set -- {join(inner)}\n{text}"
         by_node = self._by_node(job)
         command = self._srun(job, world, layout, inside, words, more, by_node=by_node)
         lines = [
             *([] if held else self._marks(layout)),
             _FAIL,
-            *([self.setup] if self.setup else []),
+            *self._set_up(job, here=held is None),
             *unbound,
-            # 26.05 sets it to the first group's CPUs, and srun would then request as many for the other groups.
-            *(["unset SLURM_TRES_PER_TASK"] if layout.het else []),
+            *([] if held else [_UNBIND]),
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             *self._programs_are_there(job),
@@ -375,6 +410,28 @@ class Slurm(Contained):
             group_jobs=tuple(group.job_id for group in held.groups) if held else (),
         )
 
+    def _set_up(self, job: Job, *, here: bool) -> list[str]:
+        """Lines of the user, and the Python of the ranks after them. `here`: the script runs on a node."""
+        lines = [self.setup] if self.setup else []
+        if self._finds_python(job):
+            new = '$(type -P python3 python | grep -vxF "$before" | head -n 1) || true'
+            default = f'[ -n "$python" ] || python={quote(job.python)}'
+            lines = ["before=$(type -P python3 python)", *lines, f"python={new}", default]
+        if here and not self.container and not job.stage:
+            python = quote(self._python(job))
+            lines.append(f'command -v {python} > /dev/null || fail "Python "{python}" not found on $(hostname)"')
+        return lines
+
+    def _finds_python(self, job: Job) -> bool:
+        """Return whether the lines of --setup can choose the Python of the ranks."""
+        return bool(self.setup) and not (job.python_chosen or self.container or job.stage)
+
+    def _python(self, job: Job) -> Word:
+        """The Python of the ranks in the script. A variable such as $SLURM_TMPDIR is that of the node."""
+        if self._finds_python(job):
+            return Raw("$python")
+        return Raw(job.python) if _OF_NODE.fullmatch(job.python) and not job.python_here else job.python
+
     def _meeting_point(self, job: Job, world: Request, layout: Layout, inside: list[str]) -> list[str]:
         """Set rank 0's host and port, and the list of nodes where srun needs one."""
         held = world.allocation
@@ -394,7 +451,8 @@ class Slurm(Contained):
             where = "" if there else layout.hosts[0]
         if where:
             srun = join(["srun", *inside, *(["--het-group=0"] if layout.het else []), "--nodes=1", "--ntasks=1"])
-            probe = f"{srun} --nodelist={where} --export=ALL {probe}"
+            # Without it such a step requests all that --gpus of the allocation has on all nodes.
+            probe = f"{srun} --gres=none --nodelist={where} --export=ALL {probe}"
         return [
             *lines,
             f"MASTER_ADDR={master}",
@@ -415,8 +473,8 @@ class Slurm(Contained):
 
     def _probe(self, job: Job) -> str:
         # It runs on the node itself, and the job's Python may be in the container alone.
-        python = job.stage.python if job.stage else job.python
-        return join(["python3" if self.container else python, "-c", _PORT])
+        python = job.stage.python if job.stage else self._python(job)
+        return join(["python3" if self.container else python, "-S", "-I", "-c", _PORT])
 
     def _copy(self, job: Job, layout: Layout, inside: list[str], otherwise: str = "exit 123") -> list[str]:
         """Lines that bring the local copies to each node. `otherwise`: if a node has none then. Raises UsageError."""
@@ -453,9 +511,9 @@ class Slurm(Contained):
         ]
 
     def _stage_task(self, job: Job) -> list[str]:
-        """The program that finds, unpacks and holds local copies: see `ddpkit/node/stage.py`."""
+        """The program that finds, unpacks and holds local copies: see `ddpkit/node/calls/stage.py`."""
         assert job.stage is not None
-        return [job.stage.python, "-I", "-S", f"{job.folder}/{BUNDLE}", "stage", f"{job.folder}/stage"]
+        return [job.stage.python, "-I", "-S", f"{job.folder}/{BUNDLE}", "calls.stage", f"{job.folder}/stage"]
 
     def _hold(self, job: Job) -> str:
         """The words in front of a task that hold its local copies as long as it lives."""
@@ -470,9 +528,10 @@ class Slurm(Contained):
         private = "" if self.output else " [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1;"
         return [f"{{ date +%s.%N >> {quote(_begins(job))};{private} }} 2> /dev/null"]
 
-    def _collect(self, job: Job) -> list[str]:
-        """The program around srun that reads the events of its tasks."""
-        python = "python3" if self.container else job.stage.python if job.stage else job.python
+    def _collect(self, job: Job, *, here: bool) -> list[Word]:
+        """The program around srun that reads the events of its tasks. `here`: it runs on this machine."""
+        python = job.stage.python if job.stage else self._python(job)
+        python = "python3" if self.container or (here and not job.python_here) else python
         return [python, "-S", "-I", f"{job.folder}/{BUNDLE}", "collect", f"{job.folder}/task.json"]
 
     def _programs_are_there(self, job: Job) -> list[str]:
@@ -487,49 +546,52 @@ class Slurm(Contained):
         world: Request,
         layout: Layout,
         inside: list[str],
-        words: list[str],
+        words: list[Word],
         more: str,
         *,
         by_node: bool,
     ) -> str:
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        before = join([*self._collect(job), "srun", *inside])
+        before = join([*self._collect(job, here=world.allocation is not None), "srun", *inside])
         after = f'{" " * bool(more)}{more} {self._hold(job)}sh -c "$each"'
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
-            return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {words[0]}' for argv in argvs)}"
-        argv: list[Word] = [*layout.srun(by_node=by_node)]
+            return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {quote(words[0])}' for argv in argvs)}"
+        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gres(world.allocation) if world.allocation else ())]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif world.allocation and not layout.listed and (world.spares is not None or world.hosts):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
         return f"{before} {join([*argv, *common])}{after} {join(words)}"
 
-    def _task(self, job: Job, layout: Layout) -> tuple[list[str], str, str]:
+    def _task(self, job: Job, layout: Layout) -> tuple[list[Word], str, str]:
         """Return the words and the shell text of a task that is a supervisor, and srun's options for its container."""
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
         enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
-        python = job.stage.python if job.stage else job.python
+        own = self._python(job)
+        python: Word = job.stage.python if job.stage else own
         files = [f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json"]
         run = enter or 'exec "$@"'
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
-            command = list(job.argv)
+            command: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
             if enter and not more and job.kind == "program":  # its image may have no Python
-                python, command, run = "python3", ["sh", "-c", enter, "sh", *command], 'exec "$@"'
+                python, command, run = "python3", ["sh", "-c", enter, "sh", *job.command], 'exec "$@"'
             there = _IS_THERE if enter and not more else _OR_ALONE
             text = there + numbers + _RESTARTS + _CORES + _DEFAULTS + _STEP_TASK.format(agent="", run=run)
             return [python, *files, *command], text, more
         text = _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
         if not self.torchrun:
             text = text + _RESTARTS.lstrip() + "\n" + _STEP_TASK.format(agent="", run=run)
-            return [python, *files, *job.argv], text, more
-        agent = _TORCHRUN.format(python=quote(job.python), torchrun=quote(_RUN_TORCHRUN), nnodes=len(layout.counts))
+            return [python, *files, own, *job.command], text, more
+        inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
+        agent = _TORCHRUN.format(python=quote(inner), torchrun=quote(run_module(TORCHRUN)), nnodes=len(layout.counts))
         # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-        tap = [job.python, "-S", "-I", "-c", f"import os, sys; {TAP}", *job.argv]
-        words = [python, *files, *(word.replace("$", "$$") for word in tap)]
-        return words, text + _STEP_TASK.format(agent=agent, run=run), more
+        rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
+        tap = [own, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
+        words = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
+        return [python, *files, *words], text + _STEP_TASK.format(agent=agent, run=run), more
 
     def _in_attempts(self, job: Job, layout: Layout, command: str, again: str) -> list[str]:
         """Steps in a job script: another one follows as long as `again` prints its nodes."""
@@ -621,10 +683,11 @@ class Slurm(Contained):
                 lines.append(_directive(name, f"--{name}={quote(str(value))}"))
         lines += ["#SBATCH --no-kill"] * (spares is not None)  # a node that fails does not end the job
         if self.requeue or self.chain:
-            again = _true("requeue", self.requeue or "true")
-            if self.chain and not again:
+            again = self.requeue.lower() or "true"
+            if self.chain and again == "false":
                 raise UsageError(f"-o chain={self.chain} requeues the job, and -o requeue=false forbids it")
-            lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
+            word = {"true": "--requeue", "false": "--no-requeue"}.get(again, f"--requeue={quote(self.requeue)}")
+            lines.append(_directive("requeue", word))
         lines += [_directive("sbatch", quote(word)) for word in split_option("sbatch", self.sbatch)]
         for group in layout.groups[1:]:
             tasks, cpus = self._asked_tasks(job, group)
@@ -663,7 +726,7 @@ class Slurm(Contained):
 
     def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
         return Batch(
-            **vars(SLURM),
+            scheduler=SLURM,
             submit=("sbatch", "--parsable", script),
             env={
                 **dict.fromkeys((*left, *world.held_back)),
@@ -691,12 +754,6 @@ def _decide(job: Job, world: Request) -> tuple[str, ...]:
 def _left(name: str) -> bool:
     """A variable of another allocation."""
     return name.startswith(("SLURM_", "SRUN_"))
-
-
-def _true(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise UsageError(f"-o {name}={text}: true or false")
-    return text.lower() == "true"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ one number for all nodes, and a step for each number would be a world of its own
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ddpkit.errors import LaunchError, UsageError
@@ -25,6 +25,7 @@ class Group:
     nodes: int
     ranks: int  # on each node, the most of them
     cpus: int = 0  # for each rank; 0: not requested
+    task_cpus: int = 0  # for a task with all ranks of its node; 0: those of its ranks
     options: tuple[str, ...] = ()  # further ones of sbatch, of a later group
 
     def srun(self, *, by_node: bool) -> list[str]:
@@ -35,7 +36,7 @@ class Group:
 
     def tasks(self, *, by_node: bool) -> tuple[int, int]:
         """Return the tasks on each node, and the CPUs of each task."""
-        return (1, self.cpus * self.ranks) if by_node else (self.ranks, self.cpus)
+        return (1, self.task_cpus or self.cpus * self.ranks) if by_node else (self.ranks, self.cpus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,11 @@ class Layout:
         cpus = self.groups[0].tasks(by_node=by_node)[1]
         return [f"--ntasks={tasks}", "--distribution=arbitrary", *([f"--cpus-per-task={cpus}"] if cpus else [])]
 
+    def gres(self, held: Allocation) -> list[str]:
+        """Options of srun for all GPUs of a node, where the allocation has them for each task. Nodes have the same."""
+        gpus = {held.gpus.get(host, 0) for host in self.hosts or held.hosts}
+        return [f"--gres=gpu:{number}" for number in gpus if number] if held.gpus_by_task and len(gpus) == 1 else []
+
     def nodes(self, inside: Sequence[str], most: int) -> list[str]:
         """Lines that set `nodes`, in the order of the ranks. `inside`: options of srun, `most`: nodes of the job."""
         lines = [] if inside else ["unset SLURM_NTASKS_PER_NODE"]  # of the job; the steps here have other numbers
@@ -76,7 +82,10 @@ class Layout:
             return [*lines, f"nodes={quote(' '.join(self.hosts))}"]
         if self.order == "block":
             return [*lines, 'nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")', _LISTED]
-        srun = join(["srun", *inside, f"--nodes={most}", f"--ntasks={most}", "--ntasks-per-node=1", "--export=ALL"])
+        no_gpus = ["--gres=none"] if inside else []
+        srun = join(
+            ["srun", *inside, *no_gpus, f"--nodes={most}", f"--ntasks={most}", "--ntasks-per-node=1", "--export=ALL"]
+        )
         each = quote('echo "$SLURM_TOPOLOGY_ADDR $SLURMD_NODENAME"')
         first = f" | head -n {len(self.counts)}" if most > len(self.counts) else ""
         return [
@@ -147,7 +156,7 @@ def arrange(world: Request, *, ranks: int, cpus: int, order: Order, later: tuple
         by_host = each if isinstance(each, tuple) else (each,) * len(held.hosts)
         counts = world.counts or tuple(by_host[held.hosts.index(host)] for host in usable[:nodes])
         hosts = () if chosen == "topology" else tuple(usable[:nodes])
-        groups = _held_groups(held, nodes, counts, cpus)
+        groups = _held_groups(held, nodes, usable, counts, cpus)
     if len(counts) != sum(group.nodes for group in groups):
         nodes = sum(group.nodes for group in groups)
         raise UsageError(
@@ -187,6 +196,17 @@ def check_cpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
         )
 
 
+def check_gpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
+    """Refuse one task on each node where the allocation has GPUs for each task: srun gives it the same on all nodes."""
+    gpus = [held.gpus.get(host, 0) for host in layout.hosts or held.hosts]
+    if held.gpus_by_task and by_node and len({*gpus}) > 1:
+        raise LaunchError(
+            f"allocation {held.job_id} has --gpus-per-task, and its nodes have {_text(tuple(gpus))} GPUs: one task on "
+            "each node cannot have them all",
+            f"add -b slurm --no-preload, or allocate: salloc --nodes={len(gpus)} --gpus-per-node={max(gpus)}",
+        )
+
+
 def _nodes(world: Request, held: Allocation) -> int:
     """Return the number of nodes of a step in an allocation. Raises UsageError."""
     spares, most = world.spares or 0, len(held.hosts)
@@ -206,10 +226,13 @@ def _nodes(world: Request, held: Allocation) -> int:
     return nodes
 
 
-def _held_groups(held: Allocation, nodes: int, counts: tuple[int, ...], cpus: int) -> tuple[Group, ...]:
+def _held_groups(
+    held: Allocation, nodes: int, hosts: Sequence[str], counts: tuple[int, ...], cpus: int
+) -> tuple[Group, ...]:
     """Return the groups of an allocation. Raises UsageError where a group has different numbers of ranks."""
     if not held.groups:
-        return (Group(nodes=nodes, ranks=max(counts), cpus=cpus or held.cpus_per_task or 0),)
+        whole = Group(nodes=nodes, ranks=max(counts), cpus=cpus or held.cpus_per_task or 0)
+        return (whole if cpus else _fitting(whole, counts, [held.cpus.get(host, 0) for host in hosts]),)
     groups, first = [], 0
     for number, group in enumerate(held.groups):
         each = counts[first : first + group.nodes]
@@ -217,8 +240,22 @@ def _held_groups(held: Allocation, nodes: int, counts: tuple[int, ...], cpus: in
         if len(set(each)) > 1:
             what = f"-n {_text(counts)}: group {number} of allocation {held.job_id} has {_text(each)}"
             raise UsageError(f"{what}, and needs one number for its {group.nodes} nodes", f"-n {max(each)}")
-        groups.append(Group(nodes=group.nodes, ranks=each[0], cpus=cpus or group.cpus_per_task or 0))
+        asked = Group(nodes=group.nodes, ranks=each[0], cpus=cpus or group.cpus_per_task or 0)
+        here = [held.cpus.get(host, 0) for host in held.hosts[first - group.nodes : first]]
+        groups.append(asked if cpus else _fitting(asked, each, here))
     return tuple(groups)
+
+
+def _fitting(group: Group, counts: Sequence[int], held: Sequence[int]) -> Group:
+    """Divide the CPUs of the request's tasks among the ranks, where a task has those of several ranks.
+
+    `held`: CPUs of the allocation on each host, 0: not known. A job for torchrun has one task on each node.
+    """
+    shares = [(number // ranks, number) for ranks, number in zip(counts, held, strict=False) if number]
+    if not shares or group.cpus <= min(shares)[0]:
+        return group
+    share = min(shares)[0]
+    return replace(group, cpus=share, task_cpus=max(group.cpus, share * group.ranks))
 
 
 def _text(counts: tuple[int, ...]) -> str:

@@ -1,6 +1,7 @@
 """Starters of the ranks on one node: a process per rank, torchrun, or the legacy `torch.distributed.launch`.
 
 Pure: a job and a world in, a step out. Every backend that reaches nodes by itself (local, ssh, pdsh) uses these three.
+The options of a fast start are here as well: `preload` imports once on a node, then forks; `stage` makes local copies.
 """
 
 from __future__ import annotations
@@ -8,16 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import Contained, runtimes
 from ddpkit.launchers.containers import option as option  # for backends
 from ddpkit.launchers.cpu_binding import cpu_sets, python_code, threads
 from ddpkit.launchers.plan import File, Job, Proc, Step, World
-from ddpkit.launchers.preload import preload_modules, preload_option
-from ddpkit.launchers.shell import Value
-from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.launchers.shell import Value, run_module
+from ddpkit.node.rank.rank_observe import OBSERVERS
 
 # torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
 # rank's output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without
@@ -25,6 +25,55 @@ from ddpkit.node.rank_observe import OBSERVERS
 TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
 ELASTIC_RESTARTS = 3
+TORCHRUN = "torch.distributed.run"
+
+
+def preload_option(where: str = "") -> Any:
+    doc = f"import `true` (torch) or a list of modules once per node, then fork the ranks{where}"
+    return option("", doc, "true")
+
+
+def preload_modules(text: str, job: Job) -> tuple[str, ...]:
+    """Return the modules of the option; none where it is off. Raises UsageError."""
+    if text.lower() in ("", "false", "no", "off", "0"):
+        return ()
+    if job.kind == "program":
+        raise UsageError(
+            f"-o preload requires a Python script, and {job.command[0]} is another program", "add --no-preload"
+        )
+    if text.lower() in ("true", "yes", "on", "1"):
+        return ("torch",)
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(
+                f"-o preload={text}: {name!r} is not the name of a Python module", "add --preload=torch,numpy"
+            )
+    return names
+
+
+def stage_option() -> Any:
+    """The option for local copies of the project."""
+    return option(
+        "off",
+        "run the script from a copy of the project on the local disk of each node; env: and the virtual environment; "
+        "FILE.tar.gz: and this archive of conda-pack",
+        "project",
+    )
+
+
+def is_conda_archive(stage: str) -> bool:
+    """Tell whether a value of `stage` is the name of an archive. Raises UsageError for one that means nothing."""
+    if stage.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
+        return True
+    if stage not in ("off", "project", "env"):
+        raise UsageError(f"-o stage={stage}: off, project, env, or an archive of conda-pack", "add --stage=env.tar.gz")
+    return False
+
+
+def stage_dir_option() -> Any:
+    """The option for the directory of these copies."""
+    return option("", "directory for that cache; default: /tmp; copies are in ddpkit-stage-UID there")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +294,7 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: s
         text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {TAP}'
     text = f"{first}; {text}" if first else text
     command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
-    module = "torch.distributed.launch" if legacy else "torch.distributed.run"
+    module = "torch.distributed.launch" if legacy else TORCHRUN
     # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
     words = tuple(word.replace("$", "$$") for word in command)
-    return (job.python, "-m", module, *flags, "--no_python", *words)
+    return (job.python, "-c", run_module(module), *flags, "--no_python", *words)

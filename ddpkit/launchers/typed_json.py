@@ -17,8 +17,6 @@ from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, cast
 
-from ddpkit.launchers import host_names
-
 _T = TypeVar("_T")
 _Reader = Callable[[Any, str], Any]
 Test = Callable[[object], bool]
@@ -51,8 +49,6 @@ class Form:
 HostWord = Annotated[
     str, Form(r"[\w.:\[(][\w.:%@+,*\[\]()-]{0,254}", "the name of a host")
 ]  # also `node[1-2]`, `(none)`
-LoginName = Annotated[str, Form(f"{host_names.NAME}|{host_names.ADDRESS}", "the name of a host")]
-UserName = Annotated[str, Form(f"{host_names.USER}|", "the name of a user")]
 ProgramName = Annotated[str, Form(r"[^\0\n-][^\0\n]{0,4095}", "a program")]
 FilePath = Annotated[str, Form(r"[^\0]{0,8192}", "a path")]
 RankName = Annotated[str, Form(r"[0-9]{1,9}", "a rank")]

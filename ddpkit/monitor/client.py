@@ -32,14 +32,14 @@ from ddpkit.monitor.server import (
     SAMPLE_LIMIT,
     SAMPLE_REQUESTS,
     dump_limit,
+    ras_askers,
 )
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
-from ddpkit.run.record import Run
-from ddpkit.run.site import job_log, machine_of, reader_of
+from ddpkit.run.record import Run, job_log, machine_of, reader_of
 from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
-from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
+from ddpkit.transports.srun import SILENCE_LIMIT, OverlapStep
 
 PATIENCE = 20.0  # seconds for a launcher to answer
 DUMP_PATIENCE = 60.0  # the same for a dump of thousands of ranks
@@ -75,7 +75,7 @@ def dump_job(run: Run) -> dict[str, Any]:
     step = OverlapStep(reader, run.job_id, machine_of(run))
     try:
         limit = dump_limit(process_began() + DUMP_LIMIT - began, ANSWER_TIME + STEP_START_TIME)
-        values, reason = step.call(DUMP, {"limit": limit}, limit)
+        values, reason = step.call(DUMP, {"limit": limit, "asks": ras_askers(reader.hosts)}, limit)
     finally:
         step.close()
     if not values:

@@ -6,9 +6,10 @@
 "stacks": [{"ranks", "frames": [[file, line, function], ...]}], "silent": {host: [rank, ...]},
 "ras": {host: address}, "findings": [{"kind", "ranks", "words"}]}. Times are seconds. `how` a stack was had is one of
 thread, faulthandler and py-spy, or empty; the kinds of findings are stopped, late, mismatch, silent, stacks, ras,
-stuck, none and unrecorded, the cause first. Beside it: `stacks.txt`, the stacks of all threads, equal ones once;
-`rank_N.txt`, those of a rank that a finding names; `answers.jsonl`, a line of all that each host answered;
-`ras_HOST.txt`, NCCL's words.
+stuck, hardware, none and unrecorded, the cause first. Beside it: `stacks.txt`, the stacks of all threads, equal ones
+once; `rank_N.txt`, those of a rank that a finding names; `answers.jsonl`, a line of all that each host answered;
+`ras_HOST.txt`, NCCL's words; `hardware.txt`, counters of NVLink and adapters and the kernel's messages; `smi_HOST.xml`,
+`nvidia-smi -q -x` of hosts that a finding names, or of the first ones.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ import json
 import time
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ddpkit.files import create, make_plain_directory, open_for_append, read_bounded, write_atomically
-from ddpkit.monitor import hang, rank_state
+from ddpkit.monitor import evidence, hang, rank_state, ras
 from ddpkit.monitor.hang import FindingKind
 from ddpkit.text import format_ranks
 
 LARGEST = 64 << 20  # bytes of a summary that is read
-SUMMARY, STACKS, ANSWERS = "summary.json", "stacks.txt", "answers.jsonl"
+SUMMARY, STACKS, ANSWERS, HARDWARE = "summary.json", "stacks.txt", "answers.jsonl", "hardware.txt"
 NAMED = 16  # ranks with a file of their own
 
 
@@ -39,13 +40,15 @@ class Answer:
     t: float  # the host's time
     ranks: Mapping[int, Mapping[str, Any]]
     ras: Mapping[str, str] | None
+    hardware: Mapping[str, Any] | None = None
 
 
 def read_answer(value: Any, host: str = "") -> Answer:
     """Read the value of one host's `stack_dump.collect`. Raises ValueError."""
     try:
         ranks = {int(rank): facts for rank, facts in value["ranks"].items()}
-        return Answer(host=host or value["host"], t=float(value["t"]), ranks=ranks, ras=value["ras"])
+        hardware = value.get("hardware")
+        return Answer(host=host or value["host"], t=float(value["t"]), ranks=ranks, ras=value["ras"], hardware=hardware)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{host} sent an invalid answer: {error}") from None
 
@@ -57,6 +60,9 @@ class Answers:
         self.ranks: list[rank_state.Rank] = []
         self.stacks: dict[str, list[int]] = {}  # ranks by their stacks
         self.ras: dict[str, Mapping[str, str]] = {}  # by host
+        self.hardware: dict[str, evidence.Hardware] = {}  # by host, without `smi`
+        self.smi: dict[str, bytes] = {}  # by host: XML of nvidia-smi, packed
+        self.findings: list[hang.Finding] = []  # about hardware
         self.lines: list[bytes] = []  # of each host, packed
 
     def add(self, answer: Answer) -> None:
@@ -64,9 +70,16 @@ class Answers:
         try:
             read = [rank_state.read(rank, answer.host, facts, answer.t) for rank, facts in answer.ranks.items()]
             texts = [stacks(facts) for facts in answer.ranks.values()]
+            hardware = evidence.read(answer.hardware) if answer.hardware else None
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{answer.host} sent an invalid answer: {error}") from None
-        line = {"host": answer.host, "t": answer.t, "ranks": answer.ranks, "ras": answer.ras}
+        line = {"host": answer.host, "t": answer.t, "ranks": answer.ranks, "ras": answer.ras, "hardware": None}
+        if hardware is not None:
+            self.findings += evidence.findings(answer.host, hardware, read)
+            if hardware.smi:
+                self.smi[answer.host] = zlib.compress(hardware.smi.encode(errors="replace"), 1)
+            self.hardware[answer.host] = replace(hardware, smi="")
+            line["hardware"] = asdict(self.hardware[answer.host])
         self.lines.append(zlib.compress(json.dumps(line).encode() + b"\n", 1))
         self.ranks += read
         for rank, text in zip(answer.ranks, texts, strict=True):
@@ -83,6 +96,7 @@ class Dump:
     ranks: tuple[rank_state.Rank, ...]
     findings: tuple[hang.Finding, ...]
     answers: Answers
+    written: set[int] = field(default_factory=set)  # ranks whose stack has a file of its own
 
 
 def compose(
@@ -98,11 +112,13 @@ def compose(
     ranks = sorted(answers.ranks, key=lambda rank: rank.rank)
     findings = hang.judge(ranks, silent, workdir, timed_out)
     if findings[0].kind in (FindingKind.STUCK, FindingKind.NONE):  # torch has no record, and stacks show nothing
-        late = hang.ras_late((ras["text"] for ras in answers.ras.values()), ranks, workdir)
+        said = (each for answer in answers.ras.values() for each in ras.late(answer["text"], ranks, workdir))
+        late = {each.words: each for each in said}.values()
         findings = [*late, *(finding for finding in findings if not late or finding.kind is FindingKind.UNRECORDED)]
-    spoken = [finding for ras in answers.ras.values() for finding in hang.ras(ras["text"])]
+    spoken = [finding for answer in answers.ras.values() for finding in ras.problems(answer["text"], ranks)]
     seen = {finding.words: finding for finding in spoken}
     findings = [*(finding for finding in findings if not (seen and finding.kind is FindingKind.NONE)), *seen.values()]
+    findings = hang.with_hardware(findings, answers.findings[: hang.SHOWN])
     names = rank_state.labels(key for rank in ranks for key in rank.groups)
     rows = [
         {
@@ -137,7 +153,7 @@ def compose(
         "ranks": rows,
         "stacks": [{"ranks": list(theirs), "frames": list(frames)} for theirs, frames in rank_state.alike(ranks)],
         "silent": {host: list(theirs) for host, theirs in silent.items()},
-        "ras": {host: ras["address"] for host, ras in answers.ras.items()},
+        "ras": {host: answer["address"] for host, answer in answers.ras.items()},
         "findings": [asdict(finding) for finding in findings],
     }
     return Dump(summary=summary, ranks=tuple(ranks), findings=tuple(findings), answers=answers)
@@ -168,8 +184,15 @@ def _write_answers(dump: Dump, path: Path) -> None:
     for stack, ranks in groups:
         for rank in set(ranks) & set(named):
             create(path / f"rank_{rank}.txt", stack)
-    for host, ras in answers.ras.items():
-        create(path / f"ras_{host}.txt", ras["text"])
+            dump.written.add(rank)
+    for host, answer in answers.ras.items():
+        create(path / f"ras_{host}.txt", answer["text"])
+    told = " ".join(finding.words for finding in dump.findings)
+    chosen = sorted(answers.smi, key=lambda host: host not in told)
+    for host in chosen[:NAMED]:
+        create(path / f"smi_{host}.xml", zlib.decompress(answers.smi[host]).decode())
+    if answers.hardware:
+        create(path / HARDWARE, "\n".join(evidence.describe(*each) for each in sorted(answers.hardware.items())))
     with open(open_for_append(str(path / ANSWERS), 0o644), "wb") as file:
         file.writelines(map(zlib.decompress, answers.lines))
 

@@ -1,4 +1,4 @@
-"""Findings about a hang: which rank the others wait for, from their dumps (`ddpkit.node.stack_dump`). Pure.
+"""Findings about a hang: which rank the others wait for, from their dumps (`ddpkit.node.calls.stack_dump`). Pure.
 
 Torch's Flight Recorder numbers the collectives of each process group, on every rank alike. The rank that has not begun
 the one in which the others wait is the late one; ranks whose collective with the same number is another one do not run
@@ -8,9 +8,8 @@ send and recv), stacks tell the same, less surely: who is outside of torch.distr
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -19,6 +18,10 @@ from ddpkit.text import format_ranks
 
 SHOWN = 8  # ranks that a finding names one by one
 _CALLS = ("T", "t", "D")
+GPU_STUCK = "an earlier kernel keeps it busy, or it hangs"
+UNTIMED = (
+    "the network between them is broken, or a GPU hangs before it (with TORCH_NCCL_ENABLE_TIMING=1 its rank is named)"
+)
 
 
 class FindingKind(str, Enum):
@@ -31,6 +34,7 @@ class FindingKind(str, Enum):
     STACKS = "stacks"  # outside of torch.distributed, while others are inside
     RAS = "ras"  # NCCL's own report
     STUCK = "stuck"  # all wait
+    HARDWARE = "hardware"  # what GPUs, adapters and their drivers show
     NONE = "none"
     UNRECORDED = "unrecorded"  # no record of collectives
 
@@ -38,7 +42,7 @@ class FindingKind(str, Enum):
 
     @property
     def is_hang(self) -> bool:
-        return self not in (FindingKind.NONE, FindingKind.UNRECORDED)
+        return self not in (FindingKind.HARDWARE, FindingKind.NONE, FindingKind.UNRECORDED)
 
     @property
     def shows_wait(self) -> bool:
@@ -100,9 +104,17 @@ def judge(
     ]
 
 
+def with_hardware(findings: Sequence[Finding], hardware: Sequence[Finding]) -> list[Finding]:
+    """Findings about ranks first; but a GPU that failed before one that all ranks wait, and no rank is to blame for."""
+    failed = [finding for finding in hardware if finding.ranks]
+    at = next((at for at, each in enumerate(findings) if each.kind is FindingKind.STUCK), len(findings))
+    others = [finding for finding in hardware if not finding.ranks]
+    return [*findings[:at], *failed, *findings[at:], *others]
+
+
 def after_timeout(findings: Sequence[Finding], timed_out: Collection[int]) -> list[Finding]:
     """Findings that explain a timeout, the best one first: a rank that waited too long itself is rarely the cause."""
-    known = [finding for finding in findings if finding.kind.shows_wait]
+    known = [each for each in findings if each.kind.shows_wait or (each.kind is FindingKind.HARDWARE and each.ranks)]
     return sorted(known, key=lambda finding: bool(finding.ranks) and set(finding.ranks) <= set(timed_out))
 
 
@@ -190,7 +202,7 @@ def _judge_group(
             words = f"{rank.who} {_held(rank, workdir)}; {what} waits for it ({wait})"
             findings.append(Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=words))
         elif rank.recorded or (rank.stack and not rank.communicates):
-            words = f"{rank.who} has not joined {what} ({wait}): {_place(rank, workdir)}"
+            words = f"{rank.who} has not joined {what} ({wait}): {place(rank, workdir)}"
             findings.append(Finding(kind=FindingKind.LATE, ranks=(rank.rank,), words=words))
         else:
             words = f"{rank.who} does not report its position ({rank.why or 'no record'}), and {wait}: {what}"
@@ -211,13 +223,25 @@ def _judge_group(
         named.add(rank.rank)
         words = f"{rank.who} {_held(rank, workdir)}; it had started {what} ({wait})"
         findings.append(Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=words))
-    if not findings:
-        words = (
-            f"all ranks have joined {what} ({format_ranks(at_it)} in it for {since:.0f} s), and it has not finished: "
-            "it is still running, or the network between them is broken"
-        )
-        findings.append(Finding(kind=FindingKind.STUCK, ranks=(), words=words))
-    return findings
+    return findings or list(_all_joined(key, what, wait, waiting, known, workdir))
+
+
+def _all_joined(
+    key: str, what: str, wait: str, waiting: Mapping[int, Pending], known: Mapping[int, Rank], workdir: str
+) -> Iterator[Finding]:
+    """A collective that no rank is late for. With NCCL a rank only queues it: its GPU may not come to it."""
+    first = min(each.seq for each in waiting.values())
+    queued = [number for number, each in waiting.items() if each.seq == first and not each.started]
+    if queued and any(each.started for each in waiting.values()):
+        for number in queued[:SHOWN]:
+            rank = known[number]
+            words = f"{rank.who} has queued {what}, and its GPU has not started it ({wait}): {GPU_STUCK}"
+            yield Finding(kind=FindingKind.LATE, ranks=(number,), words=f"{words}; {place(rank, workdir)}")
+        return
+    verb = "queued" if queued and key.endswith("nccl") else "joined"
+    words = f"all ranks have {verb} {what} ({wait}), and it has not finished: it is still running, "
+    words += "or the network between them is broken" if verb == "joined" else UNTIMED
+    yield Finding(kind=FindingKind.STUCK, ranks=(), words=words)
 
 
 def _first_difference(inside: Mapping[int, InGroup]) -> tuple[int, dict[int, str]] | None:
@@ -283,9 +307,9 @@ def _judge_stacks(
     )
     findings = []
     for rank in outside[:SHOWN]:
-        words = f"{rank.who} is in no collective while {wait}: {_place(rank, workdir)}"
+        words = f"{rank.who} is in no collective while {wait}: {place(rank, workdir)}"
         if timed_out:
-            words = f"{rank.who} did not come, and {format_ranks(timed_out)} waited in vain: {_place(rank, workdir)}"
+            words = f"{rank.who} did not come, and {format_ranks(timed_out)} waited in vain: {place(rank, workdir)}"
         findings.append(Finding(kind=FindingKind.STACKS, ranks=(rank.rank,), words=words))
     spots = Counter((rank.user_frame, rank.call) for rank in inside)
     if not outside and len(spots) > 1:
@@ -331,13 +355,14 @@ def _nothing(ranks: Sequence[Rank], workdir: str) -> str:
     if not seen:
         why = next((rank.why for rank in ranks if rank.why), "no rank is running")
         return f"no rank reports its position: {why}"
-    return f"no rank waits for another one; {seen[0].who}: {_place(seen[0], workdir)}"
+    return f"no rank waits for another one; {seen[0].who}: {place(seen[0], workdir)}"
 
 
 # ---- words
 
 
-def _place(rank: Rank, workdir: str) -> str:
+def place(rank: Rank, workdir: str) -> str:
+    """Where a rank is, or why nobody knows."""
     if not rank.stack:
         kernel = f", in the kernel: {rank.wchan}" if rank.wchan not in ("", "0") else ""
         return f"its position is unknown ({rank.why or 'no stack'}; state {rank.state or 'unknown'}{kernel})"
@@ -353,46 +378,3 @@ def _held(rank: Rank, workdir: str) -> str:
         return f"is held by a debugger{was}; to find it: grep TracerPid /proc/{rank.pid}/status on {rank.host}"
     kernel = f" ({rank.wchan})" if rank.wchan not in ("", "0") else ""
     return f"waits for a disk, a network file system or a driver (state D){kernel}{was}"
-
-
-# ---- NCCL RAS
-
-_COUNTS = re.compile(r"Communicator ranks have different (\w+) operation counts\n((?: +Rank \d.*\n?)+)")
-_COUNT = re.compile(r"Rank \d+ has launched up to operation (\d+) -- GPU \d+ managed by process (\d+) on node")
-
-
-def ras_late(texts: Iterable[str], ranks: Sequence[Rank], workdir: str = "") -> list[Finding]:
-    """Ranks that have begun fewer operations than others, by NCCL's own counts. Processes have their host's numbers.
-
-    A number that processes of two hosts have is left out.
-    """
-    of_process: dict[int, list[Rank]] = {}
-    for rank in ranks:
-        of_process.setdefault(rank.pid or 0, []).append(rank)
-    findings: dict[int, Finding] = {}
-    for call, rows in (match for text in texts for match in _COUNTS.findall(text)):
-        counts = {int(pid): int(number) for number, pid in _COUNT.findall(rows)}
-        most = max(counts.values(), default=0)
-        known = {pid: of_process[pid][0] for pid in counts if len(of_process.get(pid, ())) == 1}
-        waiting = format_ranks(rank.rank for pid, rank in known.items() if counts[pid] == most)
-        for pid, rank in known.items():
-            if counts[pid] < most and len(findings) < SHOWN:
-                joined = f"has not joined {call} #{most} of NCCL, which {waiting} called"
-                words = f"{rank.who} {joined}: {_place(rank, workdir)}"
-                findings[rank.rank] = Finding(kind=FindingKind.LATE, ranks=(rank.rank,), words=words)
-    return [*findings.values()]
-
-
-def ras(text: str) -> list[Finding]:
-    """What NCCL RAS calls errors and warnings; its words, as they are (format of NCCL 2.24 to 2.30)."""
-    parts = re.split(r"^(?:Errors|Warnings)$", text, flags=re.MULTILINE)
-    problems = "\n".join(parts[1:])
-    lines = [line.rstrip() for line in problems.splitlines() if line.strip() and not set(line.strip()) <= {"*", "="}]
-    numbers = tuple(sorted({int(number) for number in re.findall(r"\b[Rr]ank:? (\d+)\b", problems)}))
-    if not lines:
-        return []
-    return [
-        Finding(
-            kind=FindingKind.RAS, ranks=numbers, words=f"NCCL RAS: {' / '.join(line.strip() for line in lines[:12])}"
-        )
-    ]

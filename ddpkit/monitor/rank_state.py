@@ -25,6 +25,7 @@ class Pending:
     seq: int
     sizes: str
     since: float  # seconds
+    started: bool = False  # by the GPU; known where torch times NCCL's (TORCH_NCCL_ENABLE_TIMING=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +128,9 @@ def _group(group: Mapping[str, Any], now: float) -> InGroup:
     ops, sizes = _recorded(group["ops"])
     begun, pending = int(group["begun"]), None
     if group["open"] is not None:
-        op, seq, shape, created = group["open"]
+        op, seq, shape, created, started = group["open"]
         since = max(0.0, now - float(created)) if created else 0.0
-        pending = Pending(op=str(op), seq=int(seq), sizes=str(shape), since=since)
+        pending = Pending(op=str(op), seq=int(seq), sizes=str(shape), since=since, started=bool(started))
     return InGroup(
         begun=begun, done=begun if pending is None else pending.seq - 1, ops=ops, sizes=sizes, pending=pending
     )

@@ -1,6 +1,6 @@
 """When the program of a run is ready: by its port, by a line, or by the start of its processes.
 
-`ddpkit/node/ready.py` looks at a port, from the program's own host. One call lasts for some seconds.
+`ddpkit/node/calls/ready.py` looks at a port, from the program's own host. One call lasts for some seconds.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,6 +43,12 @@ LOOK = 0.05  # seconds between two looks whether a dump is judged, or written
 def dump_limit(left: float, answer_time: float) -> float:
     """Seconds in which a node looks at its ranks. `left`: until all answers have come, by the start of the command."""
     return max(DUMP_MINIMUM, min(DUMP_LIMIT, left) - answer_time)
+
+
+def ras_askers(ranks: Iterable[int]) -> list[int]:
+    """Ranks whose hosts ask NCCL RAS. One answer has the whole job; the first and the last, as one may be gone."""
+    known = sorted(ranks)
+    return list(dict.fromkeys([*known[:1], *known[-1:]]))
 
 
 class Caller(Protocol):
@@ -135,7 +142,8 @@ class DumpQuestion(Question):
     """A call of every node for its ranks' stacks. A thread unpacks, judges and writes: the loop goes on meanwhile."""
 
     def __init__(self, nodes: Mapping[int, Node], limit: float, read: Callable[[Any, str], Any], answers: Answers):
-        super().__init__(nodes, DUMP, {}, limit, read)
+        asks = ras_askers(chain.from_iterable(node.running for node in nodes.values()))
+        super().__init__(nodes, DUMP, {"asks": asks}, limit, read)
         self.phase = Phase.ANSWERS
         self.dump: Dump | None = None
         self.folder, self.problem = "", ""
@@ -185,6 +193,14 @@ class DumpQuestion(Question):
         self._tasks.put(None)
 
 
+def _start_thread(work: Callable[[], None]) -> None:
+    """Do something with a disk beside the loop; in the loop where no thread can be had."""
+    try:
+        threading.Thread(target=work, name="ddpkit disk", daemon=True).start()
+    except RuntimeError:
+        work()
+
+
 class MonitorServer:
     """One question about stacks and one about resources at a time. Who asks meanwhile gets the same answer."""
 
@@ -202,6 +218,8 @@ class MonitorServer:
         # Nodes that owe a sample, by number: the call. They are not called again. Commands that nobody reads fill a
         # pipe, and a launcher that waits for one does nothing else.
         self._owed: dict[int, int] = {}
+        self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # that a thread has read
+        self._reads = 0  # of requests that a thread still reads
 
     def watch(self, seconds: float, action: str) -> None:
         from ddpkit.monitor.watchdog import Watch
@@ -220,6 +238,9 @@ class MonitorServer:
     def turn(self) -> None:
         """Finish a question that is answered, or ask one for the watch. Called in every turn of the launcher."""
         last, self._turned_at = self._turned_at, time.monotonic()
+        while not self._requests.empty():
+            self._reads -= 1
+            self._requests.get()()
         if self._turned_at - last > LAG and self._dump is not None:
             self._dump.until += self._turned_at - last  # answers may wait that came in time
         if self._sample is not None and self._sample.over:
@@ -242,7 +263,11 @@ class MonitorServer:
         """Seconds until an open question is over."""
         open_questions = [question.until for question in (self._dump, self._sample) if question is not None]
         pause = min(open_questions, default=float("inf")) - time.monotonic()
-        return LOOK if pause < 0 or (self._dump is not None and self._dump.phase is not Phase.ANSWERS) else pause
+        return (
+            LOOK
+            if pause < 0 or self._reads or (self._dump is not None and self._dump.phase is not Phase.ANSWERS)
+            else pause
+        )
 
     def _living(self) -> dict[int, Node]:
         return {number: node for number, node in enumerate(self._launcher.nodes) if not node.ended}
@@ -251,7 +276,9 @@ class MonitorServer:
 
     def request_sample(self) -> None:
         """Take a sample of every node, if another shell wants it: a terminal with a new size sends the same signal."""
-        requests = self._requests(SAMPLE_REQUESTS, ("span", "pss"))
+        self._read_requests(SAMPLE_REQUESTS, ("span", "pss"), self._begin_sample)
+
+    def _begin_sample(self, requests: Sequence[Mapping[str, float]]) -> None:
         if not requests:
             return
         if self._launcher.deadline is not None:
@@ -269,15 +296,21 @@ class MonitorServer:
                 if not node.step.scheduled:
                     self._sample.silent.setdefault(node.step.host, tuple(sorted(node.running)))
 
-    def _requests(self, names: str, keys: Sequence[str]) -> list[dict[str, float]]:
-        """Take the requests that other shells left in the run's folder."""
-        requests = []
-        for path in self._launcher.folder.glob(names):
-            with suppress(OSError, ValueError, TypeError, KeyError):
-                request = json.loads(read_bounded(path, REQUEST_SIZE))
-                remove_file(str(path))
-                requests.append({key: float(request[key]) for key in keys})
-        return requests
+    def _read_requests(self, names: str, keys: Sequence[str], begin: Callable[[list[dict[str, float]]], None]) -> None:
+        """Take the requests that other shells left in the run's folder, in a thread. `turn` gives them to `begin`."""
+        folder = self._launcher.folder
+
+        def read() -> None:
+            requests = []
+            for path in folder.glob(names):
+                with suppress(OSError, ValueError, TypeError, KeyError):
+                    request = json.loads(read_bounded(path, REQUEST_SIZE))
+                    remove_file(str(path))
+                    requests.append({key: float(request[key]) for key in keys})
+            self._requests.put(partial(begin, requests))
+
+        self._reads += 1
+        _start_thread(read)
 
     def _write_sample(self, hosts: list[dict[str, Any]], silent: Mapping[str, Sequence[int]], began: float) -> None:
         sample = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
@@ -288,8 +321,7 @@ class MonitorServer:
             with suppress(OSError):  # a full disk must not end a run; the client reports that nothing came
                 write_atomically(path, json.dumps(numbered))
 
-        with suppress(RuntimeError):  # no thread can be had
-            threading.Thread(target=write, name="ddpkit sample", daemon=True).start()
+        _start_thread(write)
 
     # ---- stacks
 
@@ -301,6 +333,12 @@ class MonitorServer:
 
     def request_dump(self, reason: str) -> None:
         """Ask every node for what its ranks do."""
+        if reason == "asked" and self._dump is None:
+            self._read_requests(DUMP_REQUESTS, ("until",), partial(self._begin_dump, reason))
+        else:
+            self._begin_dump(reason)
+
+    def _begin_dump(self, reason: str, requests: Sequence[Mapping[str, float]] = ()) -> None:
         from ddpkit.monitor.dump import Answers, read_answer
 
         if self._dump is not None:
@@ -308,10 +346,10 @@ class MonitorServer:
             self._is_asked_again |= reason == "asked" and self._dump.phase is Phase.WRITTEN
         elif self._launcher.deadline is None:
             self._reason = reason
-            ends = [request["until"] - time.time() for request in self._requests(DUMP_REQUESTS, ("until",))]
             living = self._living()
+            ends = [request["until"] - time.time() for request in requests]
             limit = dump_limit(max(ends, default=DUMP_LIMIT), answer_time(living.values()))
-            if reason == "watch" and not ends:
+            if reason == "watch":
                 limit = WATCH_LIMIT  # nobody waits for it, and NCCL's own watch may need so long for a lost rank
             self._dump = DumpQuestion(living, limit, read_answer, Answers())
 

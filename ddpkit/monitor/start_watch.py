@@ -1,7 +1,7 @@
 """The start of ranks, seen from outside: when to look at each node, and what its answers say.
 
-`ddpkit/node/rank_start.py` looks. A call lasts for some seconds and returns what happened in them: the first ones are
-short, so that a short run has marks as well. Ranks that tell it themselves (`--observe start`) are not looked at.
+`ddpkit/node/calls/rank_start.py` looks. A call lasts for some seconds and returns what happened in them: the first ones
+are short, so that a short run has marks as well. Ranks that tell it themselves (`--observe start`) are not looked at.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Resources of a run's nodes, GPUs and ranks at this moment, from samples of its nodes; and what stands out. Pure.
 
-`ddpkit.node.resource_sample` takes a sample. Two of the same node give rates. `compose` returns a
+`ddpkit.node.calls.resource_sample` takes a sample. Two of the same node give rates. `compose` returns a
 `Summary`, which `ddpkit top --json` prints.
 
 Memory is bytes, temperature degrees Celsius, power {"draw", "limit"} watts, `utilization` per cent as the driver says

@@ -1,10 +1,8 @@
 """One zip of this package, written once into a run's directory: programs beside and inside ranks import from it.
 
-    python -S -I ddpkit.zip PROGRAM ARG...    calls `main(ARG, ...)` of ddpkit/node/PROGRAM.py
-    PYTHONPATH=ddpkit.zip DDPKIT_HOOK=ddpkit.zip python SCRIPT    a rank, with `rank_hook.py` as its sitecustomize
-    the same with DDPKIT_PRELOAD=spec.json    the interpreter that `fork_server.py` forks ranks from
-
-Standard library only, Python 3.8 and later.
+python -S -I ddpkit.zip PROGRAM ARG...    calls `main(ARG, ...)` of ddpkit.node.PROGRAM
+PYTHONPATH=ddpkit.zip DDPKIT_HOOK=ddpkit.zip python SCRIPT    a rank, with `rank_hook.py` as its sitecustomize
+the same with DDPKIT_PRELOAD=spec.json    the interpreter that `fork_server.py` forks ranks from
 """
 
 from __future__ import annotations
@@ -25,34 +23,39 @@ NAME = "ddpkit.zip"
 _PACKAGES = """\
 import sys
 
-for name in ("ddpkit", "ddpkit.node"):
+sys.modules["ddpkit"] = type(sys)("ddpkit")
+for room in ("", "/calls", "/rank", "/supervision"):
+    name = "ddpkit.node" + room.replace("/", ".")
     sys.modules[name] = type(sys)(name)
-sys.modules["ddpkit.node"].__path__ = [{bundle} + "/node"]
+    sys.modules[name].__path__ = [{bundle} + "/node" + room]
 """
 _MAIN = """\
 from importlib import import_module
 
+sys.path.pop(0)
 program = import_module("ddpkit.node." + sys.argv.pop(1))
 sys.exit(program.main(*sys.argv[1:]))
 """
 
 
 def read_texts() -> dict[str, str]:
-    """Return the texts of this package's modules, by name."""
+    """Return the texts of this package's modules, by their paths in it: `rpc`, `rank/__init__`, `rank/rank_hook`."""
     package: Any = sys.modules["ddpkit.node"]
     if hasattr(package, "texts"):  # it came over the connection: `transports/protocol.py`
         return dict(package.texts)
-    folder, texts = package.__path__[0], {}
-    for file in sorted(os.listdir(folder)):
-        if file.endswith(".py"):
-            with open(f"{folder}/{file}", encoding="utf-8") as module:
-                texts[file[:-3]] = module.read()
-    return texts
+    top, texts = package.__path__[0], {}
+    for folder, _, files in os.walk(top):
+        for file in files:
+            if file.endswith(".py"):
+                path = os.path.join(folder, file)
+                with open(path, encoding="utf-8") as module:
+                    texts[os.path.relpath(path, top)[:-3]] = module.read()
+    return dict(sorted(texts.items()))
 
 
 def pack(texts: dict[str, str]) -> bytes:
     """Return the zip. Nothing is compressed: each rank would import zlib. `zipfile` takes 15 ms to import."""
-    files = {"__main__": _PACKAGES.format(bundle="sys.path.pop(0)") + _MAIN, "sitecustomize": texts["rank_hook"]}
+    files = {"__main__": _PACKAGES.format(bundle="sys.path[0]") + _MAIN, "sitecustomize": texts["rank/rank_hook"]}
     files.update(("node/" + name, text) for name, text in texts.items())
     entries, directory = b"", b""
     for name, text in files.items():
@@ -67,14 +70,20 @@ def pack(texts: dict[str, str]) -> bytes:
 def program_of(bundle: str, name: str) -> str:
     """Return a Python program of its own, for a file, that runs one of a bundle with the file's arguments."""
     packages = _PACKAGES.format(bundle=repr(bundle))
-    return packages + "from ddpkit.node import %s as program\nprogram.main(*sys.argv[1:])\n" % name
+    return packages + "import ddpkit.node.%s as program\nprogram.main(*sys.argv[1:])\n" % name
+
+
+def running_bundle() -> str:
+    """Return the path of the bundle that this program runs from; empty: it does not."""
+    package: Any = sys.modules["ddpkit.node"]
+    path = os.path.dirname((list(package.__path__) or [""])[0])
+    return path if os.path.isfile(path) else ""
 
 
 def write_bundle(folder: str) -> str:
     """Write the bundle into a folder. Returns its path. Raises OSError."""
-    package: Any = sys.modules["ddpkit.node"]
-    running = os.path.dirname((list(package.__path__) or [""])[0])  # of a program in a bundle: the bundle
-    if os.path.isfile(running):
+    running = running_bundle()
+    if running:
         with open(running, "rb") as file:
             content = file.read()
     else:

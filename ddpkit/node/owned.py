@@ -6,8 +6,6 @@ nowhere. A file is replaced only where a regular file of this user, or nothing, 
 
 A directory can be held for as long as its run lasts: then every path in it means that directory, whatever has its name
 by now. In the `logs/` of a team another user can rename it, and put a link or another directory in its place.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -132,16 +130,6 @@ def adopt_directory(path: str, kind: str, seen: os.stat_result | None = None) ->
         os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
     finally:
         os.close(folder)
-
-
-@contextmanager
-def scratch_directory(path: str) -> Iterator[str]:
-    """Make a private directory, and delete it at the end. Raises OSError, also if the path exists."""
-    make_directory(path, "scratch")
-    try:
-        yield path
-    finally:
-        remove_directory(path, "scratch")
 
 
 def open_directory(path: str, kind: str) -> int:
@@ -346,8 +334,8 @@ def create_whole(path: str, content: bytes, mode: int = 0o600) -> None:
         os.link(draft if folder is None else os.path.basename(draft), name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def replace_file(path: str, content: bytes | bytearray, mode: int = 0o600, *, shared: bool = False) -> None:
-    """Replace a file of this user, or make it: readers see the old content or the new.
+def replace_file(path: str, content: bytes | Iterator[bytes], mode: int = 0o600, *, shared: bool = False) -> None:
+    """Replace a file of this user, or make it: readers see the old content or the new. It can come in pieces.
 
     The draft has a name that nobody can guess, in the same directory. Raises NotOwnedError where a link, a directory, a
     device or a file of another user has the name, or OSError; then the old file stays, and no draft.
@@ -466,12 +454,13 @@ _CAREFUL = os.O_CLOEXEC | os.O_NOFOLLOW
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _CAREFUL
 
 
-def _create(path: str, mode: int, folder: int | None, content: bytes | bytearray) -> int:
+def _create(path: str, mode: int, folder: int | None, content: bytes | Iterator[bytes]) -> int:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL, mode, dir_fd=folder)
     try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(file, rest) :]
+        for piece in [content] if isinstance(content, bytes) else content:
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(file, rest) :]
     except BaseException:
         os.close(file)
         os.unlink(path, dir_fd=folder)

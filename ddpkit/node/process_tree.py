@@ -8,8 +8,6 @@ leaves the rank on purpose: it begins a session of its own, lets its parent end,
 output. It then waits at a named socket for any program of the user, who may have work in it that has nothing to do with
 the run. It is not ended with the run, and neither is what it has started. Whatever else a rank leaves behind, such as a
 worker with a session of its own or a command behind `nohup`, serves nobody once the rank is gone.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -22,6 +20,8 @@ import sys
 import time
 from collections import namedtuple
 
+from ddpkit.node.kernel import open_files, read_link, read_text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Collection, Sequence
@@ -30,9 +30,6 @@ SETTLED = 0.2  # seconds after which a shared daemon without ranks is one that s
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
-PR_SET_CHILD_SUBREAPER = 36
 NULL = "/dev/null"
 GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel")
 _LISTENS = "00010000"  # a flag in /proc/net/unix
@@ -46,32 +43,6 @@ groups: set[int] = set()  # process groups that were begun here, by their first 
 Process = namedtuple(
     "Process", "parent state seconds memory group name started session terminal status", defaults=(0, False, 0)
 )
-
-
-def become_subreaper() -> None:
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def hide() -> None:
-    """Close memory and open files of this process to others of its user, such as its ranks.
-
-    What it executes is open again. Only root with CAP_SYS_PTRACE still reads them.
-    """
-    _prctl(PR_SET_DUMPABLE, 0)
-
-
-def die_with_parent(parent: int, number: int) -> None:
-    """Let the kernel send this signal when the parent dies. Exits at once where it has died already."""
-    _prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        import ctypes  # takes 3 ms, which a launcher does not need
-
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 # ---- the kernel's word
@@ -187,6 +158,21 @@ def kill_all_below() -> None:
             kill(pid, signal.SIGKILL)
 
 
+def end_all_below(limit: float) -> None:
+    """KILL what is below this process until nothing is left, for so many seconds at most."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        kill_all_below()
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        if nothing_left():
+            return
+        time.sleep(LOOK_AGAIN)
+
+
 def kill(pid: int, number: int) -> None:
     """Send a signal to a process below this one. Another process that has got its number meanwhile gets none."""
     try:
@@ -244,47 +230,21 @@ def name_of(pid: int) -> str:
     return read_text(f"/proc/{pid}/comm") or "?"
 
 
-def is_absent(error: OSError, name: str, path: str | None = None) -> bool:
-    """Tell whether this error of a start means that there is no such program. `path` replaces PATH.
-
-    The kernel's answer to a name alone is that of the directories in PATH: one that this user may not enter makes it
-    "Permission denied", also where no other directory has the program. A shell says that the command is not found.
-    """
-    if error.errno != errno.EACCES or "/" in name:
-        return error.errno == errno.ENOENT
-    import shutil
-
-    return shutil.which(name, os.F_OK, path) is None
-
-
 # ---- shared daemons
 
 
-def is_shared_daemon(
-    *,
-    adopted: bool,
-    leads_session: bool,
-    has_terminal: bool,
-    standard: Sequence[str] | None,
-    devices: Sequence[str],
-    sockets: Sequence[str],
-) -> bool:
-    """Decide from what the kernel knows of a process, not from its name.
+def is_shared_daemon(*, standard: Sequence[str] | None, devices: Sequence[str], sockets: Sequence[str]) -> bool:
+    """Decide about an orphan that leads a session without a terminal: from what the kernel knows, not from its name.
 
-    adopted: the process that started it has ended. standard: targets of its descriptors 0, 1 and 2, "" for a closed
-    one; None: it hides its descriptors, as agents with secret keys do. devices: GPUs that it has open. sockets: paths
-    at which it listens and which exist.
+    standard: targets of its descriptors 0, 1 and 2, "" for a closed one; None: it hides its descriptors, as agents with
+    secret keys do. devices: GPUs that it has open. sockets: paths at which it listens and which exist.
     """
-    if not adopted or not leads_session or has_terminal or devices:
-        return False
-    if standard is None:
-        return True
-    # Errors may still go where the rank's go: gpg-agent and older versions of ssh keep that descriptor.
-    return bool(sockets) and _is_given_up(standard)
+    return not devices and (standard is None or (bool(sockets) and _is_given_up(standard)))
 
 
 def _is_given_up(standard: Sequence[str]) -> bool:
     """Tell whether a process has neither input nor output."""
+    # Errors may still go where the rank's go: gpg-agent and older versions of ssh keep that descriptor.
     return all(target in ("", NULL) for target in standard[:2])
 
 
@@ -298,20 +258,14 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
         name = _leads_session(pid)
         if not name or (started and pid in started):
             continue
-        standard = _standard(pid)
+        standard = _standard_streams(pid)
         if standard is None and started is None:
             continue
         if standard and not _is_given_up(standard):
             continue  # the most of them: nothing else need be read
-        targets = _targets(pid)
-        if is_shared_daemon(
-            adopted=True,
-            leads_session=True,
-            has_terminal=False,
-            standard=standard,
-            devices=[target for target in targets if target.startswith(GPU_DEVICES)],
-            sockets=_listening(pid, targets),
-        ):
+        targets = list(open_files(pid).values())
+        devices = [target for target in targets if target.startswith(GPU_DEVICES)]
+        if is_shared_daemon(standard=standard, devices=devices, sockets=_listening(pid, targets)):
             daemons[pid] = name
     return daemons
 
@@ -332,7 +286,7 @@ def _leads_session(pid: int) -> str:
     return str(process.name) if process is not None and leads else ""
 
 
-def _standard(pid: int) -> list[str] | None:
+def _standard_streams(pid: int) -> list[str] | None:
     """Return the targets of descriptors 0, 1 and 2; None where they may not be read."""
     targets = []
     for number in range(3):
@@ -342,21 +296,6 @@ def _standard(pid: int) -> list[str] | None:
             return None
         except OSError:
             targets.append("")
-    return targets
-
-
-def _targets(pid: int) -> list[str]:
-    """Return the targets of all descriptors of a process, as far as they may be read."""
-    folder, targets = "/proc/%d/fd" % pid, []
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    for name in names:
-        try:
-            targets.append(os.readlink("%s/%s" % (folder, name)))
-        except OSError:
-            pass
     return targets
 
 
@@ -397,17 +336,11 @@ def end_receivers(place: str) -> None:
                 continue
             with open("/proc/%s/cmdline" % pid, "rb") as words:
                 server = words.read().startswith(b"rsync\0--server\0")
-            if server and any(each == place or each.startswith(place + "/") for each in _opened(pid)):
+            opened = [read_link("/proc/%s/cwd" % pid), *open_files(pid).values()] if server else []
+            if any(each == place or each.startswith(place + "/") for each in opened):
                 os.kill(int(pid), signal.SIGKILL)
         except OSError:
             pass  # it ended
-
-
-def _opened(pid: str) -> list[str]:
-    """Return the directory of a process, and the files that it has open."""
-    folder = "/proc/%s/fd" % pid
-    links = ["/proc/%s/cwd" % pid, *(folder + "/" + number for number in os.listdir(folder))]
-    return [os.readlink(link) for link in links if os.path.lexists(link)]
 
 
 # ---- macOS, on a laptop alone: every node is Linux
@@ -447,23 +380,3 @@ def _command_by_ps(pid: int) -> str:
     argv = ["ps", "-o", "comm=", "-p", str(pid)]
     output = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
     return os.path.basename(output.decode("utf-8", "replace").strip()) or "?"
-
-
-# ---- files of the kernel
-
-
-def list_names(folder: str) -> list[str]:
-    """Names in a directory, sorted; empty if it cannot be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def read_text(path: str) -> str:
-    """Text of a file of the kernel, stripped; empty if it cannot be read."""
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -1,6 +1,6 @@
-"""Calls of functions on a node: the launcher names a function of a program in `ddpkit/node`.
+"""Calls of functions on a node: the launcher names a function of a program in `ddpkit/node/calls`.
 
-Standard library only, Python 3.8 and later. Commands and answers are lines of JSON:
+Commands and answers are lines of JSON:
 
     {"c": "call", "id", "function", "args"}     `function` is PROGRAM.NAME; with "beat", heartbeats come meanwhile
     {"e": "answer", "id", "data", "t"}          [value, error], packed; with "more" it goes on in the next event
@@ -47,7 +47,7 @@ class Programs:
         program, _, name = function.partition(".")
         try:
             if program not in self._called:
-                self._called[program] = import_module("ddpkit.node." + program)
+                self._called[program] = import_module("ddpkit.node.calls." + program)
             return getattr(self._called[program], name)(**args), None
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"

@@ -3,8 +3,6 @@
 A rank runs as the same user as its supervisor, and could write into the channel: `/proc/PID/fd/1` of a supervisor or an
 sshd opens a pipe once more. The key comes with the supervisor's program, before there is a rank. Each tag counts the
 lines before it, so that a line is accepted once, and only in its place.
-
-Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations

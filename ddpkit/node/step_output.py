@@ -2,7 +2,7 @@
 
 A task writes each event as frames, lines of at most `FRAME` bytes: `srun --label` cuts what is longer than 1,024 (Slurm
 22.05 to 26.05). `+` begins a piece that continues, `=` the last one. What a task prints beside frames is of SLURM or of
-one of its plug-ins. Standard library only, Python 3.8 and later.
+one of its plug-ins.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 import signal
 
-from ddpkit.node.first_failure import WINDOW, End, Kind, first_failure
+from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class Layout:
         self._before = [sum(counts[:node]) for node in range(len(counts) + 1)]
         self._groups: list[int] = spec["groups"]  # tasks in each; empty: one group
 
+    @property
+    def has_groups(self) -> bool:
+        return bool(self._groups)
+
     def ranks(self, task: int) -> range:
         return range(self._before[task], self._before[task + 1]) if self.by_node else range(task, task + 1)
 
@@ -70,13 +74,52 @@ class Task:
 
     def __init__(self) -> None:
         self.host = ""
+        self.began = 0.0  # when it said so
+        self.ahead = float("inf")  # seconds at most that our clock is before the node's: the quickest of its events
         self.piece = ""  # of a frame
         self.ended: set[int] = set()  # its ranks that reported their end
         self.failed = False  # its program that starts ranks did
 
+    def in_our_time(self, event: dict[str, Any], now: float) -> None:
+        """Change the times of an event. Clocks differ, and some events come late: what was first is known here."""
+        self.ahead = min(self.ahead, now - event["t"])
+        earlier = max(0.0, event["t"] - event.get("since", event["t"]))
+        event["t"] += self.ahead
+        if event["t"] < self.began:
+            event["t"] = now  # the node's clock was set back
+        if "since" in event:
+            event["since"] = round(event["t"] - earlier, 3)
+        event["t"] = round(event["t"], 3)
+
+
+class Failures:
+    """Failed ranks and programs, until the first of them is known."""
+
+    def __init__(self) -> None:
+        self.due = float("inf")  # when the first is decided, whatever may still come
+        self._ends: list[tuple[End, dict[str, Any]]] = []
+        self._first: End | None = None
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, end: End, event: dict[str, Any], due: float) -> None:
+        """Take one more. `event`: the failure that is told if it was the first."""
+        self._ends.append((end, event))
+        self.due = min(self.due, due)
+
+    def decide(self) -> dict[str, Any] | None:
+        """Return the first failure so far; None where it is none, or was told."""
+        self.due = float("inf")
+        first = first_failure([end for end, _ in self._ends]) if self._ends else None
+        if first is self._first:
+            return None
+        self._first = first
+        return next(event for end, event in self._ends if end is first)
+
 
 class StepReader:
-    """Yields lines for the output of the job: a label, empty for what has none, and a text; or ("", an event).
+    """Yields what the output of the job gets: a label, empty for what has none, and a line or more; or ("", an event).
 
     Events for another file have the label OBSERVE.
     """
@@ -91,15 +134,13 @@ class StepReader:
         self._held = {1: b"", 2: b""}
         self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
         self._greeted = False
-        self._ends: list[tuple[End, dict[str, Any]]] = []
-        self._first: End | None = None
-        self._decide_at = float("inf")
+        self._failures = Failures()
         self._late: list[tuple[float, str, str, str]] = []  # ends that srun reported: when they count, host, tasks, how
 
     @property
     def due(self) -> float:
         """When `overdue` has something to do."""
-        return min([self._decide_at, *(when for when, *_ in self._late)])
+        return min([self._failures.due, *(when for when, *_ in self._late)])
 
     def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
         """Take bytes of srun's standard output (1) or error (2). Times are seconds since the epoch."""
@@ -113,7 +154,7 @@ class StepReader:
         self._late = [each for each in self._late if each[0] > now]
         for _, host, tasks, how in ready:
             yield from self._task_ended(host, tasks, how, now)
-        if now >= self._decide_at:
+        if now >= self._failures.due:
             yield from self._decide()
 
     def finish(self, code: int, now: float) -> Iterator[tuple[str, Any]]:
@@ -136,7 +177,8 @@ class StepReader:
         task = int(labelled[1]) if labelled else -1
         if labelled and task < len(self._tasks):
             text = labelled[2]
-            if text[:1] in ("+", "="):
+            # A frame begins with an event. `+ command` is of a shell that traces itself.
+            if text[:1] in ("+", "=") and (self._tasks[task].piece or text[1:2] == "{"):
                 yield from self._frame(task, text, now)
             else:
                 yield self._beside(task, text), text
@@ -175,7 +217,7 @@ class StepReader:
         if rank is not None and rank not in ranks:
             return
         if kind == "hello":
-            task.host = event["host"]
+            task.host, task.began = event["host"], now
         event["host"] = task.host
         if kind == "out":
             yield from self._text(number, rank, event["fd"], event["data"])
@@ -184,14 +226,16 @@ class StepReader:
             yield OBSERVE, {**event}  # in the node's time, as all of what its ranks report of themselves
             if kind != "start":
                 return
-        # A node's clock may be another one: the time between exception and end is right.
-        if "since" in event:
-            event["since"] = round(now - max(0.0, event["t"] - event["since"]), 3)
-        event["t"] = now
+        if "t" in event:
+            task.in_our_time(event, now)
+        else:
+            event["t"] = now
         if kind == "exit":
             yield from self._rank_ended(number, event, now)
-        elif kind == "failed":
-            yield from self._reported(number, event, now)
+        elif kind == "failed" and rank is None:  # that of a rank came with its end
+            task.failed = True
+            why = event.get("reason", "")
+            yield from self._fail(task.host, event["what"], event["code"], event.get("signal"), now, why)
         elif kind == "refused":
             self.exit_code = self.exit_code or NOT_STARTED
             yield "", event
@@ -201,14 +245,13 @@ class StepReader:
 
     def _text(self, task: int, rank: int | None, number: int, data: str) -> Iterator[tuple[str, Any]]:
         key = task, rank, number
-        *lines, rest = (self._texts.pop(key, "") + data).split("\n")
+        lines, end, rest = (self._texts.pop(key, "") + data).rpartition("\n")
         if len(rest) >= LINE_LIMIT:
-            lines, rest = [*lines, rest], ""
+            lines, end, rest = lines + end + rest, "\n", ""
         if rest:
             self._texts[key] = rest
-        label = f"{self._agent if rank is None else rank} {self._tasks[task].host}"
-        for line in lines:
-            yield label, line
+        if end:
+            yield f"{self._agent if rank is None else rank} {self._tasks[task].host}", lines
 
     def _flush(self, task: int, rank: int | None, number: int) -> Iterator[tuple[str, Any]]:
         if (task, rank, number) in self._texts:
@@ -225,34 +268,20 @@ class StepReader:
             yield "", event
             return
         kind = Kind(event.get("kind", Kind.OWN.value))
-        if kind is Kind.OWN and event["signal"] == signal.SIGTERM and self._ends and not event.get("raised"):
+        if kind is Kind.OWN and event["signal"] == signal.SIGTERM and len(self._failures) and not event.get("raised"):
             kind = Kind.TERMINATED  # srun ends the others as soon as one task failed
             event["kind"] = kind.value
-        since = event.setdefault("since", now)
+        since = event.setdefault("since", event["t"])
         yield "", event
         failed = {**event, "e": "failed", "what": "rank"}
-        self._ends.append((End(rank, since, kind), failed))
-        self._decide_at = min(self._decide_at, now + WINDOW)
-        if kind is Kind.OWN or len(self._ends) == self.layout.world:
+        self._failures.add(End(rank, since, kind), failed, now + WINDOW)
+        if kind is Kind.OWN or len(self._failures) == self.layout.world:
             yield from self._decide()
-
-    def _reported(self, number: int, event: dict[str, Any], now: float) -> Iterator[tuple[str, Any]]:
-        """The first failure of a task: of a rank, whose end came before it, or of what starts ranks."""
-        if event["rank"] is None:
-            self._tasks[number].failed = True
-            yield from self._fail(
-                event["host"], event["what"], event["code"], event.get("signal"), now, event.get("reason", "")
-            )
 
     def _decide(self) -> Iterator[tuple[str, Any]]:
         """Yield the first failure among the ends so far, unless it is known."""
-        self._decide_at = float("inf")
-        if not self._ends:
-            return
-        first = first_failure([end for end, _ in self._ends])
-        if first is not self._first:
-            self._first = first
-            failed = next(event for end, event in self._ends if end is first)
+        failed = self._failures.decide()
+        if failed is not None:
             self.exit_code = failed["code"] or 128 + (failed.get("signal") or 0)
             yield "", failed
 
@@ -260,34 +289,42 @@ class StepReader:
         self, host: str, what: str, code: int | None, killer: int | None, now: float, reason: str = ""
     ) -> Iterator[tuple[str, Any]]:
         """The failure of a program that starts ranks, or of a node. Once a rank failed, it follows from that."""
-        if self._ends:
+        if len(self._failures):
             return
         event = {"e": "failed", "rank": None, "host": host, "what": what, "code": code, "signal": killer, "t": now}
         if reason:
             event["reason"] = reason
-        self._ends.append((End(None, now, Kind.OWN), event))
+        self._failures.add(End(None, now, Kind.OWN), event, now)
         yield from self._decide()
 
     def _task_ended(self, host: str, tasks: str, how: str, now: float) -> Iterator[tuple[str, Any]]:
         """The end of tasks, as srun reports it: it counts where the task did not report it itself."""
-        code = _CODE.match(how)
-        oom = how == OUT_OF_MEMORY
-        killer = int(signal.SIGKILL) if oom else None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
-        if code is None and killer is None:
+        status, killer = _status(how)
+        if status is None and killer is None:
             return
-        here = next((number for number, task in enumerate(self._tasks) if task.host == host), 0)
-        for number in _numbers(tasks, self.layout.first_task(here), len(self._tasks)):
+        here = next((number for number, task in enumerate(self._tasks) if task.host == host), None)
+        if here is None and self.layout.has_groups:  # which of its groups has these tasks, nobody has said
+            yield from self._fail(host, self._agent, status, killer, now)
+            return
+        for number in _numbers(tasks, self.layout.first_task(here or 0), len(self._tasks)):
             task = self._tasks[number]
-            status = int(code[1]) if code else None
             left = [rank for rank in self.layout.ranks(number) if rank not in task.ended]
             if self.layout.by_node and left and not task.failed:
                 yield from self._fail(host, self._agent, status, killer, now)
             elif not self.layout.by_node and left:
                 task.host = task.host or host
                 event = {"e": "exit", "rank": number, "host": host, "code": status, "signal": killer, "t": now}
-                if oom:
+                if how == OUT_OF_MEMORY:
                     event["oom"] = f"srun: {how}"
                 yield from self._rank_ended(number, event, now)
+
+
+def _status(how: str) -> tuple[int | None, int | None]:
+    """Return the exit code and the signal of an end, as srun words it; both None: it is no end."""
+    code = _CODE.match(how)
+    if code:
+        return int(code[1]), None
+    return None, int(signal.SIGKILL) if how == OUT_OF_MEMORY else _SIGNALS.get(how.partition(" (core dumped)")[0])
 
 
 def _numbers(text: str, first: int, below: int) -> list[int]:

@@ -4,7 +4,7 @@
 
 COMMAND is the rank's, or that of torchrun. No launcher is on the other side: events go to standard output as frames
 (`step_output.py`), and signals come from the scheduler. The task ends as its first failed rank did; srun then ends the
-others. Standard library only, Python 3.8 and later.
+others.
 
 SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
 does not. The task is the guard, and its supervisor is a process below it: what only the guard got, the ranks get here.
@@ -19,24 +19,18 @@ import signal
 import sys
 import time
 
+from ddpkit.node.child import become_subreaper, die_with_parent, end_as, hide
 from ddpkit.node.collect import lines_of
-from ddpkit.node.first_failure import WINDOW
-from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import (
-    LOOK_AGAIN,
-    become_subreaper,
-    die_with_parent,
-    hide,
-    kill,
-    kill_all_below,
-    nothing_left,
-)
-from ddpkit.node.rank_wrapper import FROM_ABOVE, end_as
+from ddpkit.node.process_tree import end_all_below, kill
+from ddpkit.node.rank.rank_wrapper import FROM_ABOVE
 from ddpkit.node.rpc import Programs, host_name
-from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
-from ddpkit.node.shutdown import DONE, STUCK_AFTER
 from ddpkit.node.step_output import NOT_STARTED, OBSERVE, StepReader, frames
+from ddpkit.node.supervision.first_failure import WINDOW
+from ddpkit.node.supervision.launcher_io import LauncherIO
+from ddpkit.node.supervision.scratch_dir import FOLDER, remove, sweep
+from ddpkit.node.supervision.shutdown import DONE, STUCK_AFTER
+from ddpkit.node.supervision.spawn import redirect_to_devnull
 from ddpkit.node.supervisor import Supervisor
 
 TYPE_CHECKING = False
@@ -47,6 +41,7 @@ if TYPE_CHECKING:
 # drops what it has not read: TCP may hold the last lines for 40 ms.
 UNREAD = 0.2
 HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last one, on a busy node as well
+YOUNG = 1.0  # seconds from the list of a scheduler's processes to its signal for them, on a busy node as well
 ALONE = 0.3  # seconds without a rank after which a signal that ends ranks ends what started them
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 PARTS = 32  # a record of steps lasts for one such part of the time since the first step
@@ -65,9 +60,13 @@ class StepOutput(LauncherIO):
     def send(self, **event: object) -> None:
         self.refused = self.refused or event["e"] == "refused"
         if self.open and not (self.quiet and event["e"] == "out" and event["rank"] is None):
-            self.unsent += frames(json.dumps(event, separators=(",", ":")).encode())
+            self.unsent += self.encoded(event)
             if len(self.unsent) >= 1 << 16:
                 self.flush()
+
+    def encoded(self, event: dict[str, object]) -> bytes:
+        """Return what stands for an event."""
+        return frames(json.dumps(event, separators=(",", ":")).encode())
 
 
 class LabelledOutput(StepOutput):
@@ -76,15 +75,13 @@ class LabelledOutput(StepOutput):
     reader: StepReader
     number: int  # of the task
 
-    def send(self, **event: object) -> None:
-        held, self.unsent = self.unsent, bytearray()
-        super().send(**event)
-        sent, self.unsent = bytes(self.unsent), held
+    def encoded(self, event: dict[str, object]) -> bytes:
         label = b"%d: " % self.number
-        data = b"".join(label + line + b"\n" for line in sent.split(b"\n")[:-1])
-        self.unsent += b"".join(lines_of(each for each in self.reader.feed(1, data, time.time()) if each[0] != OBSERVE))
+        data = b"".join(label + line for line in super().encoded(event).splitlines(keepends=True))
+        content = [each for each in self.reader.feed(1, data, time.time()) if each[0] != OBSERVE]
         if event["e"] == "end":
-            self.unsent += b"".join(lines_of(self.reader.finish(0, time.time())))
+            content += self.reader.finish(0, time.time())
+        return b"".join(lines_of(content))
 
 
 class Records:
@@ -187,7 +184,10 @@ class StepSupervisor(Supervisor):
         for number in os.read(self.wakeup, 1 << 16):
             if number in FROM_ABOVE:
                 self.direct.append((now, number))
-                self.note_ending(number)
+                if number in ENDING:
+                    # A scheduler signals the processes that it has listed: what began since then did not get it.
+                    self.note_ending(number)
+                    self.table.signal_young(number, now - YOUNG)
 
     def on_above(self) -> None:
         data = os.read(self.above, 1 << 10)
@@ -380,10 +380,9 @@ def main(spec_file: str, *command: str) -> None:
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
         supervisor.launcher.send(e="hello", pid=os.getpid(), host=host_name(), step=step, t=time.time())
         supervisor.run()
+        remove(FOLDER)  # before srun may kill this task because of another one
         if supervisor.status:
             time.sleep(UNREAD)
-        if os.getppid() != own:
-            remove(FOLDER)
         end_as(supervisor.status)
     os.close(above)
     guard(worker, write, parent)
@@ -392,9 +391,7 @@ def main(spec_file: str, *command: str) -> None:
 def guard(worker: int, above: int, parent: int) -> None:
     """Wait for the supervisor proper, pass signals on to it, and end what it leaves should it be killed."""
     os.set_blocking(above, False)
-    for number in (0, 1):
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, number)
+    redirect_to_devnull(0, 1)
     die_with_parent(parent, signal.SIGTERM)
     sweep()
     status: int | None = None
@@ -407,16 +404,7 @@ def guard(worker: int, above: int, parent: int) -> None:
                 pass  # it is about to end
         ended, how = os.waitpid(worker, os.WNOHANG)
         status = how if ended else None
-    until = time.monotonic() + STUCK_AFTER
-    while status != 0 and time.monotonic() < until:
-        kill_all_below()
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            break
-        if nothing_left():
-            break
-        time.sleep(LOOK_AGAIN)
+    if status != 0:
+        end_all_below(STUCK_AFTER)
     remove(FOLDER)
     end_as(status)

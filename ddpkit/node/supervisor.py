@@ -1,45 +1,10 @@
 """Runs the ranks of one node, reports everything about them to the launcher, and never outlives it.
 
-Standard library only, Python 3.8 and later: with its parts it is also sent over a connection, to nodes that have
-nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, from the lowest:
-
-    seal                              tags of the lines to and from the launcher
-    process_tree, oom                 processes below this one, and shared daemons; kills for want of memory
-    scratch_dir, bundle               the private folder; the programs of the ranks in it
-    event_loop, launcher_io           what is ready, and children that ended; input and output, to the launcher
-    rank_output                       output of the ranks
-    rank_table, rank_pipes            ranks and the first failure; what wrappers and hooks in ranks report
-    spawn, shutdown                   starts the ranks; ends them
-    rpc, rank_calls                   calls of functions that the launcher sends: before the request, and about ranks
-
 Standard input is its lifeline: at end of file the launcher is gone, however it ended, and every process that was
 started here is ended. On a network the end of file may never come: there, a launcher that was silent for the request's
 `silence` seconds is gone as well. Each line read is JSON: calls first (`rpc.py`), then the request, then commands.
-
-Events go to standard output, one JSON object a line:
-
-    {"e": "hello", "pid", "host", "t"}                      before anything is asked or started
-    {"e": "answer", "id", "data", "t"}                      to a call (`rpc.py`); with "more" it goes on in the next one
-    {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
-    {"e": "start", "rank", "pid", "t"}                      a rank runs
-    {"e": "mark", "rank", "name", "t"}                      how far its start is (`rank_events.py`)
-    {"e": "versions", "rank", "versions"}                   of Python, torch, CUDA and NCCL, of one rank of each node
-    {"e": "steps", "t", "ranks"}                            with a beat: how long its steps took since the last one
-    {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
-                                                            with "more" they go on in the next one
-    {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null. With "oom" (text) the
-                                                            kernel ended it for want of memory, and where it says so.
-                                                            Of one that failed: "kind" (`first_failure.py`), "since"
-    {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
-                                                            With "kernel" its kernel says something of it
-    {"e": "left", "names"}                                  processes that outlived their rank, and were ended
-    {"e": "daemons", "names"}                               processes that go on after the run (`process_tree.py`)
-    {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
-                                                            with "more" this node still waits for them
-    {"e": "refused", "message", "t"}                        nothing was started, or not all ranks
-    {"e": "end", "t"}                                       nothing of this run is alive here any more
-
-Bytes that are no UTF-8 travel as lone surrogates (`surrogateescape`), so that logs are exact.
+Events go to standard output, one JSON object a line (`ddpkit/launchers/events.py`). Bytes that are no UTF-8 travel as
+lone surrogates (`surrogateescape`), so that logs are exact.
 
 A child that called `setsid`, or whose parent died, is still found: this process is their subreaper, so that they become
 its children. It is two processes: the supervisor proper, and a guard that only waits for it. Should the supervisor be
@@ -53,27 +18,19 @@ import select
 import signal
 import time
 
-from ddpkit.node.event_loop import Children, EventLoop, exit_status
-from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.process_tree import (
-    LOOK_AGAIN,
-    become_subreaper,
-    die_with_parent,
-    hide,
-    kill,
-    kill_all_below,
-    nothing_left,
-)
-from ddpkit.node.rank_calls import RankCalls
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_pipes import RankPipes
-from ddpkit.node.rank_table import RankTable
+from ddpkit.node.child import become_subreaper, die_with_parent, exit_status, hide
+from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rpc import CallServer, Programs
-from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.seal import Seal
-from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
-from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
-from ddpkit.node.stage_lock import hold
+from ddpkit.node.supervision.event_loop import Children, EventLoop
+from ddpkit.node.supervision.launcher_io import LauncherIO
+from ddpkit.node.supervision.rank_calls import RankCalls
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_pipes import RankPipes
+from ddpkit.node.supervision.rank_table import RankTable
+from ddpkit.node.supervision.scratch_dir import FOLDER, remove, sweep
+from ddpkit.node.supervision.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
+from ddpkit.node.supervision.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
 
 RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
@@ -143,7 +100,10 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the ranks. The local copies that they use are held until this process ends. Raises OSError."""
-        hold(self.copies)
+        if self.copies:
+            from ddpkit.node.calls.stage import hold
+
+            hold(self.copies)
         self.spawner.start(self.on_rank_launcher_exit)
 
     def on_rank_launcher_exit(self, pid: int, status: int) -> None:
@@ -236,18 +196,8 @@ def guard(worker: int, folder: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: kill(worker, signal.SIGTERM))
     sweep()  # here, where nothing waits for it
     status = wait_for(worker, stdin)
-    until = time.monotonic() + STUCK_AFTER
-    # With status 0 the supervisor has ended everything itself.
-    while status != 0 and time.monotonic() < until:
-        kill_all_below()
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            break
-        if nothing_left():
-            break
-        time.sleep(LOOK_AGAIN)
+    if status != 0:  # else the supervisor has ended everything itself
+        end_all_below(STUCK_AFTER)
     remove(folder)
     os._exit(exit_status(status)[0] or 0)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ddpkit.distributed.collectives import OPS
 from ddpkit.errors import UsageError
-from ddpkit.preflight.rank_program import Event, RowEvent
+from ddpkit.preflight.rank_program import Event, RowEvent, compose_fix
 
 HELP = "ddpkit bench --help"
 MORE = "more collectives, types and options: nccl-tests, https://github.com/NVIDIA/nccl-tests"
@@ -99,7 +99,7 @@ class BenchResults:
             self.rows.append(event)
             return [table_line(event)]
         if event["e"] == "problem":
-            self._fail(event["rank"], event["host"], event["problem"], event["fix"])
+            self._fail(event["rank"], event["host"], event["problem"], compose_fix(event, {}))
         return []
 
     def finish(self) -> None:

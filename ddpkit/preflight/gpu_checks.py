@@ -8,16 +8,14 @@ from typing import Literal
 
 from ddpkit.launchers.node_facts import Gpu
 from ddpkit.launchers.shell import count
-from ddpkit.node.gpus import visible_entries
+from ddpkit.node.calls.gpu_inventory import FAULTS_OF_CLOCKS, LOST
+from ddpkit.node.calls.gpus import visible_entries
 from ddpkit.preflight.check import Status
 from ddpkit.preflight.node import Checks, Node
 from ddpkit.preflight.request_checks import rank_environ
 from ddpkit.text import format_ranges
 
 MPS = "nvidia-cuda-mps-server"  # shares a GPU in mode Exclusive_Process between processes
-LOST = ("GPU is lost", "Unknown Error")  # in place of values
-# Reasons for low clocks that name a fault. A power cap, idling and application clocks are normal.
-SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 # Commands of NVIDIA's tools, and those that do it for AMD.
 AMD_COMMANDS = {
     "nvidia-smi -q -d PERFORMANCE": "amd-smi metric --clock --power",
@@ -318,7 +316,7 @@ def _reset(gpu: Gpu) -> str:
 
 def _speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
     """Clocks, PCIe and NVLink: against faults that the GPU reports, and against GPUs of the same name."""
-    reasons = [each for each in gpu.get("slow_because", []) if each in SLOWDOWNS]
+    reasons = [each for each in gpu.get("slow_because", []) if each in FAULTS_OF_CLOCKS]
     if reasons:
         look = "nvidia-smi -q -d PERFORMANCE"
         yield "warn", f"is throttled: {', '.join(reasons)}", "heat or power", look, "straggler"

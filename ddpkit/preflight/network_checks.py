@@ -11,8 +11,7 @@ from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import ssh_command
 from ddpkit.transports.compatibility import Workarounds
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, SOME, Reachability
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ddpkit.launchers.shell import quote
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.gpu_checks import check_gpus
 from ddpkit.preflight.node import CheckAll, Checks, Node, check_each
@@ -46,7 +47,7 @@ def check_nccl(nodes: Sequence[Node]) -> Checks:
             "fail",
             f"NCCL {version}, the other nodes {common}",
             cause="two versions of NCCL are not compatible",
-            fix=node.command(f"python -m pip install --force-reinstall {_nccl_name(node)}=={common}"),
+            fix=node.command(f"python -m pip install --force-reinstall {quote(f'{_nccl_name(node)}=={common}')}"),
             doc="nccl-mismatch",
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ddpkit.diagnosis.symptoms import PROBLEMS, find_symptom
+from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import World
 from ddpkit.preflight import network_checks, node_checks
@@ -15,16 +15,15 @@ from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.request_checks import rank_environ
 from ddpkit.transports.compatibility import Requirements, default_ranks, torch_version
-from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.pool import NodePool
-from ddpkit.transports.problem import Problem
 from ddpkit.transports.reachability import MANY, Reachability, all_peers
 from ddpkit.transports.survey import Connections, Survey
 
 
 def from_problem(problem: Problem) -> Check:
     """A problem, with its cause."""
-    symptom = find_symptom(PROBLEMS.get(problem.check, ()), problem.what)
+    symptom = find_symptom(problem.check, problem.what)
     return Check(
         id=problem.check,
         status="fail",

@@ -10,13 +10,13 @@ from itertools import groupby
 
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.diagnosis.symptoms import RANKS, REQUESTS, STAGE_ENTRIES, find_symptom
+from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.distributed import nodelist
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.rank_program import ProgramRun, StageEvent
+from ddpkit.preflight.rank_program import ProgramRun, StageEvent, compose_fix
 
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
@@ -35,11 +35,11 @@ _CONSEQUENCES = (
 
 def _entry(stage: str, text: str) -> str:
     """Return the id in the catalogue of what a rank reported."""
-    return find_symptom(RANKS, text).entry or STAGE_ENTRIES.get(stage, "")
+    return find_symptom("ranks", text).entry or find_symptom(f"stage-{stage}", text).entry
 
 
 def _cause(text: str) -> str:
-    return find_symptom((each for each in RANKS if each.cause), text).cause
+    return find_symptom("ranks", text, with_cause=True).cause
 
 
 def _library_error(check: str, text: str) -> tuple[str, str, str]:
@@ -94,7 +94,8 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
     for event in events:
         if several and any(words in event["problem"] for words in _ENDED):
             continue  # a rank ended, which another one reports
-        text, cause, fix, rank = event["problem"], event.get("cause", ""), event["fix"], event["rank"]
+        text, cause, rank = event["problem"], event.get("cause", ""), event["rank"]
+        fix = compose_fix(event, where)
         by_another = rank != event["sender"] and ("did not join" in text or "does not proceed" in text)
         if by_another and (rank in self_reported or ("did not join" in text and self_reported)):
             continue
@@ -103,19 +104,20 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
         elif "does not proceed" in text or "ended, or hung" in text:
             # An end would have been seen.
             cause = "it did not end, so it hangs: it is stopped, is in an endless loop, or its node failed"
-        known_cause, known_fix, entry = _library_error(event["check"], text)
+        check = event.get("check", "ranks")
+        known_cause, known_fix, entry = _library_error(check, text)
         host = where.get(rank, event["host"])
-        own_fix = find_symptom(RANKS, text).fix.format(host=host) if event["check"] == "gpu-map" else ""
+        own_fix = find_symptom("ranks", text).fix.format(host=host) if check == "gpu-map" else ""
         checks.append(
             Check(
-                id=event["check"],
-                status=event["level"],
+                id=check,
+                status=event.get("level", "fail"),
                 host=host,
                 rank=rank,
                 evidence=text,
                 cause=cause or _cause(text) or known_cause,
                 fix=own_fix or known_fix or fix,
-                doc=entry or _entry(event["check"], text),
+                doc=entry or _entry(check, text),
             )
         )
     return list(_merge_alike(dict.fromkeys(checks)))
@@ -167,7 +169,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
             rank=first,
             evidence=f"{what} within {run.silent:g} s" + (f"; last line of its starter: {last}" if last else ""),
             cause="its starter hangs: the scheduler's daemon, name resolution, a disk, or an import",
-            fix=f"ssh {host} uptime; {read}" if host else read,
+            fix=f"ssh {shlex.quote(host)} uptime; {read}" if host else read,
             doc="ranks-missing",
         )
 
@@ -192,7 +194,7 @@ def _not_launched(run: ProgramRun) -> Check | None:
 
 def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     """A rank that ended before it could report a problem; or a job, or srun, or a node."""
-    from ddpkit.diagnosis.catalogue.endings import SIGNALS
+    from ddpkit.diagnosis.catalogue import entry_of_signal
 
     not_launched = _not_launched(run)
     if not_launched is not None:
@@ -210,10 +212,11 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     if last:
         evidence += f"; its last line: {last}"
     fix = "sinfo -R" if scheduled else verdict.hint(failure)
-    if not (failure.log or scheduled or failure.signal in SIGNALS) or fix == "less ":
+    ended = entry_of_signal(failure.signal)
+    if not (failure.log or scheduled or ended) or fix == "less ":
         fix = f"ls {shlex.quote(run.folder)}"  # it left no line
     text = "\n".join((evidence, *failure.last_lines))
-    doc = SIGNALS.get(failure.signal or 0, "") if ours else ""
+    doc = ended.id if ours and ended else ""
     return Check(
         id="scheduler" if scheduled else stage,
         status="fail",
@@ -228,7 +231,7 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
 
 def check_refusal(words: str, hint: str) -> Check:
     """The scheduler does not take the request."""
-    symptom = find_symptom(REQUESTS, words)
+    symptom = find_symptom("requests", words)
     fix = symptom.fix or hint
     return Check(id="scheduler", status="fail", evidence=words, cause=symptom.cause, fix=fix, doc=symptom.entry)
 

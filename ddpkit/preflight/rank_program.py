@@ -14,29 +14,36 @@ import time
 import zlib
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.plain import TextDisplay, TextStream
 from ddpkit.console.relay import Logs, Relay
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis.outcome import Outcome
+from ddpkit.distributed.rank_fixes import FIXES
 from ddpkit.errors import LaunchError
 from ddpkit.execution import executor
 from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.execution.lifecycle import LiveRun
-from ddpkit.launchers import registry
-from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
+from ddpkit.launchers import host_names, registry, typed_json
+from ddpkit.launchers.events import Rank
+from ddpkit.launchers.node_facts import Count, NodeFacts, NodeInventory, Port
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.launchers.shell import NOT_FROM_HERE, quote
+from ddpkit.launchers.typed_json import Form, HostWord, literal
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.protocol import NODE, Link
 from ddpkit.transports.transport import Transport
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from typing_extensions import NotRequired
+
+
+Host = HostWord | Literal[""]  # empty: not known
 
 
 class _Event(TypedDict):
@@ -47,8 +54,8 @@ class StartEvent(_Event):
     """A rank's program runs."""
 
     e: Literal["rank"]
-    rank: int
-    host: str
+    rank: Rank
+    host: Host
     nodes: str  # of its SLURM step
 
 
@@ -56,8 +63,8 @@ class ReportEvent(_Event):
     """A rank has imported torch, and is about to join the others."""
 
     e: Literal["here"]
-    rank: int
-    host: str
+    rank: Rank
+    host: Host
     torch: str
     local_rank: int
     local_world_size: int
@@ -74,7 +81,7 @@ class BeginEvent(_Event):
 
     e: Literal["begin"]
     stage: str
-    rank: int
+    rank: Rank
     waits: float  # seconds that it may take
 
 
@@ -90,7 +97,7 @@ class UnknownEvent(_Event):
     """A rank's node could not be looked at."""
 
     e: Literal["unknown"]
-    host: str
+    host: Host
     why: str
 
 
@@ -109,8 +116,8 @@ class DoneEvent(_Event, Figures):
 
     e: Literal["did"]
     stage: str
-    rank: int
-    host: NotRequired[str]
+    rank: Rank
+    host: NotRequired[Host]
     errors: NotRequired[dict[str, dict[str, str]]]  # by host and address; empty: none
     behind: NotRequired[list[float]]  # seconds that its clock is ahead: at least, at most
 
@@ -124,15 +131,25 @@ class StageEvent(_Event):
     done: NotRequired[dict[str, Figures]]  # by rank
 
 
+class FixFacts(TypedDict, total=False):
+    """Facts that the words of a fix have."""
+
+    gpus: Count  # that a rank sees
+    peer: Rank  # another one
+    address: Annotated[str, Form(f"{host_names.NAME}|{host_names.ADDRESS}")]  # of rank 0
+    port: Port
+
+
 class ProblemEvent(_Event):
     """A rank found a problem, its own or another rank's."""
 
     e: Literal["problem"]
-    rank: int
-    host: str
+    rank: Rank
+    host: Host
     problem: str
-    fix: str
-    check: NotRequired[str]
+    fix: str  # a name in `rank_fixes.py`
+    facts: NotRequired[FixFacts]
+    check: NotRequired[Literal["ranks", "gloo", "gpu-map", "nccl", "speed"]]
     level: NotRequired[Literal["fail", "warn"]]
     cause: NotRequired[str]
 
@@ -161,14 +178,39 @@ class RowEvent(_Event):
     busbw: float
     wrong: int  # elements, over all ranks
     wrong_ranks: list[int]
-    slowest: int  # rank
-    host: str  # of the slowest rank
+    slowest: Rank
+    host: Host  # of the slowest rank
 
 
 Event = (
     StartEvent | ReportEvent | BeginEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent
     | BenchEvent | RowEvent
 )  # fmt: skip
+
+
+_KINDS: Mapping[str, type] = {literal(kind, "e"): kind for kind in get_args(Event)}
+
+
+def read_event(text: bytes, sender: int | None) -> Event | None:
+    """Read an event of a rank; None: no program of ddpkit's sent it. Its texts are for people, and no command."""
+    try:
+        value = typed_json.parse(text)
+        kind = _KINDS.get(value["e"])
+        return None if kind is None else typed_json.read(kind, {**value, "sender": sender})
+    except (typed_json.FormatError, TypeError, KeyError):
+        return None
+
+
+def compose_fix(event: ProblemEvent, hosts: Mapping[int, str]) -> str:
+    """Return the words of a fix that a rank named, each fact quoted. Empty: an unknown name, or a missing fact."""
+    facts = {name: str(value) for name, value in event.get("facts", {}).items()}
+    facts["host"] = hosts.get(event["rank"], event["host"])
+    if "peer" in facts:
+        facts["peer"] = hosts.get(int(facts["peer"]), "")
+    try:
+        return FIXES[event["fix"]].format(**{name: quote(value) for name, value in facts.items() if value})
+    except KeyError:
+        return ""
 
 
 EVENT = b"\x1eddpkit "
@@ -199,7 +241,8 @@ exec(compile(sources["__main__"], "{name}.py", "exec"))
 
 # The words of `command` in a plan, also where they were quoted again for a job script.
 _PACKED = re.compile(
-    r'import base64, importlib\.machinery.*?"(?P<name>ddpkit-\w+)\.py", "exec"\)\)\n(?P<end>\S+ \S+) [\w+/=]{1000,}',
+    re.escape(NOT_FROM_HERE)
+    + r'\nimport base64, .*?"(?P<name>ddpkit-\w+)\.py", "exec"\)\)\n(?P<end>\S+ \S+) [\w+/=]{1000,}',
     re.DOTALL,
 )
 
@@ -218,15 +261,16 @@ def name_programs(text: str) -> str:
 def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the words behind the interpreter that run a rank program, `ddpkit/distributed/PROGRAM.py`.
 
-    Modules of ddpkit that it imports are packed with it. `helpers` are programs of `ddpkit/node`, which it imports by
+    Modules of ddpkit that it imports are packed with it. `helpers` are of `ddpkit/node/calls`, which it imports by
     their names alone. `name` is the run's, for people.
     """
-    sources = {each: (NODE / f"{each}.py").read_text() for each in helpers}
+    sources = {each: (NODE / "calls" / f"{each}.py").read_text() for each in helpers}
     sources["__main__"] = (PACKAGE / "distributed" / f"{program}.py").read_text()
     for text in list(sources.values()):
         _add_imported(text, sources)
     packed = b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
-    return ("-c", _UNPACK.format(name=f"ddpkit-{program}"), name, packed, *args)
+    text = f"{NOT_FROM_HERE}\n" + _UNPACK.format(name=f"ddpkit-{program}")
+    return ("-c", text, name, packed, *args)
 
 
 def _add_imported(text: str, sources: dict[str, str]) -> None:
@@ -294,13 +338,11 @@ class _EventReader(Relay):
     def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
         rest = []
         for line in data.splitlines(keepends=True):
-            if line.startswith(EVENT):
-                try:
-                    self._on_event(cast("Event", {**json.loads(line[len(EVENT) :]), "sender": rank}))
-                    continue
-                except ValueError:
-                    pass  # it was cut off in the middle of a word
-            rest.append(line)
+            event = read_event(line[len(EVENT) :], rank) if line.startswith(EVENT) else None
+            if event is None:  # or it was cut off in the middle of a word
+                rest.append(line)
+            else:
+                self._on_event(event)
         if rank is None:
             self.agent_lines.extend(line.decode("utf-8", "replace").rstrip() for line in rest)
         if rest:
@@ -407,7 +449,8 @@ def _follow(
     def connect(step: Step) -> Link:
         link = live.connect(step)
         link.outlives = ""  # such a job is of no use without its command
-        link.margin = min(link.margin, MARGIN)
+        if not step.scheduled:  # the end of a job takes its scheduler as long as it takes
+            link.margin = min(link.margin, MARGIN)
         return link
 
     if live.plan.batch is None:

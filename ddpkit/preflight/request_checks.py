@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.launchers.nested import find_launcher
-from ddpkit.launchers.shell import Secret, guard, join
+from ddpkit.launchers.shell import Secret, guard, join, quote
 from ddpkit.preflight.check import Check, Status
 from ddpkit.preflight.node import Checks, Node
 from ddpkit.transports.compatibility import most_common
@@ -67,7 +66,7 @@ def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
         if name in SET_BY_DDPKIT and name != "MASTER_ADDR":
             yield _wrong(
                 f"--env {name}={env[name]} is the same for every rank",
-                "every rank needs its own value",
+                f"ddpkit sets this variable itself, from {SET_BY_DDPKIT[name]}",
                 f"remove --env {name}",
                 "rank-not-set",
             )
@@ -188,11 +187,11 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
     own = "not set" if value is None else _shown(name, _plain(value)) + (f" ({file})" if file else "")
     others = _shown(name, common) if common else "not set"
     if file:
-        fix = node.command(f"grep -n ^{name}= {shlex.quote(file)}")
+        fix = node.command(f"grep -n ^{quote(name)}= {quote(file)}")
     elif common:
-        fix = f"--env {name}={_shown(name, common)}"
+        fix = f"--env {quote(f'{name}={_shown(name, common)}')}"
     else:
-        fix = node.command(f"grep -n {name} .bashrc .profile .ssh/environment /etc/environment")
+        fix = node.command(f"grep -n {quote(name)} .bashrc .profile .ssh/environment /etc/environment")
     return node.check(
         "environment",
         "fail" if name.startswith("NCCL_") and name not in _HARMLESS else "warn",

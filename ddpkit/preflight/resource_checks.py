@@ -9,10 +9,10 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddpkit.diagnosis.symptoms import LOG_FOLDER, find_symptom
+from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.launchers.node_facts import Space
 from ddpkit.launchers.shell import count
-from ddpkit.node import inventory
+from ddpkit.node.calls import inventory
 from ddpkit.node.owned import own_file
 from ddpkit.preflight.check import Check, Status
 from ddpkit.preflight.gpu_checks import closest_adapters
@@ -334,7 +334,7 @@ def check_logs(log_dir: str) -> Check:
         reason = str(error.strerror).lower()
         if error.errno == errno.ENOSPC and room and room["inodes"] and not room["inodes_free"]:
             reason = "no inodes left"
-        return _bad("fail", f"cannot write logs to {folder}: {reason}", find_symptom(LOG_FOLDER, reason).cause)
+        return _bad("fail", f"cannot write logs to {folder}: {reason}", find_symptom("log-folder", reason).cause)
     if room and room["total"]:
         few = bool(room["inodes"]) and room["inodes_free"] < INODES_WARN
         if room["free"] < DISK_WARN:

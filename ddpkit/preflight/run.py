@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ddpkit.config import LaunchSettings, seconds
+from ddpkit.diagnosis.catalogue import BY_ID, entry_of_seen
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import named_nodes, prepare, requested_nodes
 from ddpkit.execution.requested_nodes import Queries
@@ -18,8 +19,8 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
-from ddpkit.node import inventory as inventory_program
-from ddpkit.node import probe
+from ddpkit.node.calls import inventory as inventory_program
+from ddpkit.node.calls import probe
 from ddpkit.preflight import (
     node_checks,
     node_survey,
@@ -34,7 +35,7 @@ from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.rank_program import Depth, Event, PreflightOptions, SignalScope, check_settings, take_no_signals
 from ddpkit.text import format_hosts
-from ddpkit.transports import compatibility, local_facts, slurm_nodes
+from ddpkit.transports import compatibility, slurm_nodes
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
@@ -44,8 +45,6 @@ from ddpkit.transports.transport import Transport
 SILENCE = 40.0  # seconds, and those of a step, until ranks that send no event are ended: to import torch is slow
 PARALLEL = 8  # nodes that are checked at the same time after an attempt
 TIME_LEFT = 300  # seconds: no run is worth starting in less
-# A rank that died is known; with less it would die again.
-DEATHS = ("killed", "bus-error", "segfault", "aborted", "illegal-instruction", "terminated", "peer-died")
 
 
 def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> CheckReport:
@@ -88,7 +87,7 @@ def find_faults(
     delay the next attempt. Nodes of a job that is yet to be submitted are not checked. `log_dir`: for files of steps.
     """
     transport = transport_class(registry.load(settings.backend))
-    held = transport.slurm and bool(local_facts.allocation(environ))
+    held = transport.slurm and bool(slurm_nodes.allocation(environ))
     if not (transport.names_nodes or held):
         return {}
 
@@ -103,13 +102,20 @@ def find_faults(
         return dict(zip(hosts, pool.map(fault, hosts), strict=True))
 
 
+def _is_death(check: Check) -> bool:
+    """Whether a rank died, or one lost another: with less it would die again."""
+    entry = BY_ID.get(check.doc)
+    return entry is not None and any(each.startswith("SIG") or each == "a dead peer" for each in entry.seen)
+
+
 def first_fault(checks: Sequence[Check], host: str, launcher: str) -> Check | None:
     """Choose the first failed check that puts a node aside: not one of the launcher's own host, as of its logs.
 
     The ranks of the test need torch, and those of the run may not: a missing module is no fault of the node.
     """
+    no_torch = entry_of_seen("no torch").id
     others = (each for each in checks if each.host and (each.host == host or each.host != launcher))
-    return next((each for each in others if each.status == "fail" and each.doc != "module-missing"), None)
+    return next((each for each in others if each.status == "fail" and each.doc != no_torch), None)
 
 
 def parse_options(
@@ -170,7 +176,7 @@ def _causes(
 ) -> None:
     """Repeat with fewer nodes if running ranks cannot add. gloo has already reported pairs that cannot connect."""
     failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
-    if any(check.doc in DEATHS or "all_reduce fails with" in check.evidence for check in failed):
+    if any(_is_death(check) or "all_reduce fails with" in check.evidence for check in failed):
         return
     if failed:
         from ddpkit.preflight import bisect
@@ -290,8 +296,9 @@ def _scheduled(
         for host in result.hosts
     ]  # fmt: skip
     node_results = slurm_checks.check_slurm_nodes(done, ready.plan)
+    versions_differ = entry_of_seen("other versions").id
     if any(check.id == "torch" and check.status == "fail" for check in node_results):  # its ranks say the same
-        result.checks = [check for check in result.checks if not (check.rank and check.doc == "versions-differ")]
+        result.checks = [check for check in result.checks if not (check.rank and check.doc == versions_differ)]
     result.checks += node_results
     if not any(check.id == "scheduler" for check in result.checks):
         evidence = "accepted the job" if ready.plan.batch else "accepted the step"

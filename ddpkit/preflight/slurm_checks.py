@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpkit.diagnosis.symptoms import PROBLEMS, RANKS, find_symptom
+from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight import node_checks
 from ddpkit.preflight.check import Check
@@ -64,14 +64,14 @@ def _check_versions(nodes: Sequence[Node]) -> Iterator[Check]:
         for node, value, shown in zip(nodes, values, whole, strict=True):
             if value == "None":
                 evidence = "its Python cannot import torch"
-                symptom = find_symptom(PROBLEMS["torch"], evidence)
+                symptom = find_symptom("torch", evidence)
                 fix = "-o setup='source venv/bin/activate', with the environment that has torch"
                 yield node.check(name, "fail", evidence, cause=symptom.cause, fix=fix, doc=symptom.entry)
             elif value == usual:
                 yield node.check(name, "pass", shown)
             else:
                 evidence = f"has {name} {shown}, the others {usual}"
-                symptom = find_symptom(RANKS, evidence)
+                symptom = find_symptom("ranks", evidence)
                 yield node.check(
                     name,
                     "fail",
@@ -97,7 +97,7 @@ def _check_mesh(attempts: Mapping[str, DoneEvent], nodes: Sequence[Node]) -> Ite
             continue
         errors = next(iter(cut.values()))
         why = "; ".join(f"{address}: {error}" for address, error in errors.items())
-        symptom = find_symptom(PROBLEMS["mesh"], why)
+        symptom = find_symptom("mesh", why)
         known = [addresses[other][0] for other in cut if addresses.get(other)]
         opens = f"ssh {host} sudo iptables -I INPUT -p tcp -s {','.join(known)} -j ACCEPT" if known else OPEN_PORTS
         yield Check(

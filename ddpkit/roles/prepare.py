@@ -15,8 +15,9 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.roles.place import place
 from ddpkit.roles.run import Prepared
 from ddpkit.roles.spec import parse_roles
-from ddpkit.transports import local_facts
+from ddpkit.transports import this_machine
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.slurm_nodes import short_hostname
 
 
 def wanted(settings: LaunchSettings) -> bool:
@@ -40,7 +41,7 @@ def prepare_roles(
     chosen = prepare.transport_of(settings)
     if chosen.local:
         requested_nodes.check_one_machine(settings, environ)
-        hosts, gpus = [local_facts.short_hostname()], {local_facts.short_hostname(): local_facts.gpus(environ)}
+        hosts, gpus = [short_hostname()], {short_hostname(): this_machine.gpus(environ)}
     elif chosen.names_nodes:
         backend = prepare.build_backend(settings)
         specs = requested_nodes.named_hosts(replace(settings, spares=0), backend, NodeOptions.of(backend))

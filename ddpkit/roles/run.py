@@ -38,10 +38,8 @@ from ddpkit.roles.place import Place, addresses, variables
 from ddpkit.roles.spec import Role, fill
 from ddpkit.run import launcher_process, record, run_index
 from ddpkit.run.log_files import LogFiles
-from ddpkit.run.state import EndState, RunState
-from ddpkit.run.status import took
-from ddpkit.run.trust import Origin
-from ddpkit.text import format_hosts
+from ddpkit.run.state import EndState, Origin, RunState
+from ddpkit.text import format_duration, format_hosts
 
 AT_ONCE = 16  # replicas that are prepared at the same time
 FOLDER = "roles"  # in that of the run
@@ -490,7 +488,7 @@ class RolesRun:
             state, code = RunState.STOPPED, 128 + (self._stopped_by or signal.SIGTERM)
             self._note(f"stopped by {signal.Signals(self._stopped_by or signal.SIGTERM).name}")
         else:
-            self._relay.routine_note(f"ddpkit: done in {took(self.record.started, ended)}")
+            self._relay.routine_note(f"ddpkit: done in {format_duration(ended - self.record.started)}")
         self.record = replace(self.record, ended=ended, state=state, exit_code=code, verdict=words, failure=failure)
         try:
             self.record.save()

@@ -16,7 +16,7 @@ import shlex
 import stat
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -31,18 +31,7 @@ MOST = 256  # nodes in the file
 _MOST_BYTES = 1 << 20
 _MOST_TEXT = 300  # characters of a value
 _SCHEMA = "ddpkit.bad_nodes/1"
-HOUR, DAY = 3600.0, 86400.0
-# How long a node is remembered, by the catalogue id of its fault. A day for the others.
-LASTS: Mapping[str, float] = {
-    **dict.fromkeys(("gpu-lost", "gpu-ecc"), 7 * DAY),  # a person repairs or resets the GPU
-    **dict.fromkeys(("gpu-xid", "nvlink-error"), 3 * DAY),
-    # The path may be the script's, and a disk is soon cleaned up.
-    **dict.fromkeys(("disk-full", "read-only-fs", "io-error", "stale-handle"), HOUR),
-    **dict.fromkeys(("node-lost", "slurm-node-failure", "ssh-unreachable", "ssh-lost"), HOUR),
-    **dict.fromkeys(("gpu-busy", "gpu-memory-taken", "host-out-of-memory"), HOUR),
-}
-# Faults in the kernel log that a launch remembers: no script can cause them. A lost node is one more.
-CLEAR = frozenset(("gpu-lost", "gpu-ecc", "gpu-xid", "nvlink-error"))
+HOUR = 3600.0
 _LOST = re.compile(r"^no heartbeat|^the connection was lost|^SLURM removed it")  # not a supervisor that was killed
 _T = TypeVar("_T")
 
@@ -69,11 +58,10 @@ class BadNode:
 
 
 def bad_node(host: str, id: str, evidence: str, run_id: str, now: float) -> BadNode:  # noqa: A002
-    """Return the record of a fault, which is remembered as long as its cause demands."""
+    """Return the record of a fault, which is remembered as long as its entry says."""
     from ddpkit.diagnosis.catalogue import BY_ID
 
-    reason = (BY_ID[id].reason if id in BY_ID else "") or "the host failed"
-    until = now + LASTS.get(id, DAY)
+    reason, until = BY_ID[id].reason, now + BY_ID[id].lasts * HOUR
     return BadNode(host=host, id=id, reason=reason, evidence=evidence, run_id=run_id, since=now, until=until)
 
 
@@ -86,13 +74,16 @@ def blamed(outcome: Outcome, run_id: str, now: float) -> BadNode | None:
     if failure is None or outcome.stopped_by is not None:
         return None
     if failure.host == outcome.lost_alone and _LOST.search(failure.reason):
-        return bad_node(failure.host, "node-lost", failure.reason, run_id, now)
+        from ddpkit.diagnosis.catalogue import entry_of_seen
+
+        return bad_node(failure.host, entry_of_seen("lost").id, failure.reason, run_id, now)
     if not failure.kernel:
         return None
     from ddpkit.diagnosis.analyze import analyze_log
 
+    # A lost node, and a fault in the kernel's own log that no script can cause.
     first = analyze_log([("kernel", failure.kernel)]).first
-    known = first is not None and first.id in CLEAR
+    known = first is not None and first.evidence == "kernel"
     return bad_node(failure.host, first.id, failure.kernel, run_id, now) if first is not None and known else None
 
 

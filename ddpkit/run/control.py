@@ -16,24 +16,14 @@ from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.files import adopt_directory, is_owned, remove_directory
 from ddpkit.launchers.registry import scheduler_of
 from ddpkit.run import job_status, launcher_process, record, run_files, run_index, status
-from ddpkit.run.record import RecordError, Run
-from ddpkit.run.run_files import KIND
-from ddpkit.run.site import machine_of
-from ddpkit.run.state import RunState
+from ddpkit.run.record import Run, machine_of
+from ddpkit.run.run_files import KIND, is_replaceable
+from ddpkit.run.state import Origin, RunState
 from ddpkit.run.status import RunStatus
-from ddpkit.run.trust import Origin, is_replaceable
 
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
 AGAIN = 0.5  # seconds between two SIGTERMs
 JOB_MARGIN = 90.0  # sites give a cancelled job half a minute, and its nodes some time to say so
-
-
-def reload(run: Run) -> Run:
-    """Read the record again. Where that is not possible, return the old one."""
-    try:
-        return run_index.read_run(Path(run.folder)) or run
-    except RecordError:
-        return run
 
 
 class Liveness:
@@ -51,7 +41,7 @@ class Liveness:
         """Return the last known answer; look again when that is due."""
         if time.monotonic() < self._next_look:
             return self._living
-        now = status.get_status(reload(self._run))
+        now = status.get_status(run_index.reload(self._run))
         if self._run.job is not None and now.state.living and now.words != self._words:
             self._words = now.words
             self._on_change(now.words)
@@ -74,18 +64,26 @@ def stop_argv(run: Run, *, at_once: bool = False) -> list[str]:
     return ["kill", f"-{number.name.removeprefix('SIG')}", str(run.launcher_pid)]
 
 
-def stop(run: Run, *, at_once: bool = False) -> RunStatus:
-    """End a run and wait for its end: every rank gets TERM, its grace, then KILL; with `at_once` KILL.
-
-    A run that has ended stays as it is. Raises UsageError for one that cannot be reached from here, LaunchError for a
-    scheduler that refuses, DdpkitError for a run that does not end in time.
-    """
+def check_stop(run: Run) -> RunStatus:
+    """Return the status of a run that `stop` may end, or that has ended. Raises UsageError, LaunchError for others."""
     now = status.get_status(run)
     if now.state is RunState.ELSEWHERE:
         raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.remote_command("stop", run))
     if now.state is RunState.UNKNOWN:
         # Without the scheduler's word that it is the run's, a job with its number may be any other one.
         raise LaunchError(f"cannot stop run {run.run_id}: {now.words}", now.hint or status.command("status", run))
+    if now.state.living and not run.job:
+        launcher_process.check_launcher(run)
+    return now
+
+
+def stop(run: Run, *, at_once: bool = False) -> RunStatus:
+    """End a run and wait for its end: every rank gets TERM, its grace, then KILL; with `at_once` KILL.
+
+    A run that has ended stays as it is. Raises UsageError for one that cannot be reached from here, LaunchError for a
+    scheduler that refuses, DdpkitError for a run that does not end in time.
+    """
+    now = check_stop(run)
     if not now.state.living:
         return now
     if run.job:
@@ -107,7 +105,7 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     if not ended:
         hint = f"ps -fp {run.launcher_pid}" if at_once else status.command("stop --now", run)
         raise DdpkitError(f"run {run.run_id} has not ended in {limit:g} s", hint)
-    return status.get_status(reload(run))
+    return status.get_status(run_index.reload(run))
 
 
 def _end(run: Run, limit: float) -> bool:
@@ -131,7 +129,7 @@ def _end_at_once(run: Run, limit: float) -> bool:
 def _wait_for_job(run: Run, limit: float) -> RunStatus:
     """Wait for a job's end, and for the launcher that follows it on this host."""
     until = time.monotonic() + limit
-    while (now := status.get_status(reload(run))).state.living:
+    while (now := status.get_status(run_index.reload(run))).state.living:
         if time.monotonic() > until:
             raise DdpkitError(
                 f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
@@ -140,12 +138,12 @@ def _wait_for_job(run: Run, limit: float) -> RunStatus:
     if (
         launcher_process.is_local(run)
         and launcher_process.wait_for_end(run, JOB_MARGIN)
-        and (last := reload(run)).state is RunState.FAILED
+        and (last := run_index.reload(run)).state is RunState.FAILED
     ):
         # To the launcher that followed it, somebody cancelled a job.
         with suppress(OSError):
             replace(last, state=RunState.STOPPED, verdict=None, failure=None).save()
-    return status.get_status(reload(run))
+    return status.get_status(run_index.reload(run))
 
 
 # ---- removal of a run's directory: only what ddpkit made, only after its end, and what else lies in it is named first

@@ -1,4 +1,7 @@
-"""Status of a scheduler's job: the backend gives the command, and the identity of the job has to match the record."""
+"""Status of a scheduler's job, and what its output says of its ranks and their first failure.
+
+The backend gives the command, and the identity of the job has to match the record.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,31 @@ import os
 import pwd
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.launchers.job_output import says_end
-from ddpkit.launchers.plan import Scheduler, job_facts
+from ddpkit.files import write_atomically
+from ddpkit.launchers.events import Event, FailedEvent
+from ddpkit.launchers.job_output import JobOutput, first_of, says_end
 from ddpkit.launchers.registry import scheduler_of
 from ddpkit.machine import Machine, Phase, Poller, Reply
-from ddpkit.run.record import RecordedJob, Run
-from ddpkit.run.site import job_log, machine_of
+from ddpkit.run.record import RecordedJob, Run, job_log, machine_of, reader_of
 from ddpkit.run.state import RunState
+
+if TYPE_CHECKING:
+    from ddpkit.launchers.plan import Scheduler
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
 TAIL = 4096  # bytes at the end of a job's output, in which its end shows
+OUTPUT_HEAD = 1 << 20  # bytes at its beginning: there each rank names its host
+OUTPUT_TAIL = 16 << 20  # bytes at its end, with the ends of the ranks; between them may be gigabytes
+LINES = 200  # of each rank, to look for the cause in
 # Times of SLURM are then the same text on every host.
 IN_UTC: Mapping[str, str] = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 # Seconds between the start of a launch and its submission, where the record does not have the time of the latter.
@@ -41,7 +52,7 @@ class JobStatus:
 
 
 class _Known:
-    """What this process knows of one job: its last status, and when the scheduler may be asked again."""
+    """The last status of one job in this process, and when the scheduler may be asked again."""
 
     def __init__(self, place: str, period: float) -> None:
         self.poller = Poller(place, period)
@@ -49,8 +60,8 @@ class _Known:
         self.tail = b""  # the end of its output
         self.ends = False  # as that says
 
-    def look(self, run: Run, job: RecordedJob) -> None:
-        """Look at the end of the job's output: it shows the start and the end sooner than the scheduler is asked."""
+    def read_end(self, run: Run, job: RecordedJob) -> None:
+        """Read the end of the job's output: it shows the start and the end sooner than the scheduler is asked."""
         if job.many:
             return
         try:
@@ -71,11 +82,11 @@ _known: dict[tuple[str, str], _Known] = {}
 
 
 def expect_end(run: Run, job: RecordedJob) -> None:
-    """The job was cancelled: its scheduler may be asked about it again, less and less often."""
-    _of(run, job).poller.enter(Phase.ENDING)
+    """Note that the job was cancelled: its scheduler may be asked about it again, less and less often."""
+    _known_job(run, job).poller.enter(Phase.ENDING)
 
 
-def _of(run: Run, job: RecordedJob) -> _Known:
+def _known_job(run: Run, job: RecordedJob) -> _Known:
     key = run.folder, run.job_id or ""
     if key not in _known:
         _known[key] = _Known(machine_of(run).place, job.poll)
@@ -84,8 +95,8 @@ def _of(run: Run, job: RecordedJob) -> _Known:
 
 def get_job_status(run: Run, job: RecordedJob) -> JobStatus:
     """Return the status of a job. While its output goes on, all runs of this process ask once in `job.poll` seconds."""
-    known = _of(run, job)
-    known.look(run, job)
+    known = _known_job(run, job)
+    known.read_end(run, job)
     if known.status is None:
         known.poller.count()
     elif not known.poller.take_turn():
@@ -100,6 +111,8 @@ def get_job_status(run: Run, job: RecordedJob) -> JobStatus:
 
 def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
     """Ask for the job of a run, or for all jobs of its array."""
+    from ddpkit.launchers.plan import job_facts
+
     name = f"job {run.job_id}"
     try:
         scheduler, machine = scheduler_of(run.backend), machine_of(run)
@@ -136,7 +149,9 @@ def _status(run: Run, job: RecordedJob, scheduler: Scheduler, jobs: Sequence[Map
         words = f"{name}, an array: {len(running)} run, {len(waiting)} wait, {ended} have ended"
         return JobStatus(state=RunState.RUNNING if running else RunState.QUEUED, words=words)
     if running:
-        return JobStatus(state=RunState.RUNNING, words=f"{name} runs on {running[0]['nodes']}")
+        return JobStatus(
+            state=RunState.RUNNING, words=f"{name} {scheduler.place_of(running[0]['state'], running[0]['nodes'])}"
+        )
     if waiting:
         return JobStatus(state=RunState.QUEUED, words=f"{name} waits in the queue: {waiting[0]['reason']}")
     good = scheduler.success_states
@@ -265,8 +280,6 @@ def _failed(run: Run, job: RecordedJob, scheduler: Scheduler, bad: Sequence[Mapp
     by_signal = scheduler.signals_from > 0
     cancelled = all(facts["state"] in scheduler.stopped or (by_signal and facts["signal"].strip("0")) for facts in bad)
     if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *scheduler.success_states):
-        from ddpkit.run.postmortem import first_failure
-
         rank = first_failure(run)
         if rank is not None:  # the rank that failed says more
             failure, verdict = rank
@@ -278,3 +291,100 @@ def _failed(run: Run, job: RecordedJob, scheduler: Scheduler, bad: Sequence[Mapp
         words += f", exit code {code}"
     exit_code = 128 + killer if killer else code or DdpkitError.exit_code
     return JobStatus(state=RunState.STOPPED if cancelled else RunState.FAILED, exit_code=exit_code, words=words)
+
+
+# ---- ranks of a job that was not followed, from its own output
+
+
+def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | None:
+    """Return the first failure and its verdict; None where the job's output does not show it, or is not seen here.
+
+    `kept`: a file that gets the lines of the last attempt, in the form of `all.log`. Raises OSError for it.
+    """
+    from ddpkit.diagnosis.verdict import diagnose, verdict
+    from ddpkit.run.logs import lines_of_job
+
+    log, reader = job_log(run), reader_of(run)
+    lines: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
+    # The attempt, and its first failure: that of an attempt before does not count.
+    first: tuple[int, FailedEvent] | None = None
+    attempt, printed = 0, list[bytes]()
+    try:
+        for event in _events(machine_of(run), log, reader):
+            if reader.attempt != attempt:
+                attempt = reader.attempt
+                lines.clear()
+                printed.clear()
+            if event["e"] == "out":
+                lines[event["rank"]].extend(event["data"].removesuffix("\n").split("\n"))
+                if kept is not None:
+                    printed += [line.labelled for line in lines_of_job(event)]
+            elif event["e"] == "failed":
+                known = first[1] if first is not None and first[0] == reader.attempt else None
+                first = (reader.attempt, first_of(known, event))
+    except OSError:
+        return None
+    if kept is not None:
+        write_atomically(kept, b"".join(line + b"\n" for line in printed))
+    if first is None or first[0] != reader.attempt:
+        return None
+    event = first[1]
+    failure = Failure(
+        host=event["host"],
+        rank=event["rank"],
+        what=event["what"],
+        code=event["code"],
+        signal=event["signal"],
+        reason=event.get("reason", ""),
+        raised=event.get("raised", ""),
+        last_lines=tuple(lines[event["rank"]] or lines[None]),
+    )
+    failure = diagnose(failure, kept or Path(log))
+    return failure, verdict(failure, failure.diagnosis)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRanks:
+    """Ranks of the last attempt of a job: hosts and process ids, exit codes or signals, and last lines."""
+
+    hosts: dict[int, str]
+    pids: dict[int, int]
+    ends: dict[int, tuple[int | None, int | None]]
+    lines: dict[int, str]
+
+
+def job_ranks(run: Run) -> JobRanks | None:
+    """Return the ranks of a job; None where its output is not visible from here."""
+    reader, attempt = reader_of(run), 0
+    ends: dict[int, tuple[int | None, int | None]] = {}
+    lines: dict[int, str] = {}
+    try:
+        for event in _events(machine_of(run), job_log(run), reader):
+            if reader.attempt != attempt:
+                attempt = reader.attempt
+                ends.clear()
+                lines.clear()
+            if event["e"] == "exit":
+                ends[event["rank"]] = event["code"], event["signal"]
+            elif event["e"] == "out" and event["rank"] is not None:
+                lines[event["rank"]] = event["data"].removesuffix("\n").rpartition("\n")[2]
+    except OSError:
+        return None
+    return JobRanks(hosts=dict(reader.hosts), pids=dict(reader.pids), ends=ends, lines=lines)
+
+
+def _events(machine: Machine, log: str, reader: JobOutput) -> Iterator[Event]:
+    for data in _ends(machine, log):
+        yield from reader.feed(data)
+    yield from reader.flush()
+
+
+def _ends(machine: Machine, log: str) -> Iterator[bytes]:
+    """Yield the beginning and the end of a file, in whole lines."""
+    first = machine.read(log, 0, OUTPUT_HEAD + OUTPUT_TAIL + 1)
+    if len(first) <= OUTPUT_HEAD + OUTPUT_TAIL:
+        yield first
+        return
+    yield first[: first.find(b"\n", OUTPUT_HEAD) + 1 or None]
+    tail = machine.read(log, -OUTPUT_TAIL, OUTPUT_TAIL)
+    yield tail[tail.find(b"\n") + 1 :]

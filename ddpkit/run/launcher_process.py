@@ -14,7 +14,7 @@ from pathlib import Path
 from ddpkit.errors import UsageError
 from ddpkit.files import MARKER, append, read_bounded
 from ddpkit.run.record import REQUESTS, RecordError, Run, load
-from ddpkit.run.trust import Origin
+from ddpkit.run.state import Origin
 
 MOST_REQUESTS = 1 << 20  # bytes
 REBOOT = 120.0  # seconds without a sign of life, after which a run of a former boot is over

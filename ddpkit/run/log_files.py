@@ -29,7 +29,7 @@ LIMIT = 16 << 20  # bytes that wait for a disk
 STALLED = 5.0  # seconds without a write after which a full memory holds up no rank
 RETRY = 1.0  # seconds between two looks whether a disk that was full has room
 PATIENCE = 10.0  # seconds without a write that the end of a run waits for its logs
-BLOCK_SECONDS, BLOCK_BYTES = 1.0, 1 << 14  # of one block of the index
+BLOCK_SECONDS, BLOCK_BYTES, BLOCK_LINES = 1.0, 1 << 14, 1 << 18  # of one block of the index; bytes of its lines
 NO_ANSWER = "the disk does not answer"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Of a run with a limit: the index has so much of it, and a file is cut where it holds so much of what is there.
@@ -80,7 +80,7 @@ class _Index:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, int]] = {}  # host of each name in this block, and where its last piece ended
-        self._began, self._size = 0.0, BLOCK_BYTES
+        self._began, self._size, self._lines = 0.0, BLOCK_BYTES, 0
 
     def break_off(self) -> None:
         """Begin a new block: what was written last is not whole."""
@@ -88,21 +88,17 @@ class _Index:
 
     def rows(self, when: float, pieces: Iterable[tuple[str, str, int, int]]) -> bytes:
         """Return the rows of pieces: name, host, length, and begin in their file."""
-        rows, size = [], 0
-        if self._size >= BLOCK_BYTES or when - self._began >= BLOCK_SECONDS:
-            rows.append(f"\n@ {when:.3f}\n")
-            self._known.clear()
-            self._began, self._size = when, 0
+        rows: list[str] = []
         for name, host, length, begin in pieces:
+            if self._size >= BLOCK_BYTES or self._lines >= BLOCK_LINES or when - self._began >= BLOCK_SECONDS:
+                rows.append(f"\n@ {when:.3f}\n")
+                self._known.clear()
+                self._began, self._size, self._lines = when, 0, 0
             known = self._known.get(name) == (host, begin)
             rows.append(f"{name} {length}\n" if known else f"{name} {length} {begin} {host or NO_HOST}\n")
             self._known[name] = host, begin + length
-            size += len(rows[-1])
-            if self._size + size >= BLOCK_BYTES:
-                rows.append(f"\n@ {when:.3f}\n")
-                self._known.clear()
-                self._size = size = 0
-        self._size += size
+            self._size += len(rows[-1])
+            self._lines += length
         return "".join(rows).encode("utf-8", "surrogateescape")
 
 

@@ -24,8 +24,7 @@ from ddpkit.files import open_to_read, read_bounded, read_head, read_part
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.run.log_files import ALL, INDEX, NO_HOST, OWN, OWN_FRONT, PiecesOfLines, file_name
-from ddpkit.run.record import Run, attempt_folder
-from ddpkit.run.site import job_log, machine_of, reader_of
+from ddpkit.run.record import Run, attempt_folder, job_log, machine_of, reader_of
 from ddpkit.text import format_hosts, last_state
 
 if TYPE_CHECKING:  # loaded when they are needed: most commands that look at logs need neither
@@ -340,7 +339,7 @@ def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, aft
 # ---- reads the lines of all ranks in their order: `all.index` says which bytes of which file follow each other
 
 
-INDEX_BLOCK = 1 << 16  # bytes of the index that are read at once
+FIRST_BLOCK, INDEX_BLOCK = 1 << 10, 1 << 16  # bytes of the index that are read at once; from its end, more each time
 BUFFER = 1 << 16  # bytes of a file that are read at once
 BUFFERS = 256  # files of which bytes are held
 LONGEST_ROW = 1 << 26  # bytes
@@ -551,17 +550,18 @@ class OrderedLog:
 
     def _from_the_end(self) -> Iterator[tuple[int, list[Line]]]:
         """Yield the lines of some blocks and where they begin in the index, the last ones first."""
-        end, size = self._index.size, INDEX_BLOCK >> 2
+        end, size = self._index.size, FIRST_BLOCK
         while end > self._from:
             begin = max(self._from, end - size)
+            size = max(size, min(INDEX_BLOCK, 2 * size))
             data = b""
             while begin + len(data) < end and (more := self._index.read(begin + len(data), end - begin - len(data))):
                 data += more
             at = data.find(_BLOCK_BEGIN) + 1 if begin > self._from else 0
             if begin > self._from and not at:
-                size *= 2
                 if size > 1 << 30:
                     return
+                size *= 2
                 continue
             self._begin_at(begin)
             self._parse(data[at:] + b"\n")

@@ -31,7 +31,7 @@ LARGEST = 64 << 20  # bytes of a file that is kept with the run, or read in one 
 
 
 def find(workdir: str | Path, command: Sequence[str], since: float, until: float | None = None) -> Path | None:
-    """The metrics file that was written since `since` (seconds since the epoch); None where none can be seen here.
+    """Find the metrics file that was written since `since` (seconds since the epoch); None where none can be seen here.
 
     `until`: when the run ended; what was written later is another run's.
     """
@@ -43,15 +43,15 @@ def find(workdir: str | Path, command: Sequence[str], since: float, until: float
     return max(nearby, key=_time, default=None)
 
 
-def of_run(
+def find_chosen(
     setting: str, workdir: str | Path, command: Sequence[str], since: float, until: float | None = None
 ) -> Path | None:
-    """The file of a run: the one that the setting `metrics` names, else the one that is found."""
+    """Return the file that the setting `metrics` names, else the one that `find` finds."""
     return Path(workdir, setting).expanduser() if setting else find(workdir, command, since, until)
 
 
 def _named(base: Path, command: Sequence[str]) -> Iterator[Path]:
-    """Files that words of the command name: `--metrics out/m.jsonl`, `--checkpoint-dir=out` with the usual name."""
+    """Yield files that the command names: `--metrics out/m.jsonl`, `--checkpoint-dir=out` with the usual name."""
     words = [part for word in command for part in (word, word.partition("=")[2]) if part and not part.startswith("-")]
     folders = [base]
     for word in words:
@@ -65,7 +65,7 @@ def _named(base: Path, command: Sequence[str]) -> Iterator[Path]:
 
 
 def _nearby(base: Path) -> Iterator[Path]:
-    """Places of the file. A folder of data, or a slow file system, is not searched to its end."""
+    """Yield places of the file. A folder of data, or a slow file system, is not searched to its end."""
     until = time.monotonic() + PATIENCE
     yield base / NAME
     for folder in _folders(base, until):
@@ -74,7 +74,7 @@ def _nearby(base: Path) -> Iterator[Path]:
 
 
 def _is_copy(path: Path) -> bool:
-    """Whether a metrics file is in the folder of a run, which keeps a copy."""
+    """Tell whether a metrics file is in the folder of a run, which keeps a copy."""
     return _time(path.with_name(FILE)) > 0
 
 
@@ -181,7 +181,7 @@ def in_folder(folder: Path) -> Path | None:
 
 
 def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
-    """All records of a file, but for a last line that is still being written; empty where it cannot be read.
+    """Read all records of a file, but for a last line that is still being written; empty where it cannot be read.
 
     `folder`: of a run; only its lines are read.
     """

@@ -13,10 +13,12 @@ import os
 import re
 import shlex
 import subprocess
+import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from ddpkit.diagnosis.outcome import Decision
@@ -25,21 +27,26 @@ from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.node_facts import RecordedFacts
-from ddpkit.launchers.plan import Via
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
-from ddpkit.run import run_files
+from ddpkit.run import run_files, state
 from ddpkit.run.log_files import INDEX
-from ddpkit.run.state import EndState, RunState
-from ddpkit.run.timeline import LaunchFile, TimelineFile
-from ddpkit.run.trust import Origin, read_private
+from ddpkit.run.run_files import read_private
+from ddpkit.run.state import EndState, Origin, RunState
+from ddpkit.text import format_duration
+
+if TYPE_CHECKING:
+    from ddpkit.launchers.job_output import JobOutput
+    from ddpkit.launchers.node_facts import RecordedFacts
+    from ddpkit.machine import Machine
+    from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 _T = TypeVar("_T")
 FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 # Of a submitted job: the launcher that follows it writes it, and its script removes it.
-STEP_FAILURE = "step_failure.json"
+STEP_FAILURE, STEP_FAILURE_PATIENCE = "step_failure.json", 2.0  # seconds
 REQUESTS = "requests"  # numbers of signals, one a line
 
 MOST_BYTES = 1 << 24  # of one file
@@ -183,6 +190,11 @@ class Run:
     origin: Origin = Origin.OTHERS  # until something shows more
     unsaved: ClassVar = frozenset({"origin"})
 
+    @property
+    def duration(self) -> str:
+        """The time from the start to the end, in words; empty: the end is not known."""
+        return format_duration(self.ended - self.started) if self.ended else ""
+
     def as_data(self) -> dict[str, Any]:
         """Return the record as JSON types."""
         return {name: value for name, value in asdict(self).items() if name not in self.unsaved}
@@ -235,8 +247,23 @@ def load_attempts(folder: Path) -> AttemptsFile | None:
 
 
 def keep_step_failure(folder: Path, failure: Failure) -> None:
-    """Keep a failure for which a step of a submitted job is ended, for the job's script. Raises OSError."""
-    write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
+    """Keep a failure for which a step of a submitted job is ended, for the job's script.
+
+    A disk that does not answer is waited for a moment: the step has to end. Without the file, the script decides by the
+    exit code of the step.
+    """
+
+    def keep() -> None:
+        with suppress(OSError):
+            write_atomically(folder / STEP_FAILURE, json.dumps(asdict(failure)) + "\n")
+
+    thread = threading.Thread(target=keep, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be had
+        keep()
+    else:
+        thread.join(STEP_FAILURE_PATIENCE)
 
 
 def take_step_failure(folder: Path) -> Failure | None:
@@ -292,7 +319,7 @@ def _load(kind: type[_T], folder: Path, name: str) -> _T | None:
 
 
 def new_id(name: str) -> str:
-    """A name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
+    """Return a name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{os.urandom(2).hex()}"
 
 
@@ -320,6 +347,54 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"
         ) from None
     return folder
+
+
+# ---- the machine with the scheduler and the output of a job: this one, or a login host
+
+_machines: dict[tuple[Via, str], Machine] = {}
+
+
+def machine_of(run: Run) -> Machine:
+    """Return the machine with the scheduler and the output of a run's job. One connection serves all calls.
+
+    Raises UsageError for a login host that only a record outside of the index names.
+    """
+    from ddpkit.machine import HERE
+
+    via = run.job.via if run.job else None
+    if via is None:
+        return HERE
+    if run.origin is not Origin.INDEX:
+        what = f"run {run.run_id} is not in this user's index: ddpkit connects to no host that its record names"
+        raise UsageError(what, f"on {via.host}: ddpkit ps")
+    key = (via, run.folder)
+    if key not in _machines:
+        assert state.connect is not None
+        _machines[key] = state.connect(*key)
+    return _machines[key]
+
+
+def job_log(run: Run) -> str:
+    """Return the path of the output of a run's job on that machine. Raises UsageError."""
+    assert run.job is not None
+    path = run.job.log.replace("{job}", run.job_id or "")
+    if run.origin is Origin.OTHERS and not _is_inside(path, run.folder):
+        raise UsageError(
+            f"the record of run {run.run_id} names an output outside of its directory, and is another user's"
+        )
+    return path
+
+
+def reader_of(run: Run) -> JobOutput:
+    """Return a reader of the output of a run's job."""
+    from ddpkit.launchers.job_output import JobOutput
+
+    assert run.job is not None
+    return JobOutput(run.world_size, groups=run.job.groups)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/")
 
 
 # ---- state of the code of a run: its git commit, and the versions of Python, torch, CUDA and NCCL on each node

@@ -25,8 +25,8 @@ from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import FILE, ExitCode, RecordError, Run, load, read_record
-from ddpkit.run.state import EndState
-from ddpkit.run.trust import Origin, is_own, is_planted, is_private, is_replaceable, owner_of, read_private
+from ddpkit.run.run_files import is_own, is_planted, is_private, is_replaceable, owner_of, read_private
+from ddpkit.run.state import EndState, Origin
 from ddpkit.text import one_line
 
 KIND = "index"  # of the folder, for `ddpkit/node/owned.py`
@@ -146,20 +146,16 @@ def _entry(run_id: str) -> IndexEntry:
     path = index_folder() / run_id
     try:
         file, private = _read_file(path)
-    except OSError as error:
-        return _unreadable(run_id, str(path), "", error.strerror or str(error))
-    except RecordError as error:
-        return _unreadable(run_id, str(path), "", "", error.message)
+    except (OSError, RecordError) as error:
+        return _unreadable(run_id, str(path), "", error)
     folder, kept = Path(file.folder), file.run if private else None
     try:
         run = _with_identity(read_record(folder), kept, file.end)
         return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run)
     except (FileNotFoundError, NotADirectoryError):
         return _missing(run_id, file, kept)
-    except OSError as error:
-        return _unreadable(run_id, file.folder, file.host, error.strerror or str(error))
-    except RecordError as error:
-        return _unreadable(run_id, file.folder, file.host, "", error.message)
+    except (OSError, RecordError) as error:
+        return _unreadable(run_id, file.folder, file.host, error)
 
 
 def _read_file(path: Path) -> tuple[IndexFile, bool]:
@@ -171,10 +167,10 @@ def _read_file(path: Path) -> tuple[IndexFile, bool]:
     return file, private
 
 
-def _unreadable(run_id: str, folder: str, host: str, why: str, words: str = "") -> IndexEntry:
-    """Return the entry of a run that cannot be read. `words`: an error that names the file already."""
-    problem = f"run {run_id}: {words or f'{folder}: {why}'}"
-    return IndexEntry(run_id=run_id, folder=folder, host=host, run=None, problem=problem)
+def _unreadable(run_id: str, folder: str, host: str, error: OSError | RecordError) -> IndexEntry:
+    """Return the entry of a run that cannot be read. A RecordError names the file already."""
+    words = error.message if isinstance(error, RecordError) else f"{folder}: {error.strerror or error}"
+    return IndexEntry(run_id=run_id, folder=folder, host=host, run=None, problem=f"run {run_id}: {words}")
 
 
 def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
@@ -216,6 +212,14 @@ def read_run(folder: Path) -> Run | None:
         return run
     same = run.origin is Origin.DIRECTORY or os.path.realpath(file.folder) == os.path.realpath(folder)
     return _with_identity(run, file.run, file.end) if private and same else run
+
+
+def reload(run: Run) -> Run:
+    """Read the record again. Where that is not possible, return the old one."""
+    try:
+        return read_run(Path(run.folder)) or run
+    except RecordError:
+        return run
 
 
 def find_project(directory: Path) -> Path:

@@ -1,9 +1,14 @@
-"""State of a run."""
+"""State of a run, origin of its record, and the function that connects to a login host."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # the start of every command imports this module
+    from ddpkit.launchers.host_names import Via
+    from ddpkit.machine import Machine
 
 
 class RunState(str, Enum):
@@ -39,3 +44,15 @@ class RunState(str, Enum):
 
 
 EndState = Literal[RunState.DONE, RunState.FAILED, RunState.STOPPED, RunState.OVER]
+
+
+class Origin(Enum):
+    """Source of a record. A command acts on the first two; it connects to no host that only the second names."""
+
+    INDEX = "index"  # this process made the run, or this user's index has it
+    DIRECTORY = "directory"  # a directory of this user's that nobody else can change
+    OTHERS = "others"  # somebody else can change it: it is shown, and nothing more
+
+
+# Connections are above this room: the command line and `import ddpkit` set this function.
+connect: Callable[[Via, str], Machine] | None = None

@@ -7,22 +7,22 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ddpkit.errors import UsageError
 from ddpkit.files import read_bounded
 from ddpkit.launchers import typed_json
-from ddpkit.run import job_status, launcher_process, run_index, timeline
-from ddpkit.run.heartbeat import StatusFile
-from ddpkit.run.job_status import JobStatus
-from ddpkit.run.record import RecordedJob, RecordError, Run
+from ddpkit.run import launcher_process, run_index
+from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.run_index import IndexEntry, KnownEnd
-from ddpkit.run.state import RunState
-from ddpkit.run.timeline import describe_late_start
-from ddpkit.run.trust import Origin
-from ddpkit.text import format_duration, format_ranks, one_line
+from ddpkit.run.state import Origin, RunState
+from ddpkit.text import format_age, format_ranks, one_line
+
+if TYPE_CHECKING:  # `ddpkit ps` needs none of them
+    from ddpkit.run.job_status import JobStatus
+    from ddpkit.run.timeline import StatusFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +63,8 @@ def get_status(run: Run) -> RunStatus:
         return _elsewhere(run)
     if launcher_process.is_alive(run):
         return _alive(run)
-    try:
-        fresh = run_index.read_run(Path(run.folder))  # it may have ended in between
-    except RecordError:
-        fresh = None
-    if fresh is not None and fresh.state.ended:
+    fresh = run_index.reload(run)  # it may have ended in between
+    if fresh.state.ended:
         return _ended(fresh)
     if not os.path.lexists(run.folder):
         return RunStatus(
@@ -98,7 +95,7 @@ def _elsewhere(run: Run) -> RunStatus:
 
 
 def _alive(run: Run) -> RunStatus:
-    words, hint = f"runs for {age(time.time() - run.started)}", ""
+    words, hint = f"runs for {format_age(time.time() - run.started)}", ""
     if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
         words += "; its launcher is stopped (SIGSTOP), and does not watch its ranks"
         hint = "" if run.origin is Origin.OTHERS else f"kill -CONT {run.launcher_pid}"
@@ -108,7 +105,7 @@ def _alive(run: Run) -> RunStatus:
 
 
 def _ended(run: Run) -> RunStatus:
-    length = took(run.started, run.ended) if run.ended else ""
+    length = run.duration
     if run.state is RunState.FAILED:
         words = f"failed: {run.verdict or f'exit code {run.exit_code}'}"
     elif run.state is RunState.STOPPED:
@@ -124,7 +121,9 @@ def _job_status(run: Run, job: RecordedJob) -> RunStatus:
     if run.origin is Origin.OTHERS:
         words = f"job {run.job_id}: its record {run_index.whose(run)}; ddpkit asks no scheduler for it"
         return RunStatus(state=RunState.UNKNOWN, words=words, run=run)
-    now = job_status.get_job_status(run, job)
+    from ddpkit.run.job_status import get_job_status
+
+    now = get_job_status(run, job)
     if now.state.ended:
         return _ended(_keep_end(run, now))
     return RunStatus(state=now.state, words=now.words, hint=now.hint, run=run)
@@ -133,10 +132,7 @@ def _job_status(run: Run, job: RecordedJob) -> RunStatus:
 def _keep_end(run: Run, job: JobStatus) -> Run:
     """Keep how a job ended: the scheduler soon forgets. A launcher that follows it writes the record itself."""
     following = run.state is RunState.RUNNING and (not launcher_process.is_local(run) or launcher_process.is_alive(run))
-    try:
-        fresh = run_index.read_run(Path(run.folder)) or run
-    except RecordError:
-        fresh = run
+    fresh = run_index.reload(run)
     if fresh.state.ended:
         return fresh
     end = {"state": job.state, "exit_code": job.exit_code, "verdict": job.words or None, "failure": job.failure}
@@ -150,6 +146,10 @@ def _keep_end(run: Run, job: JobStatus) -> Run:
 
 def get_statuses(runs: Sequence[Run]) -> list[RunStatus]:
     """Return the status of each run; schedulers are asked in parallel."""
+    if not any(run.job for run in runs):
+        return list(map(get_status, runs))
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(get_status, runs))
 
@@ -228,16 +228,6 @@ def problems(known: Sequence[IndexEntry], *, everything: bool = False) -> list[s
     return [entry.problem for entry in known if entry.run is None and (everything or not entry.removed)]
 
 
-def took(started: float, ended: float) -> str:
-    """The duration of an ended run."""
-    return format_duration(ended - started)
-
-
-def age(seconds: float) -> str:
-    """The age of something, without parts of a second: `4 s`, `3 min`."""
-    return format_duration(round(seconds)) if seconds >= 10 else f"{seconds:.0f} s"
-
-
 # ---- status of single ranks, from the two samples in `status.json` that the launcher writes every few seconds
 
 
@@ -265,13 +255,13 @@ class RankStatus:
     rank: int
     host: str
     pid: int | None
-    state: str  # as in /proc/PID/stat; empty where it is not known
+    state: str = ""  # as in /proc/PID/stat; empty where it is not known
     words: str
-    cpu: float | None  # processors used between the two looks
-    rss: int | None  # bytes
-    quiet: float | None  # seconds since its last line
-    idle: float  # seconds for which it surely did nothing; 0 for one that works
-    odd: bool  # its state keeps it from any progress
+    cpu: float | None = None  # processors used between the two looks
+    rss: int | None = None  # bytes
+    quiet: float | None = None  # seconds since its last line
+    idle: float = 0.0  # seconds for which it surely did nothing; 0 for one that works
+    odd: bool = False  # its state keeps it from any progress
     over: bool  # it has ended
 
 
@@ -297,7 +287,7 @@ def _of_job(run: Run) -> RankSample | None:
     """Read the ranks in the output of a job."""
     if run.job is None or run.job.many:
         return None
-    from ddpkit.run.postmortem import job_ranks
+    from ddpkit.run.job_status import job_ranks
 
     job = job_ranks(run)
     if job is None or not job.hosts:
@@ -311,6 +301,8 @@ def _of_job(run: Run) -> RankSample | None:
 
 def _of_timeline(run: Run) -> RankSample | None:
     """Read the ranks of a step: the launcher wrote when they started."""
+    from ddpkit.run import timeline
+
     known = (timeline.read(Path(run.folder)) or {}).get("ranks", {})
     if not known:
         return None
@@ -325,19 +317,8 @@ def _of_timeline(run: Run) -> RankSample | None:
 
 def _started(rank: int, host: str, pid: int | None, code: int | None, killer: int | None) -> RankStatus:
     over = code is not None or killer is not None
-    return RankStatus(
-        rank=rank,
-        host=host,
-        pid=pid,
-        state="",
-        words=_end(code, killer) if over else "started" if host else "no start reported yet",
-        cpu=None,
-        rss=None,
-        quiet=None,
-        idle=0.0,
-        odd=False,
-        over=over,
-    )
+    words = _end(code, killer) if over else "started" if host else "no start reported yet"
+    return RankStatus(rank=rank, host=host, pid=pid, words=words, over=over)
 
 
 def _end(code: int | None, killer: int | None) -> str:
@@ -346,6 +327,9 @@ def _end(code: int | None, killer: int | None) -> str:
 
 def _last_sample(run: Run) -> RankSample | None:
     """Read the ranks as the launcher last wrote them; None where there is nothing to read."""
+    from ddpkit.run import timeline
+    from ddpkit.run.timeline import StatusFile
+
     try:
         data = read_bounded(Path(run.folder) / "status.json", MOST_BYTES)
         content = typed_json.read(StatusFile, typed_json.parse(data))
@@ -354,12 +338,13 @@ def _last_sample(run: Run) -> RankSample | None:
         silent = {host: then - node["t"] for host, node in content["hosts"].items() if then - node["t"] > STALE}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+    started = (timeline.read(Path(run.folder)) or {}).get("ranks", {})
     # Clocks of hosts differ a little: an age is never below zero.
     return RankSample(
         age=max(0.0, time.time() - then),
         ranks=tuple(sorted(rows, key=lambda row: row.rank)),
         silent=silent,
-        late_start=tuple(describe_late_start((timeline.read(Path(run.folder)) or {}).get("ranks", {}), time.time())),
+        late_start=tuple(timeline.describe_late_start(started, time.time())),
     )
 
 
@@ -405,9 +390,9 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
     """Return a sentence for each oddity, the cause before its consequences."""
     lines = list(sample.late_start)
     if sample.age > STALE and now.state is RunState.RUNNING:
-        lines.append(f"the last check of the ranks is {age(sample.age)} old")
+        lines.append(f"the last check of the ranks is {format_age(sample.age)} old")
     for host, silent in sample.silent.items():
-        lines.append(f"last message of {host} {age(silent)} before: ping {host}")
+        lines.append(f"last message of {host} {format_age(silent)} before: ping {host}")
     living = [rank for rank in sample.ranks if not rank.over]
     odd = [rank for rank in living if rank.odd]
     lines += [_CAUSES[rank.state](rank) for rank in odd]
@@ -421,7 +406,7 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
     if not waiting:
         return lines
     least = min(rank.idle for rank in waiting)
-    calm = f"no CPU time, and no output for {age(least)} or more"
+    calm = f"no CPU time, and no output for {format_age(least)} or more"
     look_at = command("dump", now.run)
     if not working and not odd:
         one = waiting[0]

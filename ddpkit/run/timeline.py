@@ -7,9 +7,8 @@
     {"format", "carried", "ranks": {rank: {"host", "attempts", "marks": {name: t}, "bins": [bin, ...]}}}
 
 Times are seconds since the epoch in the launcher's time: what a node says was put into it on its way here. Marks are
-`start` (its process is there), those of `ddpkit/node/rank_events.py`, `line` (its first line) and `end`. A bin holds
-the sums of some steps: [count, seconds, longest step, how many have own work known, seconds of own work, the longest of
-it].
+`start` (its process is there), those of `node/rank/rank_events.py`, `line` (its first line) and `end`. A bin holds
+the sums of some steps: [count, seconds, longest step, how many have own work known, seconds and longest of own work].
 
 What ranks that SLURM started report is in `marks/events` (`ddpkit/node/collect.py`), also where nobody follows them;
 `read` puts it together with the rest. A job's ranks then have a mark `queued` in front: their job's script began.
@@ -22,6 +21,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,10 +32,9 @@ from typing import Annotated, Any, TypedDict, TypeVar
 
 from ddpkit.files import read_bounded, read_head, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.events import Event, from_node, ranks_of
+from ddpkit.launchers.events import Event, RankSample, from_node
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.launchers.typed_json import Between, RankName
-from ddpkit.run.heartbeat import GrowingRecord
 from ddpkit.text import format_ranks
 
 _T = TypeVar("_T")
@@ -44,6 +43,7 @@ MOST_BYTES = 1 << 26  # of one file
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # a folder, and the file of a job's script in it
 OBSERVED = "events"  # there, of all ranks of a step
+OBSERVED_KINDS = ("start", "mark", "versions", "steps")
 STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
 EVERY = 2.0  # least seconds between two writes, and between two looks for a late start
 LOOKING = 0.002  # of the time: looks for a late start of thousands of ranks are rarer
@@ -102,7 +102,7 @@ class Timeline:
     def __init__(self, folder: Path, ranks: int) -> None:
         self._record = GrowingRecord(folder / TIMELINE, self._pieces, EVERY)
         self._carried = time.time()
-        self._ranks: dict[str, RankTimeline] = {}  # without their bins
+        self.ranks: dict[str, RankTimeline] = {}  # without their bins
         self._bins: dict[str, array[float]] = {}  # by rank, six numbers each: as lists they take ten times the memory
         self._most = max(LEAST, min(MOST, BINS // max(1, ranks)))
         self._changed = False
@@ -148,15 +148,15 @@ class Timeline:
         began = time.monotonic()
         if began < self._look_at:
             return []
-        words = describe(self._ranks, time.time())
+        words = describe(self.ranks, time.time())
         now = time.monotonic()
         self._look_at = math.inf if words else now + max(EVERY, (now - began) / LOOKING)
         return words
 
     def _rank(self, host: str, rank: int | str) -> RankTimeline:
-        known = self._ranks.get(str(rank))
+        known = self.ranks.get(str(rank))
         if known is None:
-            known = self._ranks[str(rank)] = {"host": host, "attempts": 0, "marks": {}}
+            known = self.ranks[str(rank)] = {"host": host, "attempts": 0, "marks": {}}
         return known
 
     def _mark(self, host: str, rank: int, name: str, when: float | None, *, again: bool = False) -> None:
@@ -169,11 +169,17 @@ class Timeline:
         """Write the last state."""
         self._record.write()
 
+    def with_bins(self) -> dict[str, RankTimeline]:
+        """Return all ranks with their steps, in as many bins as so many ranks have."""
+        most = max(LEAST, min(MOST, BINS // max(1, len(self.ranks))))
+        bins = {rank: merged(_rows(self._bins.get(rank, _NO_BINS)), most) for rank in self.ranks}
+        return {rank: {**known, "bins": bins[rank]} for rank, known in self.ranks.items()}
+
     def _pieces(self) -> Iterator[str]:
-        """The file's text. Each piece is made at once, while the loop goes on between two of them."""
+        """Yield the file's text. Each piece is made at once, while the loop goes on between two of them."""
         self._changed = False
         yield f'{{"format": {FORMAT}, "carried": {self._carried}, "ranks": {{'
-        for number, (rank, known) in enumerate(list(self._ranks.items())):
+        for number, (rank, known) in enumerate(list(self.ranks.items())):
             entry = {**known, "marks": dict(known["marks"]), "bins": _rows(self._bins.get(rank, _NO_BINS)[:])}
             yield f'{", " if number else ""}"{rank}": {json.dumps(entry)}'
         yield "}}"
@@ -187,7 +193,7 @@ def _rows(bins: Sequence[float]) -> list[list[float]]:
 
 
 def merged(bins: list[list[float]], most: int) -> list[list[float]]:
-    """The same steps in at most so many bins: neighbours are put together, two and two."""
+    """Return the same steps in at most so many bins: neighbours are put together, two and two."""
     while len(bins) > most:
         pairs = [bins[at : at + 2] for at in range(0, len(bins), 2)]
         bins = [_together(pair) for pair in pairs]
@@ -297,35 +303,29 @@ def job_starts(folder: Path) -> list[float]:
 
 
 def _read_observed(path: Path) -> dict[str, RankTimeline]:
-    """What the ranks of a step reported: events that `ddpkit/node/collect.py` wrote. Others can write there too."""
-    ranks: dict[str, RankTimeline] = {}
+    """Read what ranks of a step reported: events that `ddpkit/node/collect.py` wrote. Others can write there too."""
+    seen = Timeline(path.parent, 0)
     try:
         lines = read_head(path, MOST_BYTES).splitlines()
     except OSError:
-        return ranks
+        return {}
     for line in lines:
         try:
             value = json.loads(line)
             event = from_node(value)
         except (ValueError, RecursionError):  # also BadEventError
             continue
-        if event is None or len(ranks) > LISTED:
+        if event is None or event["e"] not in OBSERVED_KINDS or len(seen.ranks) > LISTED:
             continue
-        for number in ranks_of(event):
-            rank = ranks.setdefault(str(number), {"host": "", "attempts": 0, "marks": {}, "bins": []})
-            if event["e"] == "start":
-                rank["attempts"] += 1
-                rank["host"], rank["marks"] = str(value.get("host", ""))[:255], {"start": event.get("t", 0.0)}
-            elif event["e"] == "mark" and _is_mark(rank["marks"], event["name"]):
-                rank["marks"].setdefault(event["name"], event.get("t", 0.0))
-            elif event["e"] == "versions":
-                rank["versions"] = event["versions"][:4]
-            elif event["e"] == "steps":
-                rank["bins"] += [each for each in event["ranks"][str(number)] if each[0] > 0 and 0 < each[1] < math.inf]
-    most = max(LEAST, min(MOST, BINS // max(1, len(ranks))))
-    for rank in ranks.values():
-        rank["bins"] = merged(rank["bins"], most)
-    return ranks
+        if event["e"] == "steps":
+            bins = {rank: list(filter(_is_bin, each)) for rank, each in event["ranks"].items()}
+            event = {**event, "ranks": bins}
+        seen.record(str(value.get("host", ""))[:255] if event["e"] == "start" else "", event)
+    return seen.with_bins()
+
+
+def _is_bin(sums: Sequence[float]) -> bool:
+    return sums[0] > 0 and 0 < sums[1] < math.inf
 
 
 # ---- before the start
@@ -373,7 +373,7 @@ def process_began() -> float:
 
 BOUND = 60.0  # seconds in the rendezvous, or in the start of the process group, before it is reported
 SHOWN = 4  # ranks with their hosts
-# Each mark of `ddpkit/node/rank_events.py` (`--observe start`) with the step that follows it.
+# Each mark of `ddpkit/node/rank/rank_events.py` (`--observe start`) with the step that follows it.
 STEPS = {
     "start": "start of Python",
     "python": "script before import torch",
@@ -391,7 +391,7 @@ def describe_late_start(ranks: Mapping[str, RankTimeline], now: float, bound: fl
     """Return a sentence where ranks wait for longer than `bound` seconds, else nothing. `now`: as the marks."""
     marks = {int(rank): known["marks"] for rank, known in ranks.items() if "end" not in known["marks"]}
     hosts = {int(rank): known["host"] for rank, known in ranks.items()}
-    outside_view = not any("python" in own for own in marks.values())  # by `ddpkit/node/rank_start.py`
+    outside_view = not any("python" in own for own in marks.values())  # by `ddpkit/node/calls/rank_start.py`
     for mark, end in (("wrap", "collective"), ("connect", "group"), ("meet", "group")):
         outside = {rank: own for rank, own in marks.items() if not {end, "step", "past"} & own.keys()}
         since = {rank: now - own[mark] for rank, own in outside.items() if mark in own}
@@ -422,3 +422,135 @@ def _who(ranks: Iterable[int], hosts: Mapping[int, str]) -> str:
     if len(known) > SHOWN:
         return format_ranks(known)
     return ", ".join(f"rank {rank} on {hosts[rank]}" if hosts[rank] else f"rank {rank}" for rank in known)
+
+
+# ---- samples of a living run's ranks, for `ddpkit status` in another shell
+#
+# `status.json` holds {"t", "hosts", "prev"}; `hosts` is {host: {"t", "ranks": {rank: {"pid", "state", "cpu", "rss",
+# "out", "code", "signal"}}}}, `prev` the same of the look before, so that one reading of the file gives rates. Times
+# are seconds since the epoch, `cpu` the processor seconds of a rank and all below it, `rss` their bytes, `state` the
+# kernel's letter, `out` the time of its last line.
+
+STATUS, STATUS_EVERY = "status.json", 5.0  # least seconds between two writes
+_UNKNOWN: RankSample = {"pid": None, "state": "", "cpu": 0.0, "rss": 0, "out": None}
+
+
+class RankEntry(RankSample):
+    """The last sample of one rank. `code` and `signal` are None while it runs."""
+
+    code: int | None
+    signal: int | None
+
+
+class HostEntry(TypedDict):
+    """The ranks of one host. `t`: its last sign of life."""
+
+    t: float
+    ranks: dict[RankName, RankEntry]
+
+
+class StatusFile(TypedDict):
+    """Content of `status.json`. `prev`: `hosts` of the look before."""
+
+    t: float
+    hosts: dict[str, HostEntry]
+    prev: dict[str, HostEntry]
+
+
+class Vitals:
+    """The last sample of every rank."""
+
+    def __init__(self, folder: Path) -> None:
+        self._record = GrowingRecord(folder / STATUS, self._pieces, STATUS_EVERY)
+        self._hosts: dict[str, HostEntry] = {}
+        self._before = ""  # the text of `hosts` in the look before
+
+    def record(self, host: str, when: float, ranks: Mapping[str, RankSample]) -> None:
+        """Record a host's sign of life."""
+        known = self._hosts.setdefault(host, {"t": when, "ranks": {}})
+        known["t"] = when
+        for rank, now in ranks.items():
+            known["ranks"][rank] = {**now, "code": None, "signal": None}
+
+    def turn(self) -> None:
+        """Write when it is due, also where no node reports: the file says to other machines that the launcher lives."""
+        self._record.turn()
+
+    def record_exit(self, host: str, rank: int, code: int | None, number: int | None) -> None:
+        known = self._hosts.setdefault(host, {"t": time.time(), "ranks": {}})
+        last: RankSample = known["ranks"].get(str(rank)) or _UNKNOWN
+        known["ranks"][str(rank)] = {**last, "state": "", "code": code, "signal": number}
+
+    def write(self) -> None:
+        """Write the last state."""
+        self._record.write()
+
+    def _pieces(self) -> Iterator[str]:
+        """Yield the file's text. Each piece is made at once, while the loop goes on between two of them."""
+        now = time.time()
+        known = [(host, {"t": each["t"], "ranks": dict(each["ranks"])}) for host, each in list(self._hosts.items())]
+        hosts = ", ".join(f"{json.dumps(host)}: {json.dumps(each)}" for host, each in known)
+        yield f'{{"t": {now}, "hosts": {{{hosts}}}, "prev": {{{self._before}}}}}'
+        self._before = hosts
+
+
+# ---- replaces a record of a living run now and then, from a thread: neither a disk nor the encoding holds up the loop
+
+
+SHARE = 0.005  # of a CPU that the writes of one record take at most
+BYTES = 55_000  # a second at most, on the average: 0.2 GB an hour
+CHUNK = 1 << 16  # bytes that are written at once
+LAST = 10.0  # seconds that the end of a run waits for a disk
+
+
+class GrowingRecord:
+    """One file, which a run of thousands of ranks replaces more rarely than a small one."""
+
+    def __init__(self, path: Path, pieces: Callable[[], Iterable[str]], every: float) -> None:
+        """`pieces` yields the text, from a thread. `every`: least seconds between two writes."""
+        self._path, self._pieces, self._every = path, pieces, every
+        self._thread: threading.Thread | None = None
+        self._due = 0.0  # time.monotonic()
+
+    def turn(self) -> None:
+        """Begin to write, if it is time."""
+        if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._due = time.monotonic() + self._every
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread can be had
+            self._thread = None
+            self._write()
+
+    def write(self) -> None:
+        """Write the last state. A disk that does not answer is not waited for."""
+        if self._thread is not None:
+            self._thread.join(LAST)
+            if self._thread.is_alive():
+                return
+        self._write()
+
+    def _write(self) -> None:
+        """Replace the file at once. A full disk must not end a run: then the last state stays."""
+        began = time.thread_time()
+        sizes: list[int] = []
+        try:
+            write_atomically(self._path, self._chunks(sizes))
+        except OSError:
+            pass
+        pause = max(self._every, (time.thread_time() - began) / SHARE, sum(sizes) / BYTES)
+        self._due = time.monotonic() + pause
+
+    def _chunks(self, sizes: list[int]) -> Iterator[bytes]:
+        """Yield the text in parts, and add their sizes: of 8,000 ranks all of it is 10 MB."""
+        chunk = bytearray()
+        for piece in self._pieces():
+            chunk += piece.encode()
+            if len(chunk) >= CHUNK:
+                sizes.append(len(chunk))
+                yield bytes(chunk)
+                chunk.clear()
+        sizes.append(len(chunk))
+        yield bytes(chunk)

@@ -32,7 +32,7 @@ from ddpkit.files import make_directory, remove_directory, remove_socket, write_
 from ddpkit.run.launcher_process import process_state
 from ddpkit.run.record import Run, Session
 from ddpkit.run.run_index import index_folder, read_run
-from ddpkit.run.trust import Origin
+from ddpkit.run.state import Origin
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
@@ -94,7 +94,7 @@ class EarlyError(Exception):
 
 @contextmanager
 def _unless_started(name: str) -> Iterator[list[str]]:
-    """A server of its own, which ends with every session in it if anything goes wrong, Ctrl-C included."""
+    """Start a server of its own, which ends with every session in it if anything goes wrong, Ctrl-C included."""
     socket = _new_socket(name)
     tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
     try:
@@ -256,7 +256,7 @@ def _early_end(tmux: list[str], name: str, pid: int) -> EarlyError:
 
 
 def _code(pid: int) -> int | None:
-    """The exit code of a process that ended and that nobody collected: the last field of /proc/PID/stat."""
+    """Return the exit code of a process that ended and that nobody collected: the last field of /proc/PID/stat."""
     try:
         return os.waitstatus_to_exitcode(int(Path(f"/proc/{pid}/stat").read_text().split()[-1]))
     except (OSError, ValueError):

@@ -6,55 +6,81 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 from __future__ import annotations
 
 import glob
+import logging
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
+from math import inf
 from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.job_output import JobOutput, first_of
-from ddpkit.launchers.plan import FACTS, Batch, RankStarter, Step, job_facts
+from ddpkit.launchers.plan import FACTS, Batch, RankStarter, Scheduler, Step, job_facts
 from ddpkit.machine import HERE, LostError, Machine, Phase, Poller
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.slurm_nodes import is_lost
-from ddpkit.transports.srun import Post
-from ddpkit.transports.srun_overlap import OverlapCalls
+from ddpkit.transports.srun import OverlapCalls, Post
+
+PAUSES = (5.0, 10.0, 20.0, 40.0)  # seconds before the looks for a job that was submitted without an answer
+_log = logging.getLogger(__name__)
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
 LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
 CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which the job is left alone
+_REASONS = {  # of those that do not pass by themselves, what is no lack of resources
+    "DependencyNeverSatisfied": "a job that it depends on did not end as required, so that it never starts",
+    "launch_failed_requeued_held": "a node could not start it, and it is held; for the nodes: sinfo -R",
+}
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
+LEFT_ALONE = 5.0  # the same for a job that only tests: a node that is gone keeps it in this state for minutes
 
 
 class JobRejectedError(LaunchError):
     """The scheduler did not accept the job."""
 
 
-def submit(batch: Batch, machine: Machine = HERE) -> str:
-    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words."""
+def submit(
+    batch: Batch,
+    machine: Machine = HERE,
+    note: Callable[[str], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words.
+
+    A busy controller may accept a job and not say so: it is looked for in the queue before it is submitted again.
+    """
     folder = str(Path(batch.log).parent)
     try:
         machine.make_folder(folder)  # without it the job would fail, and without a word
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
-    reply = machine.run(batch.submit, revealed(dict(batch.env)))
+    scheduler = batch.scheduler
+    for pause in PAUSES:
+        reply = machine.run(batch.submit, revealed(dict(batch.env)))
+        silent = reply.timed_out or (reply.exit_code != 0 and re.search(scheduler.no_answer, reply.error))
+        if not silent or not scheduler.submitted:
+            break
+        note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
+        found = _find_submitted(batch, machine, pause, note, sleep)
+        if found:
+            note(f"the scheduler had accepted job {found}")
+            return found
     if reply.missing:
         raise JobRejectedError(
             f"{batch.submit[0]} not found on {machine.place}",
             "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
     if reply.timed_out:
-        raise LaunchError(
-            reply.error,
-            f"{_words(batch, batch.ping)}; then check whether it accepted the job: {_words(batch, batch.queue)}",
-        )
-    job_id = re.search(batch.job_id, reply.output, re.MULTILINE)
+        look = f"{_words(batch, scheduler.ping)}; then check whether it accepted the job"
+        raise LaunchError(reply.error, f"{look}: {_words(batch, scheduler.queue)}")
+    job_id = re.search(scheduler.job_id, reply.output, re.MULTILINE)
     if reply.exit_code != 0 or job_id is None:
         words = " ".join((reply.error or reply.output).split())
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
@@ -62,12 +88,35 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
     return job_id[1]
 
 
+def _find_submitted(
+    batch: Batch, machine: Machine, pause: float, note: Callable[[str], None], sleep: Callable[[float], None]
+) -> str:
+    """Return the id of the job that was submitted without an answer; empty: there is none, and it can be made again.
+
+    What a busy controller has not read yet, it reads before a later query. Raises LaunchError if it answers nothing.
+    """
+    scheduler = batch.scheduler
+    for _ in PAUSES:
+        sleep(pause)
+        reply = machine.run(scheduler.submitted)
+        if reply.exit_code == 0:
+            jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
+            found = next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
+            job_id = re.search(scheduler.job_id, found, re.MULTILINE)  # of an array it is the beginning
+            return job_id[1] if job_id else ""
+        note(f"{reply.error}; waits for the scheduler")
+    raise LaunchError(
+        f"{batch.submit[0]} got no answer, nor did {scheduler.submitted[0]}: whether the job was accepted is not known",
+        f"{_words(batch, scheduler.ping)}; then look for the job: {_words(batch, scheduler.queue)}",
+    )
+
+
 def _refusal_hint(batch: Batch, words: str) -> str:
     """Return what the catalogue knows against this refusal, else the command that shows what can be requested."""
     from ddpkit.diagnosis.analyze import analyze_log
 
-    if re.search(batch.unreachable, words):
-        return _words(batch, batch.ping)
+    if re.search(batch.scheduler.unreachable, words):
+        return _words(batch, batch.scheduler.ping)
     known = analyze_log([(batch.submit[0], f"{batch.submit[0]}: error: {words}\n")]).first
     return known.fix if known is not None else _words(batch, batch.show_resources)
 
@@ -86,16 +135,25 @@ def _words(batch: Batch, argv: Sequence[str]) -> str:
 
 def stop_command(batch: Batch, job_id: str) -> str:
     """Return the command that cancels a job, as a person would type it here."""
-    return _words(batch, filled(batch.stop, job=job_id))
+    return _words(batch, filled(batch.scheduler.stop, job=job_id))
 
 
 def cancel(batch: Batch, job_id: str, machine: Machine = HERE) -> None:
     """Cancel a job. Raises LaunchError with the scheduler's own words."""
-    argv = filled(batch.stop, job=job_id)
+    argv = filled(batch.scheduler.stop, job=job_id)
     reply = machine.run(argv)
     if reply.exit_code != 0:
         words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
         raise LaunchError(f"cannot stop job {job_id}: {words}", stop_command(batch, job_id))
+
+
+class JobState(Enum):
+    """What the scheduler last said of a job, or its output, which is newer."""
+
+    WAITS = "waits"  # in the queue
+    RUNS = "runs"
+    ENDING = "ending"  # its nodes end what is left of it
+    OVER = "over"
 
 
 class JobLink:
@@ -117,14 +175,13 @@ class JobLink:
         self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
         # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
         self._held: tuple[int, FailedEvent] | None = None
-        self._ending: float | None = None  # when the job was first seen to be ending
-        self._silent: float | None = None  # when the scheduler stopped answering
+        self._state, self._since = JobState.WAITS, 0.0  # time.monotonic()
+        self._silent_since = inf  # when the scheduler stopped answering
+        self._told_silence = False
         self._cut: float | None = None  # when the connection to the scheduler's machine was lost
-        self._runs = False
         self._cancelled = False  # by this command
         self._look_at = 0.0
         self._recover_at = 0.0  # after which a job that has lost its script is requeued
-        self._over = False  # the last event was yielded
         self._vanished = False  # the output file, after some of it was read
         self._poller = Poller(machine.place, batch.poll, submitted=True)
         self._noted = ""
@@ -134,6 +191,10 @@ class JobLink:
             f"job {job_id} continues without this command; "
             f"to follow it: ddpkit attach {self._run}; to stop it: ddpkit stop {self._run}"
         )
+
+    @property
+    def _scheduler(self) -> Scheduler:
+        return self._batch.scheduler
 
     @property
     def _given_up(self) -> bool:
@@ -174,16 +235,16 @@ class JobLink:
 
     def _signal(self, name: str) -> None:
         missed = f"{name} did not reach the ranks of job {self._job_id}"
-        if not self._runs:
+        if self._state is not JobState.RUNS:
             self._post({"e": "note", "text": f"{missed}: they are not running"})
             return
-        reply = self._machine.run(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
+        reply = self._machine.run(self._argv(self._scheduler.signal, signal=name.removeprefix("SIG")))
         if reply.exit_code != 0 and not self._closed.is_set():
             self._post({"e": "note", "text": f"{missed}: {reply.error}"})
 
     def _cancel(self, job_or_step: str) -> None:
         if not self._closed.is_set():
-            self._machine.run(filled(self._batch.stop, job=job_or_step))
+            self._machine.run(filled(self._scheduler.stop, job=job_or_step))
             self._cancelled = True
 
     def close(self) -> None:
@@ -192,10 +253,14 @@ class JobLink:
         self._calls.close()
 
     def _follow(self, post: Post) -> None:
-        for event in self._events():
-            if self._closed.is_set():
-                return
-            post(event)
+        try:
+            for event in self._events():
+                if self._closed.is_set():
+                    return
+                post(event)
+        except Exception as error:  # a fault of ours: the launcher would wait without end
+            _log.exception("cannot follow job %s", self._job_id)
+            post({"e": "lost", "reason": f"cannot follow job {self._job_id}: {type(error).__name__}: {error}"})
         post(None)
 
     def _events(self) -> Iterator[Event]:
@@ -211,49 +276,56 @@ class JobLink:
                 self._poller.enter(Phase.ENDING)  # whether it is the job's end, the scheduler knows
             if self._cut is None and self._poller.take_turn():
                 yield from self._answer(self._facts())
-                if self._over:
+                if self._state is JobState.OVER:
                     return
             if self._offset < offset + PIECE:
                 self._closed.wait(self._machine.pause)
 
     def _answer(self, facts: dict[str, str]) -> Iterator[Event]:
         """Take what the scheduler says of the job."""
-        batch, state = self._batch, facts["state"]
+        batch, scheduler, state = self._batch, self._scheduler, facts["state"]
         yield from self._restarted(int(facts["restarts"] or 0))
-        self._runs = state in (*batch.running, "")
-        if state in batch.waiting:
+        if state in scheduler.waiting:
+            self._enter(JobState.WAITS)
             self._poller.enter(Phase.QUEUED)
             self._reader.nodes = ""  # of a start before this wait
             yield from self._waits(facts)
-        elif state in batch.running:
+        elif state in scheduler.running:
+            self._enter(JobState.RUNS)
             if self._poller.phase is Phase.QUEUED:
                 self._poller.enter(Phase.LIVING)
-            yield from self._say(f"runs on {facts['nodes']}")
+            yield from self._say(scheduler.place_of(state, facts["nodes"]))
             self._requeue_without_script(facts)
             if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                 yield self._held[1]
                 self._held = None
-        elif state in batch.ending:
+        elif state in scheduler.ending:
+            self._enter(JobState.ENDING)
             if self._poller.phase is not Phase.ENDING:
                 self._poller.enter(Phase.ENDING)
             yield from self._lingers(facts["nodes"])
         elif state:
-            self._over = True
+            self._enter(JobState.OVER)
             yield from self._ended(facts)
+
+    def _enter(self, state: JobState) -> None:
+        if state is not self._state:
+            self._state, self._since = state, time.monotonic()
 
     def _waits(self, facts: Mapping[str, str]) -> Iterator[Event]:
         """Say why the job waits. It stays in the queue, as a job of `sbatch` alone does, unless it only tests."""
         reason = facts["reason"]
-        if re.search(self._batch.unsatisfiable_reasons, reason):
+        if re.search(self._scheduler.unsatisfiable_reasons, reason):
             if self._batch.disposable:
-                self._over = True
-                self._machine.run(self._argv(self._batch.stop))
+                self._enter(JobState.OVER)
+                self._machine.run(self._argv(self._scheduler.stop))
                 words = f"would wait forever ({reason}), and was cancelled"
                 yield self._failed(words, code=LaunchError.exit_code)
                 yield {"e": "end"}
             elif reason != self._reason:
                 show = _words(self._batch, self._batch.show_resources)
                 why = f"{reason}, and cannot start as requested; for the available resources: {show}"
+                why = f"{reason}: {_REASONS[reason]}" if reason in _REASONS else why
                 yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
         else:
             start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
@@ -263,8 +335,7 @@ class JobLink:
         self._reason = reason
 
     def _say(self, text: str) -> Iterator[Event]:
-        """Say what the job does, once. It did not end after all."""
-        self._ending = None
+        """Say what the job does, once."""
         if text != self._noted:
             self._noted = text
             yield {"e": "note", "text": f"job {self._job_id} {text}"}
@@ -275,22 +346,21 @@ class JobLink:
 
     def _facts(self) -> dict[str, str]:
         """Ask the scheduler for the job; a state of "" where it does not answer."""
-        reply = self._machine.run(self._argv(self._batch.state))
-        match = re.search(self._batch.state_pattern, reply.output)
+        reply = self._machine.run(self._argv(self._scheduler.state))
+        match = re.search(self._scheduler.state_pattern, reply.output)
         if match:
-            self._silent = None
+            self._silent_since, self._told_silence = inf, False
             # A heterogeneous job has one for each group.
-            nodes = [each.groupdict().get("nodes") for each in re.finditer(self._batch.state_pattern, reply.output)]
-            return {**job_facts(match, self._batch.signals_from), "nodes": ",".join(filter(None, nodes))}
+            nodes = [each.groupdict().get("nodes") for each in re.finditer(self._scheduler.state_pattern, reply.output)]
+            return {**job_facts(match, self._scheduler.signals_from), "nodes": ",".join(filter(None, nodes))}
         nothing = dict.fromkeys(FACTS, "")
-        if re.search(self._batch.forgotten_pattern, reply.error):
+        if re.search(self._scheduler.forgotten_pattern, reply.error):
             return {**nothing, "state": "gone"}
         now = time.monotonic()
-        if self._silent is None:
-            self._silent = now
-        elif 0 < self._silent < now - SILENCE:
-            self._silent = 0.0  # said
-            text = f"{self._batch.state[0]} does not answer ({reply.error}); job {self._job_id} is still followed"
+        self._silent_since = min(self._silent_since, now)
+        if now > self._silent_since + SILENCE and not self._told_silence:
+            self._told_silence = True
+            text = f"{self._scheduler.state[0]} does not answer ({reply.error}); job {self._job_id} is still followed"
             self._post({"e": "note", "text": text})
         return nothing
 
@@ -322,12 +392,13 @@ class JobLink:
 
     def _lingers(self, nodes: str) -> Iterator[Event]:
         """The job is ending, which takes a moment, or for ever where a node hangs."""
-        now = time.monotonic()
-        if self._ending is None:
-            self._ending = now
-        elif now > self._ending + LINGERING and self._noted != "ending":
-            self._noted = "ending"
-            yield {"e": "note", "text": f"job {self._job_id} is still ending on {nodes}"}
+        lingers, seconds = f"is still ending on {nodes}", time.monotonic() - self._since
+        if self._batch.disposable and seconds > LEFT_ALONE:
+            self._enter(JobState.OVER)
+            yield self._held[1] if self._held is not None else self._failed(lingers, code=1)
+            yield {"e": "end"}
+        elif seconds > LINGERING:
+            yield from self._say(lingers)
             if self._held is not None:
                 yield self._held[1]
                 self._held = None
@@ -345,7 +416,7 @@ class JobLink:
         yield from self._restarted(self._restarts)
         state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
         # A scheduler may have one state for every end, and only its exit code tells which.
-        succeeded = state in self._batch.success_states and not code and not killer
+        succeeded = state in self._scheduler.success_states and not code and not killer
         if not self._offset and succeeded:
             text = f"the job's output {self._log} is not visible on {self._machine.place}"
             yield {"e": "note", "text": f"{text}; use a shared path: -o output=FILE"}
@@ -362,11 +433,11 @@ class JobLink:
             state = "NODE_FAIL"  # it was cancelled for that
             reason = f"lost a node: {facts['script']}, on which its script ran"
             killer = 0
-        if killer == self._batch.no_output:
+        if killer == self._scheduler.no_output:
             reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
             reason += "; use a path that all nodes can write to: -o output=FILE"
             yield self._failed(reason, code=LaunchError.exit_code)
-        elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
+        elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._scheduler.success_states):
             failed = self._held[1]  # which rank it was says more
             yield {**failed, "kernel": f"SLURM: {state}"} if state == "OUT_OF_MEMORY" else failed
         elif succeeded:
@@ -381,13 +452,13 @@ class JobLink:
 
     def _starts(self) -> Iterator[Event]:
         """The output says that the job runs, which is newer than what the scheduler last said of a job that waited."""
-        if self._runs or self._poller.phase is not Phase.QUEUED:
+        if self._state is not JobState.WAITS or self._poller.phase is not Phase.QUEUED:
             return
-        self._runs = True
+        self._enter(JobState.RUNS)
         if not self._reader.nodes:
             self._poller.count()
             facts = self._facts()
-            self._reader.nodes = facts["nodes"] if facts["state"] in self._batch.running else ""
+            self._reader.nodes = facts["nodes"] if facts["state"] in self._scheduler.running else ""
         if self._reader.nodes:
             self._poller.enter(Phase.LIVING)
             yield from self._say(f"runs on {self._reader.nodes}")

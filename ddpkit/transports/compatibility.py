@@ -16,8 +16,7 @@ from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import NodeFacts, words_of_node
 from ddpkit.launchers.plan import Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_attempts
 
 USUAL_PORT = 29500  # torchrun's own, where a free one cannot be found
@@ -159,6 +158,11 @@ def _check_python(node: Candidate) -> Problem | None:
     return node.problem("python", what, f"python = ... under [host.{node.spec.name}] in ddpkit.toml")
 
 
+def _pinned(version: str) -> str:
+    """Return the requirement of another node's torch. It is that node's text, and goes through two shells."""
+    return quote(quote(f"torch=={version.partition('+')[0]}"))
+
+
 def _check_torch(node: Candidate) -> Problem | None:
     if not node.requirements.torch:
         return None
@@ -167,11 +171,11 @@ def _check_torch(node: Candidate) -> Problem | None:
     if version is None and (not none_has_torch or node.requirements.starter != "ranks"):
         error = node.facts["torch"].get("problem", "") if node.facts["torch"] else ""
         what = f"{python} cannot import torch" + (f": {error}" if error else "")
-        wanted = "torch" if none_has_torch else f"torch=={node.torch.partition('+')[0]}"
+        wanted = "torch" if none_has_torch else _pinned(node.torch)
         return node.problem("torch", what, f"ssh {node.spec.target} {python} -m pip install {wanted}")
     if str(version) == node.torch:
         return None
-    fix = f"ssh {node.spec.target} {python} -m pip install torch=={node.torch.partition('+')[0]}"
+    fix = f"ssh {node.spec.target} {python} -m pip install {_pinned(node.torch)}"
     return node.problem("torch", f"{python} has torch {version}, the other nodes {node.torch}", fix)
 
 

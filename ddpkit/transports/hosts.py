@@ -2,7 +2,7 @@
 
     node1    node[1-4,7]    user@node1    node1:2222    user@[fe80::1]:2222    2001:db8::7    @gpus
 
-Pure: text in, `HostSpec`s out, in the order in which they were written.
+Pure: text in, `HostSpec`s out, in the order in which they were written. `Problem`: why one of them cannot take part.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 
 from ddpkit.config import HostSettings
 from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
+from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, LaunchError, PreflightError, UsageError, nearest
 from ddpkit.launchers import host_names
+from ddpkit.launchers.host_names import MOST_HOSTS, format_hosts
+from ddpkit.launchers.node_facts import words_of_node
 
 # For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out. A shared
 # connection that the user has already may be used. None of ours becomes one: it would end with us.
@@ -204,3 +206,43 @@ def _with_own(spec: HostSpec, own: HostSettings) -> HostSpec:
         workdir=own.workdir,
         env=own.env,
     )
+
+
+# ---- hosts that cannot take part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """The reason why one host cannot take part. Words of a node in it stay one line, and add none of ours."""
+
+    host: str
+    what: str
+    fix: str
+    unreachable: bool = False  # the node could not be entered at all
+    check: str = "transport"  # which check found it: a key of `TITLES` in `preflight/check.py`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "what", words_of_node(self.what))
+        object.__setattr__(self, "fix", words_of_node(self.fix))
+
+
+def _folded(problems: Sequence[Problem]) -> Sequence[Problem]:
+    """Return the problems; of very many hosts, those with the same problem as one, and the rare ones first."""
+    if len(problems) <= MOST_HOSTS:
+        return problems
+    alike: dict[str, list[Problem]] = {}
+    for problem in problems:
+        alike.setdefault(problem.what.replace(problem.host, ""), []).append(problem)
+    groups = sorted(alike.values(), key=len)
+    return [replace(group[0], host=format_hosts([each.host for each in group])) for group in groups]
+
+
+def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightError:
+    """One error that names them all."""
+    bad = list(dict.fromkeys(problem.host for problem in problems))
+    who = bad[0] if hosts == 1 else f"{len(bad)} of {hosts} nodes"
+    lines = [f"{who} failed the checks, and nothing was started:"]
+    for problem in _folded(problems):
+        lines += [f"  {problem.host}: {problem.what}", f"    hint: {problem.fix}"]
+    kind = LaunchError if any(problem.unreachable for problem in problems) else PreflightError
+    return kind("\n".join(lines))

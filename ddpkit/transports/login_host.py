@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Via
 from ddpkit.launchers.shell import quote
 from ddpkit.machine import COMMAND_TIMEOUT, HERE, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pool import NodePool
-from ddpkit.transports.problem import refusal
+from ddpkit.transports.hosts import HostSpec, refusal
+from ddpkit.transports.pool import Connector, NodePool
 from ddpkit.transports.transport import SshTransport
 
 ANSWER_LIMIT = 15.0  # seconds for the way of a call and its answer
@@ -124,7 +122,7 @@ class LoginHost:
             pool.close()
 
     def call(self, function: str, limit: float = 0.0, **args: object) -> Any:
-        """Call a function of `ddpkit/node/login_host.py`. Raises OSError, LostError; LaunchError at the first call."""
+        """Call a function of `node/calls/login_host.py`. Raises OSError, LostError; LaunchError at the first call."""
         with self._lock:
             pool = self._pool or self._connect()
             answers, silent = pool.ask(f"login_host.{function}", {self.place: args}, limit + ANSWER_LIMIT)

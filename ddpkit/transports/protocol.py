@@ -21,6 +21,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Protocol
+from weakref import WeakSet
 
 from ddpkit.errors import no_process
 from ddpkit.launchers import plan as plans
@@ -30,7 +31,6 @@ from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.launchers.typed_json import is_plain
 from ddpkit.node.bundle import read_texts
 from ddpkit.node.seal import Seal
-from ddpkit.transports import sockets
 
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
@@ -80,9 +80,11 @@ p.__path__=[]
 p.texts=json.loads(zlib.decompress(d))
 class Bundle:
  def find_spec(self,name,path=None,target=None):
-  if name.startswith("ddpkit.node.") and name[12:] in p.texts: return type(sys.__spec__)(name,self)
+  if name.startswith("ddpkit.node."):
+   for f in name[12:].replace(".","/"),name[12:]+"/__init__":
+    if f in p.texts: return type(sys.__spec__)(name,self,origin=f,is_package=f[-1]=="_")
  def create_module(self,spec): return None
- def exec_module(self,m): exec(compile(p.texts[m.__name__[12:]],m.__name__+".py","exec"),m.__dict__)
+ def exec_module(self,m): exec(compile(p.texts[m.__spec__.origin],m.__name__+".py","exec"),m.__dict__)
 sys.meta_path.insert(0,Bundle())
 from ddpkit.node import {main}
 {main}.main({key})
@@ -255,6 +257,41 @@ class Gate:
         self._cut()
 
 
+# ---- streams that no child may hold
+
+
+class HasFileno(Protocol):
+    """An open file, pipe or socket. A closed one raises ValueError or returns -1."""
+
+    def fileno(self) -> int: ...
+
+
+_streams: WeakSet[HasFileno] = WeakSet()
+
+
+def hold(stream: HasFileno) -> None:
+    """Keep a stream out of forked children, as long as it is open."""
+    _streams.add(stream)
+
+
+def _replace_in_child() -> None:
+    """Put /dev/null in the place of each stream. Its number stays in use: the child will close it."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for stream in list(_streams):
+        try:
+            if (number := stream.fileno()) >= 0:
+                os.dup2(null, number, inheritable=False)
+        except (OSError, ValueError):
+            continue
+    os.close(null)
+
+
+os.register_at_fork(after_in_child=_replace_in_child)
+
+
+# ---- links
+
+
 class Link(Protocol):
     """One supervisor, or a stand-in for one."""
 
@@ -312,7 +349,7 @@ class LocalLink:
             stdin[1].close()
             stdout[1].close()
         self._input = open(stdin[0].detach(), "wb")
-        sockets.hold(self._input)
+        hold(self._input)
         output = open(stdout[0].detach(), "rb", buffering=1 << 16)  # it reads what is there
         threading.Thread(target=self._read_output, args=(output, post), daemon=True).start()
 

@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.errors import LaunchError
+from ddpkit.errors import LaunchError, UsageError
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Batch, Plan, Request, Step
 from ddpkit.launchers.shell import quote
 from ddpkit.machine import HERE, Machine, Reply, run_command
-from ddpkit.transports import batch, local_facts
+from ddpkit.transports import batch, slurm_nodes
 from ddpkit.transports.protocol import Link, LocalLink
-from ddpkit.transports.slurm_nodes import lost_script_node
+from ddpkit.transports.slurm_nodes import lost_script_node, query_allocation
 from ddpkit.transports.srun import SrunLink
 from ddpkit.transports.transport import Transport
 
@@ -43,18 +43,19 @@ class SchedulerTransport(Transport):
         self._nproc_per_node = nproc_per_node
         self._environ = environ
         self._job: tuple[Batch, str] | None = None
+        self.note: Callable[[str], None] = lambda _: None  # gets what a submission waits for
 
     @property
     def machine(self) -> Machine:
         return self._machine
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
-        return local_facts.scheduler(self._nnodes, self._nproc_per_node, self._environ)
+        return slurm_nodes.scheduler(self._nnodes, self._nproc_per_node, self._environ)
 
     def submit(self, plan: Plan) -> str | None:
         if plan.batch is None:
             return None
-        job_id = batch.submit(plan.batch, self.machine)
+        job_id = batch.submit(plan.batch, self.machine, self.note)
         self._job = (plan.batch, job_id)
         return job_id
 
@@ -79,10 +80,11 @@ class SlurmTransport(SchedulerTransport):
 
     @property
     def _job_id(self) -> str:
-        return local_facts.allocation(self._environ)
+        return slurm_nodes.allocation(self._environ)
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
-        request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ, self.named, self.counts)
+        shown = self._show_allocation()
+        request = slurm_nodes.slurm(self._nnodes, self._nproc_per_node, self._environ, self.named, self.counts, shown)
         request = replace(request, held_back=self.held_back)
         held = request.allocation
         if held is None or self.spares is None:
@@ -99,6 +101,15 @@ class SlurmTransport(SchedulerTransport):
             what = f"{len(usable)} of {nnodes} needed nodes of allocation {held.job_id} are left"
             raise LaunchError(what, f"sinfo --Node --nodes={quote(format_hosts(held.hosts).replace(', ', ','))}")
         return replace(request, spares=0, nnodes=nnodes, allocation=replace(held, hosts=usable))
+
+    def _show_allocation(self) -> str:
+        """Return what SLURM says of this allocation; empty: nothing. Raises UsageError for one that has ended."""
+        if not self._job_id:
+            return ""
+        shown, left_over = query_allocation(self._job_id)
+        if left_over and self.hosts is None:  # else another attempt, which tells it itself
+            raise UsageError(left_over, "add --new-job")
+        return shown
 
     def _show_job(self) -> Reply:
         return run_command(["scontrol", "--oneliner", "show", "job", self._job_id])

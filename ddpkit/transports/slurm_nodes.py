@@ -1,16 +1,29 @@
-"""Nodes of a SLURM partition, those of them that a job need not use, and the time that a job has left."""
+"""Nodes under SLURM: the allocation of this process, those of a partition, those that a job need not use."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
 
-from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.errors import EnvError, UsageError
-from ddpkit.machine import HERE, Machine
-from ddpkit.transports.local_facts import allocation
+from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
+from ddpkit.errors import EnvError, UsageError, nearest
+from ddpkit.launchers.host_names import format_hosts
+from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request
+from ddpkit.launchers.slurm import SLURM
+from ddpkit.machine import HERE, Machine, Reply, run_command
+from ddpkit.node.calls import probe
 
+if TYPE_CHECKING:
+    from ddpkit.distributed.env_values import Task
+
+# Of the site, and not of an allocation.
+_SITE = frozenset(("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
 _PATIENCE = 5.0  # seconds for sinfo
 _ROW = re.compile(r"^(?P<name>\S+) \S+?(?P<default>\*?) (?P<state>\S+)$", re.MULTILINE)
 _OUT_OF_SERVICE = re.compile(r"down|drain|drng|fail|maint|unk|inval|boot|power|\*$")
@@ -40,6 +53,25 @@ def lost_script_node(job: str) -> str:
     """
     match = _SCRIPT_NODE.search(job)
     return match["host"] if match and is_lost(match["host"], match["nodes"]) else ""
+
+
+def query_allocation(job: str) -> tuple[str, str]:
+    """Return what SLURM shows of a job, and in words that its variables are left over in this shell; empty: nothing."""
+    reply = HERE.run(["scontrol", "--oneliner", "--details", "show", "job", job])
+    over = ended_job(job, reply, os.getuid())
+    return reply.output, f"SLURM_JOB_ID={job} is left over in this shell: {over}" if over else ""
+
+
+def ended_job(job: str, reply: Reply, user: int) -> str:
+    """Return why a job is none in which steps of this user can run. Empty: it is one, or SLURM did not answer."""
+    if re.search(SLURM.forgotten_pattern, reply.error):
+        return f"SLURM does not know job {job}, which has ended"
+    owner = re.search(r"\bUserId=([^\s(]+)\((\d+)\)", reply.output)
+    if owner and user not in (0, int(owner[2])):
+        return f"job {job} is one of {owner[1]}"
+    state = re.search(r"\bJobState=(\S+)", reply.output)
+    lives = (*SLURM.waiting, *SLURM.running, *SLURM.ending)
+    return f"job {job} has ended ({state[1]})" if state and state[1] not in lives else ""
 
 
 def is_lost(script_node: str, nodes: str) -> bool:
@@ -117,3 +149,179 @@ def choose_excluded(
             chosen[host] = ""
             left -= 1
     return chosen
+
+
+# ---- the allocation of this process
+
+
+def slurm(
+    nnodes: int | None,
+    nproc_per_node: int | None,
+    environ: Mapping[str, str],
+    named: Sequence[str] = (),
+    counts: tuple[int, ...] = (),
+    shown: str = "",
+) -> Request:
+    """Make the request to SLURM, with the allocation that this process stands in, if any.
+
+    `named`: hosts in the order of the user. `counts`: ranks on each node; empty: the same number on all. `shown`: the
+    allocation as `scontrol --oneliner --details show job` prints it; empty: no answer.
+    """
+    # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
+    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
+    here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
+    request = Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, hosts=tuple(named), counts=tuple(counts))
+    job_id = allocation(environ)
+    if not job_id:
+        return request
+    asked = bool(nproc_per_node or counts)
+    held = _with_gpus(_held(environ, job_id, asked=asked), shown, asked=asked)
+    return replace(request, allocation=_only(held, named) if named else held)
+
+
+def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation:
+    """Read the allocation. The variables of a group of a heterogeneous one have a suffix. `asked`: -n was given."""
+    sizes = _number(environ, "SLURM_HET_SIZE")
+    if sizes is None:
+        hosts = tuple(expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")))
+        if not hosts:
+            raise UsageError(f"SLURM_JOB_ID={job_id} is set, but SLURM_JOB_NODELIST is not", "unset SLURM_JOB_ID")
+        return Allocation(
+            job_id=job_id,
+            hosts=hosts,
+            nproc_per_node=None if asked else _tasks_per_node(environ, len(hosts)),
+            cpus_per_task=_number(environ, "SLURM_CPUS_PER_TASK"),
+            cpus=_cpus(environ, hosts),
+        )
+    groups: list[Allocation] = []
+    for number in range(sizes):
+        end = f"_HET_GROUP_{number}"
+        variables = {name.removesuffix(end): text for name, text in environ.items() if name.endswith(end)}
+        groups.append(_held(variables, variables.get("SLURM_JOB_ID", job_id), asked=asked))
+    counts: list[int] = []
+    for group in groups:
+        each = group.nproc_per_node
+        counts += each if isinstance(each, tuple) else [each or 1] * len(group.hosts)
+    return Allocation(
+        job_id=groups[0].job_id,
+        hosts=tuple(host for group in groups for host in group.hosts),
+        nproc_per_node=None if asked else tuple(counts),
+        groups=tuple(
+            HetGroup(nodes=len(group.hosts), job_id=group.job_id, cpus_per_task=group.cpus_per_task) for group in groups
+        ),
+        cpus={host: cpus for group in groups for host, cpus in group.cpus.items()},
+    )
+
+
+def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
+    """Add the GPUs of each host, and a rank for each of them: of --gres and --gpus no variable of salloc tells."""
+    gpus: dict[str, int] = {}
+    for nodes, gres in re.findall(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)", shown):
+        number = sum(map(int, re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)", gres)))
+        gpus |= dict.fromkeys(expand_nodelist(nodes), number) if number else {}
+    by_task = bool(re.search(r" TresPerTask=\S*gpu", shown))
+    counts = held.nproc_per_node
+    if gpus and not asked:
+        before = counts if isinstance(counts, tuple) else (counts,) * len(held.hosts)
+        each = tuple(gpus.get(host, number or 1) for host, number in zip(held.hosts, before, strict=True))
+        counts = each if len({*each}) > 1 or held.groups else each[0]
+    return replace(held, nproc_per_node=counts, gpus=gpus, gpus_by_task=by_task and bool(gpus))
+
+
+def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:
+    """Return the CPUs of an allocation on each host; empty: not known."""
+    try:
+        counts = expand_tasks_per_node(environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    except EnvError:
+        return {}
+    return dict(zip(hosts, counts, strict=True)) if len(counts) == len(hosts) else {}
+
+
+def _only(held: Allocation, named: Sequence[str]) -> Allocation:
+    """The allocation with the named hosts alone, in their order. Raises UsageError."""
+    if held.groups:
+        raise UsageError(f"allocation {held.job_id} is heterogeneous, and its groups choose the hosts", "remove them")
+    missing = [host for host in named if host not in held.hosts]
+    if missing:
+        raise UsageError(
+            f"{missing[0]} is not a node of allocation {held.job_id}: {format_hosts(held.hosts)}",
+            nearest(missing[0], held.hosts),
+        )
+    each = held.nproc_per_node
+    if isinstance(each, tuple):
+        each = tuple(each[held.hosts.index(host)] for host in named)
+    return replace(held, hosts=tuple(named), nproc_per_node=each)
+
+
+def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
+    """Make the request to a scheduler whose allocations are unknown to us."""
+    here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=tuple(probe.stale(environ)))
+    return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
+
+
+def unused_allocation(environ: Mapping[str, str]) -> str:
+    """Describe the SLURM allocation of this process with nodes other than this machine. Empty: none."""
+    job_id = allocation(environ)
+    nodes = expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")) if job_id else []
+    if not nodes or nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
+        return ""
+    return f"this is SLURM job {job_id} on {environ.get('SLURM_JOB_NODELIST', '')}"
+
+
+def srun_tasks(environ: Mapping[str, str]) -> Task | None:
+    """Return this process as a task of srun beside others; None: alone, or in an interactive shell of a step."""
+    from ddpkit.distributed.slurm_env import read_step
+    from ddpkit.distributed.slurm_lookup import gather_facts
+
+    try:
+        task = read_step(environ, gather_facts(environ))
+    except EnvError:
+        return None
+    return task if not isinstance(task, str) and task.world_size.value > 1 else None
+
+
+@cache
+def known_to_sbatch(word: str) -> bool:
+    """Tell whether the sbatch of this machine takes an option such as `--segment=16`. It asks no controller.
+
+    Versions and sites differ.
+    """
+    reply = run_command(["sbatch", word, "--version"], timeout=5.0)
+    wrong = "unrecognized option|is ambiguous|doesn't allow an argument|requires an argument"
+    return not reply.missing and not reply.timed_out and not re.search(wrong, reply.error)
+
+
+def allocation(environ: Mapping[str, str]) -> str:
+    """The job id of the SLURM allocation of this process. Empty: none, or its detection is disabled."""
+    job_id = environ.get("SLURM_JOB_ID", "")
+    if not job_id:
+        return ""
+    from ddpkit.distributed.slurm_env import slurm_disabled
+
+    return "" if slurm_disabled(environ) else job_id
+
+
+def _tasks_per_node(environ: Mapping[str, str], nnodes: int) -> int | tuple[int, ...] | None:
+    """Ranks for each node of an allocation: one per GPU, or as many as tasks were requested there."""
+    for name in ("SLURM_GPUS_ON_NODE", "SLURM_NTASKS_PER_NODE"):
+        if _number(environ, name):
+            return _number(environ, name)
+    gpus_per_node = environ.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2]
+    if gpus_per_node.isdecimal():
+        return int(gpus_per_node)
+    tasks = _number(environ, "SLURM_NTASKS") or _number(environ, "SLURM_NPROCS")
+    if tasks and tasks % nnodes:
+        counts = expand_tasks_per_node(environ.get("SLURM_TASKS_PER_NODE", "0"))
+        if len(counts) != nnodes:
+            raise UsageError(f"{tasks} tasks on {nnodes} nodes, a different number on each", f"-n {tasks // nnodes}")
+        return tuple(counts)
+    return tasks // nnodes if tasks else None
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name, "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def short_hostname() -> str:
+    return socket.gethostname().partition(".")[0] or "localhost"

@@ -1,19 +1,204 @@
-"""The link to a step of the allocation that we stand in: srun under a supervisor on this machine."""
+"""Steps of an allocation: srun under a supervisor on this machine, and calls beside a step (`srun --overlap`).
+
+Such a call has one task on each node. Its step is kept for later calls where they come again and again, as samples do:
+each costs the scheduler's controller, which many share, as much as a small job.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 
 from ddpkit.errors import LaunchError
-from ddpkit.launchers.events import Command, Event, FailedEvent
+from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, FailedEvent
 from ddpkit.launchers.job_output import JobOutput
 from ddpkit.launchers.plan import Step
-from ddpkit.machine import run_command
-from ddpkit.transports.protocol import LocalLink
-from ddpkit.transports.srun_overlap import OverlapCalls
+from ddpkit.machine import HERE, Machine, Stream, run_command
+from ddpkit.transports.protocol import (
+    ANSWER_TIME,
+    BOOT,
+    STEP_START_TIME,
+    Caller,
+    LocalLink,
+    Pieces,
+    parse_event,
+    program,
+)
 
 Post = Callable[[Event | None], None]
+SILENCE_LIMIT = 60.0  # seconds without a call after which the step ends by itself
+_LINE = re.compile(rb' *(\d{1,9}): (\{"e":"answer".*\})')
+# The Python that runs here is often there as well, and knows where its py-spy is; else any other will do.
+_PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
+
+
+def _srun(job: str, group: int | None, hosts: list[str]) -> tuple[list[str], dict[str, None]]:
+    """The command line of such a step, and its environment: one Python on each of these nodes."""
+    argv = ["srun", f"--jobid={job}", "--overlap", *([] if group is None else [f"--het-group={group}"])]
+    argv += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
+    argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
+    argv += ["sh", "-c", _PYTHON, sys.executable, BOOT]
+    # The options must not contradict what the shell's own step has left in the environment.
+    left = [name for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"]
+    return argv, dict.fromkeys(left)
+
+
+def _read_answer(line: bytes, number: int) -> AnswerEvent | None:
+    """Read a piece of the answer to a call; None: it is none, or of an earlier call."""
+    try:
+        event = parse_event(line)
+    except BadEventError:
+        return None
+    return event if event is not None and event["e"] == "answer" and event["id"] == number else None
+
+
+class OverlapStep:
+    """One step of one job. `reader` knows which rank is where; without a job's id, its step's is taken.
+
+    srun gives its input to one group of a heterogeneous job alone: each group has a step, with a `group`.
+    """
+
+    def __init__(
+        self,
+        reader: JobOutput,
+        job: str = "",
+        machine: Machine = HERE,
+        *,
+        silence_limit: float = SILENCE_LIMIT,
+        group: int | None = None,
+    ) -> None:
+        self.reader = reader
+        self._job = job
+        self._machine = machine
+        self._silence_limit = silence_limit
+        self._group = group
+        numbers = range(len(reader.groups)) if group is None else ()
+        self._parts = [
+            OverlapStep(reader, job, machine, silence_limit=silence_limit, group=number) for number in numbers
+        ]
+        self._hosts: list[str] = []
+        self._stream: Stream | None = None
+        self._caller = Caller(self._write_command)
+        self._partial = b""  # a line of its output that has not ended
+        self._answered = True  # each node has answered the last call
+        self._lock = threading.Lock()
+
+    @property
+    def job(self) -> str:
+        return self._job or self.reader.step.partition(".")[0]
+
+    def call(self, function: str, args: Mapping[str, object], limit: float) -> tuple[list[object], str]:
+        """Call PROGRAM.NAME on each node about its ranks. Returns the values, and why some nodes gave none."""
+        if self.reader.groups and self._group is None:
+            answers = [part.call(function, args, limit) for part in self._parts]
+            reasons = [reason for _, reason in answers if reason]
+            return [value for values, _ in answers for value in values], "; ".join(reasons)
+        with self._lock:
+            ranks: dict[str, dict[int, dict[str, int]]] = {}
+            for rank, pid in list(self.reader.pids.items()):
+                host = self.reader.hosts[rank]
+                if self._group is None or self.reader.group_of(host) == self._group:
+                    ranks.setdefault(host, {})[rank] = {"pid": pid}
+            if not ranks or not self.job:
+                return [], "no rank has started yet"
+            until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
+            if self._stream is None or self._stream.ended or self._hosts != list(ranks):
+                self.close()
+                try:
+                    self._start(list(ranks))
+                except OSError as error:
+                    return [], f"srun: {error.strerror or error}"
+            hosts = {host: {"ranks": here} for host, here in ranks.items()}
+            number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
+            return self._answers(number, until)
+
+    def _start(self, hosts: list[str]) -> None:
+        self._hosts, self._partial = hosts, b""
+        self._stream = self._machine.open(*_srun(self.job, self._group, hosts))
+        self._caller = Caller(self._write_command)
+        self._write(program("rpc"))
+
+    def _write(self, data: bytes) -> None:
+        assert self._stream is not None
+        self._stream.write(data)
+
+    def _write_command(self, text: bytes) -> None:
+        self._write(text + b"\n")
+
+    def _answers(self, number: int, until: float) -> tuple[list[object], str]:
+        assert self._stream is not None
+        pieces = [Pieces({number}) for _ in self._hosts]
+        answers: dict[int, AnswerEvent] = {}
+        words, why = b"", "no answer"
+        while len(answers) < len(self._hosts) and (left := until - time.monotonic()) > 0:
+            try:
+                output, errors = self._stream.read(left)
+            except EOFError:
+                why = "the step has ended"
+                break
+            words += errors
+            *lines, self._partial = (self._partial + output).split(b"\n")
+            for match in filter(None, map(_LINE.fullmatch, lines)):
+                task = int(match[1])
+                event = _read_answer(match[2], number)
+                if event is not None and task < len(pieces) and task not in answers:
+                    whole = pieces[task].take(event)
+                    if whole is not None and whole["e"] == "answer":
+                        answers[task] = whole
+        self._answered = len(answers) == len(self._hosts)
+        values = [value for event in answers.values() for value in event["values"]]
+        if len(values) == len(self._hosts):
+            return values, ""
+        problems = [event["error"] for event in answers.values() if event["error"]]
+        return values, " ".join(words.decode("utf-8", "replace").split())[-300:] or next(iter(problems), why)
+
+    def close(self) -> None:
+        """End the step: its tasks end at the end of their input. One that did not answer is not waited for."""
+        for part in self._parts:
+            part.close()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close(2.0 if self._answered else 0.0)
+
+
+class OverlapCalls:
+    """Calls of a launcher on the nodes of its job. Each runs in a thread, and is answered by one event."""
+
+    def __init__(self, reader: JobOutput, job: str = "", machine: Machine = HERE) -> None:
+        self._reader = reader
+        self._job = job
+        self._machine = machine
+        self._kept = OverlapStep(reader, job, machine)  # of samples, which come again and again
+        self._calls = 0
+
+    def call(self, function: str, args: Mapping[str, object], post: Callable[[Event | None], None]) -> int:
+        self._calls += 1
+        threading.Thread(target=self._call, args=(self._calls, function, args, post), daemon=True).start()
+        return self._calls
+
+    def _call(
+        self, number: int, function: str, args: Mapping[str, object], post: Callable[[Event | None], None]
+    ) -> None:
+        limit = args["limit"]
+        assert isinstance(limit, float)
+        if function.startswith("resource_sample."):
+            values, reason = self._kept.call(function, args, limit)
+            cause = "" if values else f"cannot take a sample of this step's nodes: {reason}"
+        else:
+            step = OverlapStep(self._reader, self._job, self._machine)
+            values, reason = step.call(function, args, limit)
+            cause = f"cannot reach the ranks of job {step.job}: {reason}" if reason else ""
+            step.close()
+        post({"e": "answer", "id": number, "data": "", "values": values, "error": None})
+        if cause:
+            post({"e": "note", "text": cause})
+
+    def close(self) -> None:
+        self._kept.close()
 
 
 class SrunLink:

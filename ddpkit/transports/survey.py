@@ -22,9 +22,8 @@ from ddpkit.transports.compatibility import (
     check_own_address,
     gpu_notes,
 )
-from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
 from ddpkit.transports.pool import FACTS_TIMEOUT, NodePool
-from ddpkit.transports.problem import Problem, refusal
 from ddpkit.transports.reachability import Peers, Reachability, next_peer, reach_targets
 
 SURVEY_TIMEOUT = 11.0  # seconds; once a node has failed, skip slow questions after this

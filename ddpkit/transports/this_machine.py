@@ -1,4 +1,4 @@
-"""Links to supervisors of this machine: beside its ranks, or in a container with them.
+"""This machine: its processors, GPUs and a free port; links to supervisors on it, beside its ranks or in a container.
 
 A container has nothing of ours: the supervisor is sent over its standard input, which stays its lifeline. Whoever is
 killed, launcher or the runtime's client, that input ends, and the supervisor ends everything in the container: the
@@ -11,13 +11,72 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import IO, ClassVar, Literal
+from typing import IO, ClassVar, Literal, cast
 
+from ddpkit.errors import UsageError
+from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.events import Event
-from ddpkit.launchers.plan import Container, Plan, Step, World
-from ddpkit.transports import local_facts
+from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
+from ddpkit.launchers.plan import Container, Host, Plan, Step, World
+from ddpkit.node.calls import probe
 from ddpkit.transports.protocol import Link, LocalLink, container_argv, new_key, program
+from ddpkit.transports.slurm_nodes import short_hostname
 from ddpkit.transports.transport import Transport
+
+
+def gpus(environ: Mapping[str, str], root: str = "/") -> int:
+    """Count the GPUs that a process with this environment sees on this machine (see `probe.gpus`)."""
+    try:
+        return probe.gpus(environ, root)
+    except ValueError as problem:
+        raise UsageError(str(problem), "unset DDPKIT_GPUS") from None
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on (see `probe.free_port`)."""
+    port = probe.free_port()
+    if port is None:
+        raise UsageError("no port from 20000 on is free on this machine", "ss -ltnp")
+    return port
+
+
+def nproc(asked: int | None, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None) -> int:
+    """Ranks on this machine: as asked, or one per visible GPU, or one. `note`: gets why they are fewer."""
+    visible = gpus(environ)
+    if asked is None:
+        number, why = probe.gpu_ranks(environ)
+        if why:
+            note(why)
+        return max(1, number)
+    if visible and asked > visible:
+        raise UsageError(
+            f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one per rank",
+            f"use -n {visible}, or --env CUDA_VISIBLE_DEVICES= to run on the CPU",
+        )
+    return asked
+
+
+def this_machine(asked: int | None, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None) -> World:
+    """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
+    slots = nproc(asked, environ, note)
+    host = Host(
+        name=short_hostname(),
+        slots=slots,
+        cpus=probe.cpus(),
+        topology=Topology.of(_topology(environ)),
+        chosen=tuple(environ),
+        stale=tuple(probe.stale(environ)),
+    )
+    return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port(), port=free_port())
+
+
+def _topology(environ: Mapping[str, str]) -> TopologyFacts:
+    return cast("TopologyFacts", probe.topology(environ))
+
+
+def facts(environ: Mapping[str, str]) -> DeviceFacts:
+    """What this machine is, in the words of a node that was asked (`probe.look`)."""
+    return {"cpus": probe.cpus(), "gpus": gpus(environ), "topology": _topology(environ)}
 
 
 class ContainerLink(LocalLink):
@@ -74,8 +133,8 @@ class LocalTransport(Transport):
         self._rank_env = rank_env or {}
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> World:
-        world = local_facts.this_machine(self._nproc_per_node, {**self._environ, **self._rank_env}, note)
-        self.facts = {world.hosts[0].name: local_facts.facts(self._environ)}
+        world = this_machine(self._nproc_per_node, {**self._environ, **self._rank_env}, note)
+        self.facts = {world.hosts[0].name: facts(self._environ)}
         return world
 
     def submit(self, plan: Plan) -> None:

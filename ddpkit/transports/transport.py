@@ -14,8 +14,7 @@ if TYPE_CHECKING:  # completion asks for the class alone, and must be quick
     from ddpkit.launchers.plan import Plan, Step, World
     from ddpkit.transports.channel import Channel
     from ddpkit.transports.compatibility import Requirements
-    from ddpkit.transports.connect import Connector
-    from ddpkit.transports.pool import NodePool
+    from ddpkit.transports.pool import Connector, NodePool
 
 
 class Transport(Protocol):

@@ -217,7 +217,7 @@ class Pbs:
             raise UsageError(f"-o qsub={self.qsub}: {error}", "quote it as on a command line") from None
 
         return Batch(
-            **vars(PBS),
+            scheduler=PBS,
             submit=("qsub", *more, script),
             # What must not stand in a file comes to the job through qsub: see -v in the script.
             env={name: value for name, value in job.env.items() if isinstance(value, Secret)},

@@ -33,7 +33,7 @@ from ddpkit.preflight import run as preflight
 from ddpkit.preflight.check import CheckReport
 from ddpkit.preflight.rank_program import PreflightOptions
 from ddpkit.run import record
-from ddpkit.transports import local_facts
+from ddpkit.transports import this_machine
 
 FILE = """
 grace = 7
@@ -157,7 +157,7 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
         patch.setattr(record, "new_id", lambda _: "ID")
         # A value that was passed by name is secret, and no secret stands in the script of a job.
         patch.setattr(job, "guard", lambda _, value, **__: Secret(value))
-        patch.setattr(local_facts, "free_port", lambda: 29500)
+        patch.setattr(this_machine, "free_port", lambda: 29500)
         yield current
 
 

@@ -18,7 +18,7 @@ import typer
 import ddpkit as package
 from ddpkit import config
 from ddpkit.cli import app, main, setup
-from ddpkit.node.gpus import numbers
+from ddpkit.node.calls.gpus import numbers
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]

@@ -126,7 +126,10 @@ def project(tmp_path: Path, typed: TYPED, monkeypatch: pytest.MonkeyPatch) -> No
         (tmp_path / name).touch()
     programs.mkdir()
     for name in ("sbatch", "srun", "ssh", "pdsh"):
-        (programs / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+        unknown = (
+            "case $2 in --version) echo \"unrecognized option '$1'\" >&2; exit 1 ;; esac\n" if name == "sbatch" else ""
+        )
+        (programs / name).write_text(f"#!/bin/sh\n{unknown}touch {tmp_path}/called\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), ":")
 

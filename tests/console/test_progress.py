@@ -81,17 +81,17 @@ def test_an_earlier_run_s_file_says_nothing(tmp_path: Path) -> None:
     path.write_text('{"step": 900}\n')
     metrics = Metrics(lambda: path)
     metrics.skip()
-    metrics.look()
+    metrics.read()
     assert metrics.last == Progress()
     with path.open("a") as file:
         file.write('{"step": 901}\n')
-    metrics.look()
+    metrics.read()
     assert metrics.last.step == 901
     path.unlink()
-    metrics.look()
+    metrics.read()
     assert metrics.last.step == 901
     path.write_text('{"step": 1}\n')  # begun again
-    metrics.look()
+    metrics.read()
     assert metrics.last.step == 1
 
 
@@ -100,7 +100,7 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:
     metrics = Metrics(lambda: path)
     metrics.skip()
     path.write_text("".join(f'{{"step": {number}, "text": "{"x" * 100}"}}\n' for number in range(2000)))
-    metrics.look()
+    metrics.read()
     assert metrics.last.step == 1999
 
 
@@ -118,7 +118,7 @@ def test_what_is_no_metrics_file_does_no_harm(bad: str, tmp_path: Path) -> None:
         metrics.skip()
     else:
         path.write_text("[" * 15000 + "\n" + '{"step": 1' + "0" * 400 + "}\n")
-    metrics.look()
+    metrics.read()
     assert metrics.last == Progress()
 
 

@@ -462,3 +462,82 @@ def test_restarts_are_told() -> None:
     table = "  restart_count=3\n" + waiting(0, "ALLREDUCE", number=7)
     assert of(table).restarts == 3
     assert "started the ranks again 3 times" in explained(table)
+
+
+# ---- what the rest of the log says
+
+BOUND = "RuntimeError: Address already in use\n"
+QUOTED = "subprocess.CalledProcessError: Command '['python', '-u', 'a.py', {0}]' returned non-zero exit status 1.\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "known"),
+    [
+        ("$ torchrun --nproc_per_node=2 train.py --local_rank 0 --batch 32\n" + BOUND, "rank-fixed"),
+        (
+            "+ python -m torch.distributed.launch --nproc_per_node=4 train.py a.yaml --local_rank 1\n" + BOUND,
+            "rank-fixed",
+        ),
+        (BOUND + QUOTED.format("'--local_rank=1', '--cfg', 'a.yaml', '--local_rank', '0'"), "rank-fixed"),
+        ("CUDA_VISIBLE_DEVICES=1 python train.py --local_rank 0\n" + BOUND, "rank-fixed"),
+        ("$ torchrun --nproc_per_node=2 train.py --lora_rank 8 --rank 16\n" + BOUND, "port-in-use"),
+        ("$ torchrun --nproc_per_node=1 train.py --local_rank 0\n" + BOUND, "port-in-use"),
+        (BOUND + QUOTED.format("'--local_rank=1', '--cfg', 'a.yaml'"), "port-in-use"),
+        ("$ torchrun --node_rank=0 --nproc_per_node=2 train.py\n" + BOUND, "port-in-use"),
+    ],
+)
+def test_a_command_line_that_fixes_the_number_of_a_rank_explains_a_collision(log: str, known: str) -> None:
+    first = of(log).first
+    assert first is not None
+    assert first.id == known
+
+
+BUILD = HEAD + FRAME + "RuntimeError: Error building extension 'fused_adam'\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "quoted"),
+    [
+        (
+            "[WARNING]  cuda is missing or is incompatible with installed torch!\nUsing /tmp/x as root...\n",
+            "cuda is missing",
+        ),
+        ("a.cu:3:1: error: 'f' was not declared\nb.cu:9:1: error: x\nninja: build stopped.\n", "'f' was not declared"),
+        (
+            "FutureWarning: x requires y, and is deprecated\nepoch 1 loss 2\n",
+            "ninja, a compiler or headers are missing",
+        ),
+        ("", "ninja, a compiler or headers are missing"),
+    ],
+)
+def test_a_failed_build_quotes_the_line_above_that_decides(above: str, quoted: str) -> None:
+    first = of(above + BUILD).first
+    assert first is not None
+    assert first.id == "extension-build-failed"
+    assert quoted in first.cause
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        ("starting\nlauncher: fatal: cannot place 16 ranks on 2 sockets; use --map-by slot\n", "use --map-by slot"),
+        ("site: error: no such queue. Your installation may be too old\n", "Your installation may be too old"),
+        (
+            "nvidia-container-cli: initialization error: driver error: failed: your installation may be too old\n",
+            "too old",
+        ),
+    ],
+)
+def test_a_message_that_is_its_own_answer_is_the_cause(log: str, cause: str) -> None:
+    first = of(log).first
+    assert first is not None
+    assert cause in first.cause.partition(". In general")[0]
+
+
+def test_advice_that_an_entry_has_is_not_repeated() -> None:
+    words = "please specify a different port (such as using the `--main_process_port` flag)"
+    first = of(
+        f"ConnectionError: distributed communication on port `1`, but another process is utilizing it; {words}\n"
+    )
+    assert first.first is not None
+    assert "own message" not in first.first.cause

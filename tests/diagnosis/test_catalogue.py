@@ -7,14 +7,14 @@ import re
 from graphlib import TopologicalSorter
 from itertools import combinations
 from pathlib import Path
+from signal import Signals
 
 import pytest
 from catalogue_examples import EXAMPLES
 from troubleshooting import code_lines, pages
 
 from ddpkit.diagnosis.analyze import analyze_log
-from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry, known_failures
-from ddpkit.diagnosis.catalogue.endings import LOOK, SIGNALS
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry, entry_of_signal, known_failures
 from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, filled
 from ddpkit.diagnosis.catalogue.matcher import WORDS, words_of
 
@@ -32,7 +32,7 @@ def test_ids_are_unique_and_stable_in_form() -> None:
 KNOWN = frozenset(
     """
     host rank job path reason busy work late lagging absent ahead calls frame group number peers same versions
-    cuda wheel usage either meaning name sharing place together passed next guilty
+    above cuda option wheel usage either meaning name sharing place together passed next guilty
     """.split()
 )
 
@@ -51,6 +51,9 @@ def faults_of_form(entry: Entry) -> list[str]:
         "the link is not https": not entry.link.startswith("https://"),
         "the cause ends with a full stop": entry.cause.endswith("."),
         f"{sorted(used - groups - KNOWN)} cannot be filled in": not used <= groups | KNOWN,
+        "words of a branch have a name in braces, which is printed as it stands": any(
+            re.search(r"\{[a-z]+\? [^{}]*\{", text) for text in texts
+        ),
         "its branches are not those of its texts": {name for name, _ in entry.branches}
         != set(re.findall(r"\{([a-z]+)\? ", entry.cause + entry.probe + entry.fix)),
         "patterns and examples are not both there": bool(entry.patterns) != (entry.id in EXAMPLES)
@@ -77,15 +80,26 @@ def test_edges_lead_to_entries_and_form_no_circle() -> None:
     list(TopologicalSorter(edges).static_order())  # raises CycleError
 
 
-def test_no_code_of_the_diagnosis_names_an_entry() -> None:
-    """What an entry needs is a field of it: code that names one would be a rule for one failure."""
+def test_no_code_names_an_entry() -> None:
+    """What code needs of an entry is a field of it: code that names one would be a rule for one failure.
+
+    A check of the preflight has the id of what it found. An id of one word is a word elsewhere, such as quota.
+    """
     named = {}
-    for path in sorted((ROOT / "ddpkit" / "diagnosis").glob("*.py")):
-        strings = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
-        if path.name == "symptoms.py":  # of checks, which find what they name
-            continue
-        named[path.name] = {each for each in strings if isinstance(each, str) and each in BY_ID}
+    for path in sorted((ROOT / "ddpkit").rglob("*.py")):
+        room = path.relative_to(ROOT / "ddpkit").parts[0]
+        strings = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+        ids = {each for each in strings if isinstance(each, str) and each in BY_ID}
+        words = {each for each in ids if "-" not in each and room in ("node", "launchers")}
+        named[str(path)] = set() if room == "preflight" else ids - words
     assert not {name: ids for name, ids in named.items() if ids}
+
+
+def test_what_is_seen_is_one_entry() -> None:
+    seen = [name for entry in ENTRIES for name in entry.seen]
+    assert len(seen) == len(set(seen)) > 15
+    for name in (each for each in seen if not each.startswith("SIG")):
+        assert any(f'"{name}"' in path.read_text() for path in (ROOT / "ddpkit").rglob("*.py")), name
 
 
 def test_an_action_has_its_reason() -> None:
@@ -289,8 +303,9 @@ def test_filled() -> None:
 
 
 def test_signals_have_entries() -> None:
-    assert all(name in BY_ID for name in SIGNALS.values())
-    assert set(LOOK) <= set(SIGNALS)
+    for number in ("KILL", "BUS", "SEGV", "ABRT", "ILL", "FPE", "TERM", "INT", "USR1", "USR2"):
+        assert entry_of_signal(Signals[f"SIG{number}"]), number
+    assert entry_of_signal(None) is entry_of_signal(99) is None
 
 
 def test_every_entry_has_its_place() -> None:

@@ -71,6 +71,70 @@ def test_every_probe_and_fix_keeps_a_value_whole(value: str, tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
+# Programs that run, load, build or install what stands behind them, and variables that name what is loaded.
+RUNNERS = re.compile(
+    r"\b(?:python[\d.]*|bash|sh|source|exec|eval|sudo|nohup|xargs|torchrun|mpirun|pip|conda|apt|apt-get|dnf|yum|docker"
+    r"|podman|apptainer|enroot|module|make|git|curl|wget|LD_PRELOAD|LD_LIBRARY_PATH|PYTHONPATH|PATH|image)\b"
+)
+# Places behind one of these where a value is no program: an argument, a file that is read, a name of a setting.
+HARMLESS = {
+    ("command-not-found", "program"),  # command -v, which runs nothing
+    ("compiler-too-new", "version"),  # a number, behind gcc- and g++-
+    ("driver-too-old", "wheel"),  # computed: cu126
+    ("container-file-unreadable", "path"),  # of ls
+    ("container-workdir", "path"),  # of ls
+    ("pyxis-container-name", "name"),  # of a container of the user's
+    ("docker-name-used", "name"),  # a filter of docker ps
+    ("assignment-as-command", "variable"),  # the user's own, and the value is not there
+    ("disk-errors", "device"),  # below /dev, of smartctl
+    ("packages-differ", "either"),  # of grep
+    ("pip-no-version", "package"),  # which versions there are: nothing is installed
+    ("wrapped-attribute", "name"),  # behind model.module.
+    ("linker-library-missing", "library"),  # the name of a link
+    ("image-registry-unreachable", "host"),  # curl -I asks for headers
+    ("download-unreachable", "host"),
+    ("hub-unreachable", "host"),
+    ("cloud-unreachable", "url"),
+    ("master-unreachable", "itself"),  # the beginning of a sentence
+    ("collective-timeout", "guilty"),
+}
+
+
+def test_no_command_runs_a_program_that_a_log_names() -> None:
+    marker = "Chosen"
+    shown = set()
+    for entry in ENTRIES:
+        for text in (entry.probe, entry.fix):
+            names = set(NAME.findall(text))
+            for name in names:
+                values = {each: marker if each == name else "x" for each in names}
+                for command in re.split(r"[;|`]|\. |: |\bor ", filled_command(text, values)):
+                    before, found, _ = command.partition(marker)
+                    if found and (not before.strip() or RUNNERS.search(before)):
+                        shown.add((entry.id, name))
+    assert shown <= HARMLESS, sorted(shown - HARMLESS)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "instead"),
+    [
+        ("ModuleNotFoundError: No module named 'evil'", "module-missing", "python -m pip install MODULE"),
+        ("ImportError: cannot import name 'x' from 'evil.sub' (/tmp/evil/sub.py)", "import-name", "import MODULE as m"),
+        ("sbatch: unrecognized option '--gpus-per-node=8'", "slurm-option-unknown", "sbatch --version"),
+        ("bash: ./evil: Permission denied", "not-executable", "python FILE"),
+    ],
+)
+def test_what_a_log_names_is_not_in_the_command_that_would_run_it(line: str, name: str, instead: str) -> None:
+    first = analyze_log([("x", line + "\n")]).first
+    assert first is not None
+    assert first.entry is not None
+    assert instead in f"{first.fix}\n{first.probe}"
+    assert not re.search(
+        r"(?:pip install|import|python|bash) (?:-\S+ )*\S*evil|^evil|; evil", f"{first.fix}\n{first.probe}"
+    )
+    assert first.entry.id == name, first.entry.id
+
+
 def test_the_words_of_a_log_do_not_become_a_command() -> None:
     path = "/data/$(touch /tmp/pwn)/x; rm -rf ~; pwd"
     first = analyze_log([("x", f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'\n")]).first

@@ -12,7 +12,7 @@ from ddpkit.diagnosis.decision import End, Limits, decide, describe
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose
 from ddpkit.errors import AGAIN, NO_PROGRESS
-from ddpkit.node.oom import NO_KILL
+from ddpkit.node.supervision.oom import NO_KILL
 
 HOSTS = ("node1", "node2")
 LIMITS = Limits(retries=3, spares=1, retry_codes=(AGAIN, 42), stop_codes=(93,))

@@ -133,3 +133,9 @@ def test_a_site_s_own_message_needs_a_rejection() -> None:
     known = "sbatch: error: Memory specification can not be satisfied\n"
     assert first_id(known + "sbatch: error: Batch job submission failed: Unspecified error\n") == "slurm-memory-invalid"
     assert first_id(site + "Submitted batch job 27\n") == ""
+
+
+def test_an_exception_that_is_called_error_and_says_nothing() -> None:
+    frames = '  File "/home/u/job.py", line 2, in <module>\n    raise Error\n'
+    for head in ("", "Traceback (most recent call last):\n", "[rank0]: Traceback (most recent call last):\n"):
+        assert of(f"{head}{frames}Error\n").first is not None or not head

@@ -12,17 +12,13 @@ import pytest
 
 import ddpkit
 from ddpkit.diagnosis import symptoms
-from ddpkit.diagnosis.catalogue import BY_ID
-from ddpkit.diagnosis.symptoms import UNKNOWN, Symptom, find_symptom, login_fix
+from ddpkit.diagnosis.catalogue import BY_ID, load
+from ddpkit.diagnosis.catalogue.reading import CatalogueError, read_checks
+from ddpkit.diagnosis.symptoms import Symptom, find_symptom, login_fix
 from ddpkit.transports.ssh import program as ssh_program
 
 PACKAGE = Path(ddpkit.__file__).parent
-TABLES = {
-    **symptoms.PROBLEMS,
-    "log folder": symptoms.LOG_FOLDER,
-    "ranks": symptoms.RANKS,
-    "requests": symptoms.REQUESTS,
-}
+TABLES = {name: [Symptom(*row) for row in rows] for name, rows in load().checks.items()}
 
 
 def nodes_of(folder: str) -> list[ast.AST]:
@@ -30,13 +26,18 @@ def nodes_of(folder: str) -> list[ast.AST]:
     return [node for path in (PACKAGE / folder).rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_symptom_names_an_entry_of_the_catalogue(name: str) -> None:
-    assert [each.entry for each in TABLES[name] if each.entry not in BY_ID] == []
+@pytest.mark.parametrize("row", ['entry = "no-such-entry"', 'entry = "killed", words = "x"', 'text = "x"'])
+def test_a_symptom_names_an_entry_of_the_catalogue(row: str) -> None:
+    with pytest.raises(CatalogueError, match=r"checks.toml: ranks: .* names no entry"):
+        read_checks(f"ranks = [{{{row}}}]", "checks.toml", BY_ID)
 
 
-def test_a_stage_names_an_entry_of_the_catalogue() -> None:
-    assert set(symptoms.STAGE_ENTRIES.values()) <= set(BY_ID)
+def test_each_table_of_symptoms_is_asked_for() -> None:
+    stages = {f"stage-{name}" for name in ("ranks", "gloo", "gpu-map", "nccl")}
+    asked = {
+        node.value for room in ("preflight", "transports") for node in nodes_of(room) if isinstance(node, ast.Constant)
+    }
+    assert not set(TABLES) - stages - asked
 
 
 def test_what_a_check_names_is_an_entry_of_the_catalogue() -> None:
@@ -52,7 +53,7 @@ def test_what_a_check_names_is_an_entry_of_the_catalogue() -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_every_symptom_can_be_found(name: str) -> None:
     """An empty pattern fits everything: nothing behind it is ever found. The same pattern twice is found once."""
-    patterns = [each.evidence for each in TABLES[name]]
+    patterns = [each.text for each in TABLES[name]]
     assert "" not in patterns[:-1]
     assert len(set(patterns)) == len(patterns)
     for pattern in patterns:
@@ -62,6 +63,7 @@ def test_every_symptom_can_be_found(name: str) -> None:
 # Texts of other programs that a symptom is about: the C library, SLURM, torch.
 FOREIGN = (
     "Error 802: system not yet initialized",  # torch.cuda
+    "CUDA out of memory. Tried to allocate 128.00 MiB.",  # torch
     "no such file or directory, name or service not known, no address associated with hostname",
     "operation not permitted",
     "Unable to find address for: ib7",
@@ -90,17 +92,18 @@ def texts_of_ddpkit() -> list[str]:
 def test_the_evidence_of_every_symptom_is_a_text_of_ddpkit_or_of_another_program() -> None:
     """Otherwise a check whose text was changed silently loses its cause."""
     texts = [*texts_of_ddpkit(), *FOREIGN]
-    patterns = {one.evidence for table in TABLES.values() for one in table}
+    patterns = {one.text for table in TABLES.values() for one in table}
     words = [word for one in patterns for word in ([one] if "(" in one else one.split("|"))]
     assert len(words) > 60
     assert [word for word in words if not any(re.search(word, text) for text in texts)] == []
 
 
 def test_the_first_that_fits() -> None:
-    one, other = Symptom("a", "full|quota", "first"), Symptom("b", "", "second")
-    assert find_symptom((one, other), "disk quota exceeded") is one
-    assert find_symptom((one, other), "read-only") is other
-    assert find_symptom((one,), "read-only") is UNKNOWN
+    assert find_symptom("tmp", "no space left on device").cause == "the file system is full"
+    assert find_symptom("tmp", "permission denied").cause.startswith("ddpkit and the ranks")
+    assert find_symptom("ranks", "No module named x").entry == "module-missing"
+    assert find_symptom("ranks", "No module named x", with_cause=True) == Symptom()
+    assert find_symptom("no check", "x") == Symptom()
 
 
 def test_every_fix_of_a_login_is_used_and_known() -> None:

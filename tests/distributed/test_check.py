@@ -110,7 +110,7 @@ def test_problems_are_found_before_anything_is_added() -> None:
     assert twice.startswith("rank 3 on node2: uses the same GPU as rank 2 on node2: Fake GPU-2; hint: ")
 
     (few,) = said([*four[:3], report(3, identity=None, devices=1)])
-    assert few.startswith("rank 3 on node2: local rank 1 of 2, but torch sees only 1 GPUs here; hint: start at most 1 ")
+    assert few.startswith("rank 3 on node2: local rank 1 of 2, but torch sees only 1 GPUs here; hint: fewer-ranks")
 
     (none,) = said([*four[:3], report(3, identity=None, devices=0)])
     assert none.startswith("rank 3 on node2: has no GPU, rank 0 on node1 has one; hint: ")
@@ -188,7 +188,7 @@ def test_another_nccl_is_named() -> None:
     (found,) = script.compare_reports(reports)
     assert (found.rank, found.host, found.check) == (2, "node2", "nccl")
     assert found.problem == "loads NCCL 2.18.1, rank 0 on node1 loads 2.28.9"
-    assert "LD_LIBRARY_PATH" in found.fix
+    assert found.fix == "same-nccl"
 
 
 def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
@@ -284,7 +284,7 @@ def test_a_rank_ends_after_the_facts_of_its_node() -> None:
     """nvidia-smi can take longer than all stages. The facts come here when the stages have ended."""
     text = """
 import threading, types
-from ddpkit.node import probe
+from ddpkit.node.calls import probe
 ended = threading.Event()
 run_checks = script.run_checks
 def run(*args):
@@ -329,3 +329,43 @@ def test_two_ranks_on_one_device_are_named_before_nccl_speaks() -> None:
     assert rank == 1
     assert problem.startswith(f"uses the same GPU as rank 0 on {HOST}: Fake")
     assert reported(ended[1][1]) == []
+
+
+GPU = """
+import threading, time
+import torch.distributed as dist
+dist.is_nccl_available = lambda: True
+held = threading.Event()  # a GPU in which a kernel never ends: what comes behind it waits for ever
+def work(env, gpu):
+    while held.is_set(): time.sleep(60)
+    return {"gemm": 0.001, "copy": 0.001}
+def backend(env, store, name, *rest, check=script.check_backend):
+    if name != "nccl": return check(env, store, name, *rest)
+    held.set()
+    return {"problem": "no answer after 5 s of the first all_reduce over nccl", "fix": "-", "late": True, "part": 3}
+script.time_local_work, script.check_backend, script.NCCL_START = work, backend, 1.0
+script.gpu_start_fix = lambda: "nvidia-smi"
+"""
+UNIQUE = "lambda index: ('Fake', 'GPU-' + os.environ['RANK'])"
+GPU_END = f"os._exit(script.main(sys.argv[1:], identify={UNIQUE}, devices=1))\n"
+
+
+@pytest.mark.torch
+def test_a_hang_of_nccl_does_not_hold_up_what_is_reported_of_it() -> None:
+    ended = ranks(2, [0, 1], GPU + GPU_END, "--timeout", "5", "--speed")
+    assert [code for code, _ in ended.values()] == [122, 122], ended
+    assert {text for _, text in reported(ended[0][1])} == {"no answer after 5 s of the first all_reduce over nccl"}
+    stages = [event["stage"] for event in events(ended[0][1], "stage")]
+    assert stages == ["ranks", "gpu-map", "gloo", "speed"]
+
+
+@pytest.mark.torch
+def test_a_gpu_that_does_not_answer_is_named() -> None:
+    """Nothing bounds a synchronization with a GPU that hangs."""
+    stuck = "if os.environ['RANK'] == '1': held.set()\n"
+    ended = ranks(2, [0, 1], GPU + stuck + GPU_END, "--timeout", "1", "--speed")
+    assert [code for code, _ in ended.values()] == [122, 122], ended
+    ((rank, problem),) = reported(ended[0][1])
+    assert rank == 1
+    assert re.match(r"a matrix product and a copy did not end in [\d.]+ s", problem)
+    assert "nccl" not in {event["stage"] for event in events(ended[0][1], "begin")}

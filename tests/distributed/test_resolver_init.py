@@ -357,6 +357,47 @@ def test_the_timeout_of_a_collective_is_not_that_of_the_start(port: int) -> None
     assert 1.5 < float(said.split()[-1]) < 25, "2 s were asked for collectives, and 30 s for the start"
 
 
+OWN_TIMEOUTS = """
+import sys
+from datetime import timedelta
+import torch, torch.distributed as dist
+c10d = dist.distributed_c10d
+c10d.default_pg_nccl_timeout = timedelta(minutes=10)
+class Nccl(dist.ProcessGroupGloo):  # stands for what a build with CUDA has
+    def name(self): return "nccl"
+    def _set_default_timeout(self, timeout): self.timeout = timeout
+made = []
+def create(store, rank, size, timeout):
+    made.append(Nccl(store, rank, size, timeout))
+    return made[0]
+dist.Backend.register_backend("stand", create, devices=["cuda"])
+from ddpkit.distributed.torch import init
+init("cpu:gloo,cuda:stand", timeout=float(sys.argv[1]) if sys.argv[1:] else None, init_timeout=30)
+group = c10d._get_default_group()
+gloo = group._get_backend(torch.device("cpu"))
+gloo = getattr(gloo, "wrapped_pg", gloo).options._timeout
+print(gloo.total_seconds(), made[0].timeout.total_seconds() if made else None)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(("argument", "seconds"), [([], "1800.0 600.0"), (["77"], "77.0 77.0")])
+def test_each_backend_has_its_own_timeout(argument: list[str], seconds: str, port: int) -> None:
+    """After the start NCCL waits 10 minutes, and gloo 30, as without ddpkit."""
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", OWN_TIMEOUTS, *argument],
+            env=clean_environ() | torch_style(rank, port),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=PATIENCE) for process in both]
+    assert [out.strip() for out, _ in said] == [seconds, seconds], said
+
+
 @pytest.mark.parametrize("existing", [True, False])
 def test_save_atomic(existing: bool, tmp_path: Path) -> None:
     import torch

@@ -279,6 +279,43 @@ def test_usr1_is_passed_on(starter: list[str], start: Callable[..., Command], sc
     assert "saved a checkpoint" in command.text
 
 
+def test_usr1_ends_the_shell_around_a_script(
+    start: Callable[..., Command], script: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Its Python has a handler. The shell has none, and the verdict says so."""
+    script(USR1)
+    (tmp_path / "wrap.sh").write_text(f"#!/bin/bash\n{sys.executable} job.py\necho ended\n")
+    (tmp_path / "wrap.sh").chmod(0o755)
+    command = start("launch", "-n", "2", "--", "./wrap.sh")
+    command.wait_for("] ready", times=2)
+    command.process.send_signal(signal.SIGUSR1)
+    assert command.end() == 128 + signal.SIGUSR1, command.tail
+    assert "A shell script around Python is that process, unless it starts it by `exec python`" in command.text
+    assert command.survivors() == {}
+
+
+RERUNS = """
+import multiprocessing, torch.distributed as dist
+dist.init_process_group("gloo")
+print("started", flush=True)
+worker = multiprocessing.get_context("spawn").Process(target=print)
+worker.start()
+worker.join()
+assert worker.exitcode == 0
+"""
+
+
+@pytest.mark.torch
+def test_spawn_runs_the_script_again(start: Callable[..., Command], script: Callable[[str], str]) -> None:
+    """The worker of rank 0 listens on the port of rank 0: the port is not the cause."""
+    script(RERUNS)
+    command = start("launch", "-n", "1", "--", "job.py")
+    assert command.end() == 1, command.tail
+    assert "the script starts processes while it is imported" in command.text
+    assert "hint: start the processes below `if __name__ == '__main__':`" in command.text
+    assert "another process listens" not in command.text
+
+
 LEAVES = """
 import os, subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; print('leftover ready', flush=True); time.sleep(3600)"])

@@ -23,7 +23,7 @@ def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
     hook = tmp_path / "hook" / "sitecustomize.py"
     before = os.umask(0)
     try:
-        files = (File(path=str(hook), copy_of="rank_hook"), File(path=str(tmp_path / "job.sh"), text="true\n"))
+        files = (File(path=str(hook), copy_of="rank/rank_hook"), File(path=str(tmp_path / "job.sh"), text="true\n"))
         write_files(Plan(run_id="x", backend="x", steps=(), world_size=1, grace=1.0, files=files), HERE.write)
     finally:
         os.umask(before)

@@ -19,8 +19,9 @@ from ddpkit.execution.archive import pack, write_archive
 from ddpkit.execution.stage import Content, by_nodes, check_node, conda_archive, environment, project, relocate
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Archive, Job
-from ddpkit.launchers.preload import is_conda_archive
-from ddpkit.node import bundle, stage, stage_lock
+from ddpkit.launchers.starters import is_conda_archive
+from ddpkit.node import bundle
+from ddpkit.node.calls import stage
 from ddpkit.run.timeline import read_copies
 
 
@@ -294,7 +295,7 @@ def test_what_a_node_cannot_use(one: Content, said: dict[str, Any], what: str | 
 
 def task(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the program of a node, as a step of a job does."""
-    argv = [sys.executable, "-I", "-S", str(folder / bundle.NAME), "stage", str(folder / "stage"), *words]
+    argv = [sys.executable, "-I", "-S", str(folder / bundle.NAME), "calls.stage", str(folder / "stage"), *words]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
@@ -338,7 +339,7 @@ def test_a_job_unpacks_once_for_each_content_and_holds_it(tmp_path: Path) -> Non
     code = f"import fcntl; fcntl.flock(open({copy + '.lock'!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     held = task(run, "hold", copy, "--", sys.executable, "-c", code)
     assert "BlockingIOError" in held.stderr, held.stderr
-    (Path(copy) / stage_lock.COMPLETE).unlink()
+    (Path(copy) / stage.COMPLETE).unlink()
     gone = task(run, "hold", copy, "--", "echo", "ran")
     assert (gone.returncode, gone.stdout) == (123, "")
     assert f"the local copy is gone: launch again: {copy}" in gone.stderr
@@ -357,7 +358,7 @@ def test_an_archive_that_sbcast_brought_is_used_and_half_of_one_is_not(tmp_path:
     brought.write_bytes(archive.read_bytes()[:100])
     assert task(tmp_path / "run", "unpack", "1" * 16).returncode == 0
     assert sorted(path.name for path in copy.parent.iterdir()) == [".ddpkit", copy.name, f"{copy.name}.lock"]
-    (copy / stage_lock.COMPLETE).unlink()
+    (copy / stage.COMPLETE).unlink()
     brought.write_bytes(archive.read_bytes())
     archive.write_bytes(b"\0" * archive.stat().st_size)
     assert task(tmp_path / "run", "unpack", "1" * 16).returncode == 0

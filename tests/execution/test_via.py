@@ -10,9 +10,9 @@ import pytest
 
 from ddpkit.errors import PreflightError
 from ddpkit.execution.via import path_there
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Via
-from ddpkit.node import login_host
+from ddpkit.node.calls import login_host
 from ddpkit.transports.login_host import LoginHost, check_answer
 
 PROJECT = Path("/home/ann/digits")

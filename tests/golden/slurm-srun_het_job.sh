@@ -28,11 +28,12 @@ export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST_HET_GROUP_0,$SLURM_JOB_NODELIST_HET_GROUP_1,$SLURM_JOB_NODELIST_HET_GROUP_2"
 trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
-unset SLURM_TRES_PER_TASK
+command -v /opt/venv/bin/python > /dev/null || fail "Python "/opt/venv/bin/python" not found on $(hostname)"
+unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST_HET_GROUP_0" | head -n 1)"
 [ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
-MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(/opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

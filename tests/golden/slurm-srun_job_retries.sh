@@ -17,6 +17,8 @@ export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
 trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+command -v /opt/venv/bin/python > /dev/null || fail "Python "/opt/venv/bin/python" not found on $(hostname)"
+unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU
 [ -r '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
 each='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
@@ -46,7 +48,7 @@ while :; do
     [ -z "$there" ] || watched || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
     MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node
     on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
-    MASTER_PORT=$($on /opt/venv/bin/python -c 'import os, socket
+    MASTER_PORT=$($on /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

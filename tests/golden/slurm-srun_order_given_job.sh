@@ -17,11 +17,13 @@ export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
 trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+command -v /opt/venv/bin/python > /dev/null || fail "Python "/opt/venv/bin/python" not found on $(hostname)"
+unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU
 # rank 0 runs on the first node
 unset SLURM_NTASKS_PER_NODE
 nodes='node2 node1'
 MASTER_ADDR=${nodes%%[[:space:]]*}
-MASTER_PORT=$(srun --nodes=1 --ntasks=1 --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --nodes=1 --ntasks=1 --gres=none --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

@@ -9,11 +9,11 @@ export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
-config=$(scontrol show config) || fail "scontrol did not show the configuration of SLURM"
+config=$(scontrol show config); [ -n "$config" ] || fail "scontrol did not show the configuration of SLURM"
 bind=; case "$config" in *task/affinity*) bind=--cpu-bind=none ;; esac
 # rank 0 runs on the first node
 MASTER_ADDR=node1
-MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --gres=none --nodelist=node1 --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

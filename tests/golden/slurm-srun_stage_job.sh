@@ -17,8 +17,9 @@ export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
 trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU
 { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
-stage() { srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' stage '/data/my project/logs/20260131-235959-train-3fa9/stage' "$@"; }
+stage() { srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' calls.stage '/data/my project/logs/20260131-235959-train-3fa9/stage' "$@"; }
 suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n') shown=$(stage look 2>&1); code=$?
 if [ "$code" = 96 ]; then
     sbcast '/data/my project/logs/20260131-235959-train-3fa9/stage/project-0123.tar' '/scratch/my jobs/ddpkit-stage-1000/project-0123.tar-'$suffix 2> /dev/null
@@ -28,7 +29,7 @@ fi
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
 [ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
-MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(/opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:
@@ -53,5 +54,5 @@ program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" "$@"
 exec "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
-code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' stage '/data/my project/logs/20260131-235959-train-3fa9/stage' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py' || code=$?
+code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' calls.stage '/data/my project/logs/20260131-235959-train-3fa9/stage' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py' || code=$?
 exit "$code"

@@ -11,7 +11,7 @@ export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR=node1
-MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --gres=none --nodelist=node1 --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

@@ -12,7 +12,7 @@ fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 # rank 0 runs on the first node
 nodes='node2 node1'
 MASTER_ADDR=${nodes%%[[:space:]]*}
-MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node2 --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --gres=none --nodelist=node2 --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:

@@ -9,10 +9,9 @@ export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
-unset SLURM_TRES_PER_TASK
 # rank 0 runs on the first node
 MASTER_ADDR=node1
-MASTER_PORT=$(srun --jobid=123 --overlap --het-group=0 --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --jobid=123 --overlap --het-group=0 --nodes=1 --ntasks=1 --gres=none --nodelist=node1 --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:
@@ -37,7 +36,7 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 program="$1" spec="$2"; shift 2
-set -- "$0" -S -I "$program" step_task "$spec" /opt/venv/bin/python -c '"'"'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
+set -- "$0" -S -I "$program" step_task "$spec" /opt/venv/bin/python -c '"'"'import sys; sys.path[:1] != [""] or sys.path.pop(0); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
     --nnodes=3 --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
 exec "$@"'

@@ -10,7 +10,7 @@ export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
-stage() { srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' stage '/data/my project/logs/20260131-235959-train-3fa9/stage' "$@"; }
+stage() { srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' calls.stage '/data/my project/logs/20260131-235959-train-3fa9/stage' "$@"; }
 suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n') shown=$(stage look 2>&1); code=$?
 if [ "$code" = 96 ]; then
     sbcast --jobid=123 '/data/my project/logs/20260131-235959-train-3fa9/stage/project-0123.tar' '/scratch/my jobs/ddpkit-stage-1000/project-0123.tar-'$suffix 2> /dev/null
@@ -19,7 +19,7 @@ fi
 [ "$code" = 0 ] || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR=node1
-MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
+MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --gres=none --nodelist=node1 --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket
 while True:
     port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
     try:
@@ -43,8 +43,8 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 program="$1" spec="$2"; shift 2
-set -- "$0" -S -I "$program" step_task "$spec" /opt/venv/bin/python -c '"'"'import runpy, sys; sys.path[:1] != [""] or sys.path.pop(0); runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
+set -- "$0" -S -I "$program" step_task "$spec" /opt/venv/bin/python -c '"'"'import sys; sys.path[:1] != [""] or sys.path.pop(0); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
     --nnodes=2 --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
 exec "$@"'
-exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' stage '/data/my project/logs/20260131-235959-train-3fa9/stage' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py'
+exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' calls.stage '/data/my project/logs/20260131-235959-train-3fa9/stage' hold '/scratch/my jobs/ddpkit-stage-1000/project-0123' -- sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /opt/venv/bin/python '/scratch/my jobs/ddpkit-stage-1000/project-0123/train.py'

@@ -55,7 +55,7 @@ def program(name: str) -> str:
 
 def smi(name: str, purpose: str, *words: str) -> Check:
     """Return a recording of nvidia-smi."""
-    return Check(name=name, purpose=purpose, argv=("nvidia-smi", *words), code=None, limit=40, gpus=0, recording=True)
+    return Check(name=name, purpose=purpose, argv=("nvidia-smi", *words), code=None, limit=35, gpus=0, recording=True)
 
 
 CUDA_START = Check(
@@ -105,18 +105,39 @@ SHARED = (
     ),
 )
 
-OFF = ("--env", "TORCH_FR_BUFFER_SIZE=0", "--env", "TORCH_NCCL_TRACE_BUFFER_SIZE=0")
+STACKS = ("--observe", "stacks")
+OFF = (*STACKS, "--env", "TORCH_FR_BUFFER_SIZE=0", "--env", "TORCH_NCCL_TRACE_BUFFER_SIZE=0")
 HANGS = (
     Check(
         name="hang-dump",
         purpose="dump names the rank that the others wait for in NCCL; top and status show both ranks",
         env=TWO,
-        argv=shared(program("faults"), "hang"),
+        argv=shared(program("faults"), "hang", options=STACKS),
         code=INTERRUPTED,
         present=("rank 1 on \\S+ has not joined all_reduce", "faults\\.py:\\d+ in read_slowly"),
         limit=110,
         ready="hangs now",
         then=((*DDPKIT, "dump"), (*DDPKIT, "top", "--once"), (*DDPKIT, "status")),
+    ),
+    Check(
+        name="hang-stuck-gpu",
+        purpose="dump names the rank whose GPU does not come to the collective, and keeps what nvidia-smi says",
+        env=TWO,
+        argv=shared(program("faults"), "stuck", options=(*STACKS, "--env", "TORCH_NCCL_ENABLE_TIMING=1")),
+        code=None,
+        present=("rank 1 on \\S+ has queued all_reduce", "smi_\\S+\\.xml"),
+        limit=110,
+        ready="hangs now",
+        then=((*DDPKIT, "dump"), ("sh", "-c", "ls logs/*/dump-*; cat logs/*/dump-*/hardware.txt")),
+    ),
+    Check(
+        name="hang-in-test",
+        purpose="NCCL hangs on the GPU in the checks of ddpkit test: they end, and name it",
+        env=TWO,
+        argv=shared("late", "--timeout", "10", "--mib", "1", "--speed"),
+        code=122,
+        present=("of the first all_reduce over nccl",),
+        limit=100,
     ),
     Check(
         name="hang-without-record",
@@ -133,7 +154,7 @@ HANGS = (
         name="hang-timeout",
         purpose="--hang-timeout ends a run that hangs in NCCL with 124, and names the rank",
         env={**TWO, "DDPKIT_HANG_ACTION": "end"},
-        argv=shared(program("faults"), "hang", options=("--hang-timeout", "10")),
+        argv=shared(program("faults"), "hang", options=(*STACKS, "--hang-timeout", "10")),
         code=124,
         present=("rank 1 on \\S+ failed first.*it hangs",),
         limit=100,
@@ -142,7 +163,7 @@ HANGS = (
         name="hang-watchdog",
         purpose="NCCL's own timeout ends the rank that waits: the verdict names the rank that it waited for",
         env={**TWO, "TIMEOUT": "8", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1000"},
-        argv=shared(program("faults"), "hang"),
+        argv=shared(program("faults"), "hang", options=STACKS),
         code=134,
         present=("rank 0 on \\S+ failed first.*SIGABRT.*rank 1 on \\S+ has not joined all_reduce.*in read_slowly",),
         limit=60,
@@ -201,13 +222,13 @@ TRAINING = (
             present=("1 ranks \\(cuda\\).*backend nccl", "final accuracy"),
             numpy=True,
         )
-        for amp in ("off", "bf16")
+        for amp in ("off", "fp16")
     ),
     Check(
         name="train-resume",
-        purpose="train.py resumes from the checkpoint of the run before",
+        purpose="train.py resumes from the checkpoint of the run before, with the scale of its gradients",
         argv=launch(
-            *("-n", "1", "--", TRAIN, *SMALL[:-1], "3", "--amp", "bf16", "--checkpoint-dir", "bf16"),
+            *("-n", "1", "--", TRAIN, *SMALL[:-1], "3", "--amp", "fp16", "--checkpoint-dir", "fp16"),
             *("--resume", "auto"),
         ),
         present=("resumed after epoch 2", "final accuracy"),
@@ -262,7 +283,7 @@ VISIBILITY = tuple(
     )
 )
 
-QUERY = "import json; from ddpkit.node import {module} as m; print(json.dumps({call}, indent=1))"
+QUERY = "import json; from ddpkit.node.calls import {module} as m; print(json.dumps({call}, indent=1))"
 NODE = (
     Check(
         name="inventory",
@@ -284,6 +305,8 @@ NODE = (
 KERNEL = """
 cat /proc/driver/nvidia/version
 ls /proc/driver/nvidia/gpus /dev/nvidia* /sys/class/infiniband
+grep -s "" /sys/class/infiniband/*/ports/*/*counters/*
+grep -s -e NVRM -e Xid /dev/kmsg & sleep 1; kill $!
 for gpu in /proc/driver/nvidia/gpus/*; do
     device=/sys/bus/pci/devices/${gpu##*/}
     echo $device
@@ -298,6 +321,8 @@ RECORDINGS = (
     smi("smi-all", "all that nvidia-smi reports", "-q"),
     smi("smi-topology", "connections between GPUs, network cards and CPUs", "topo", "-m"),
     smi("smi-nvlink", "NVLink connections", "nvlink", "--status"),
+    smi("smi-nvlink-traffic", "NVLink counters, as a dump keeps them", "nvlink", "--getthroughput", "d"),
+    smi("smi-nvlink-errors", "NVLink errors, as a dump keeps them", "nvlink", "--errorcounters"),
     smi("smi-unknown-field", "a field that nvidia-smi does not know", "--query-gpu=index,no.such.field", *FIELDS),
     smi(
         "smi-remapped-rows",
@@ -363,17 +388,18 @@ ALL_GPUS = (
     ),
 )
 
-# The order is that of worth: where the time ends, the last ones are left out.
+# The order is that of worth: where the time ends, the last ones are left out. Outputs of nvidia-smi come first: they
+# take seconds, and are test data wherever else there is no GPU.
 CHECKS = (
     CUDA_START,
+    *RECORDINGS,
     *SHARED,
     *ALL_GPUS,
     *NODE,
-    *PREFLIGHT,
     *HANGS,
-    *FAULTS,
+    *PREFLIGHT,
     *PRELOAD,
+    *FAULTS,
     *TRAINING,
     *VISIBILITY,
-    *RECORDINGS,
 )

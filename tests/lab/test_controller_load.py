@@ -70,16 +70,22 @@ def test_the_partition_is_down_for_a_while(launch: Callable[..., Launch], folder
     assert "cancel" not in command.text
 
 
-@pytest.mark.parametrize("args", [["-o", "partition=empty"], ["-o", "dependency=afterok:{failed}"]])
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["-o", "partition=empty"], "and cannot start as requested; for the available resources: sinfo"),
+        (["-o", "dependency=afterok:{failed}"], "a job that it depends on did not end as required, so that it never"),
+    ],
+)
 def test_a_job_that_cannot_start_as_requested(
-    args: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+    args: list[str], why: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
     """An administrator can change a partition, and its user the job: only the user ends it."""
     (folder / "job.py").write_text("")
     failed = idle_lab.run("login", "sbatch", "--parsable", "-o", "/dev/null", "--wrap", "exit 1").stdout.strip()
     wait_until(lambda: "FAILED" in idle_lab.run("login", "scontrol", "show", "job", failed).stdout)
     command = launch("-b", "slurm", *(each.format(failed=failed) for each in args), "--", "job.py")
-    command.wait_for("and cannot start as requested")
+    command.wait_for(why)
     command.wait_for(f"to cancel it: ddpkit stop {Path(command.record['folder']).name}")
     job = command.record["job_id"]
     assert "PENDING" in idle_lab.run("login", "scontrol", "show", "job", job).stdout

@@ -69,6 +69,34 @@ def test_layout(name: str, backend: str, launch: Callable[..., Launch], folder: 
     assert command.record["hosts"] == list(dict.fromkeys(hosts))
 
 
+GPUS = """
+import json, os
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES")
+with open("gpus." + os.environ["RANK"], "w") as file:
+    json.dump({name: os.environ.get(name) for name in names}, file)
+"""
+ALLOCATIONS = {
+    "for torchrun": "salloc -Q -N2 --ntasks-per-node=1 --cpus-per-task=4 --gres=gpu:2",
+    "a GPU for each task": "salloc -Q -N2 --ntasks-per-node=2 --gpus-per-task=1",
+    "bound": "salloc -Q -N2 --ntasks-per-node=2 --gpus-per-node=2 --gpu-bind=single:1",
+    "a task for each GPU": "salloc -Q -N1 --gpus=4 --ntasks-per-gpu=1",
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ALLOCATIONS)
+@pytest.mark.thorough_for("bound-preload", "bound-srun", "a task for each GPU-preload", "a task for each GPU-srun")
+def test_each_rank_has_a_gpu(name: str, backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    """A rank for each GPU of the allocation, whatever its tasks are, and each sees the GPU of its LOCAL_RANK."""
+    (folder / "gpus.py").write_text(GPUS)
+    command = launch("-b", backend, "--", "gpus.py", before=ALLOCATIONS[name].split())
+    assert command.end() == 0, command.tail
+    for rank in range(4):
+        seen = json.loads((folder / f"gpus.{rank}").read_text())
+        assert (seen["WORLD_SIZE"], seen["LOCAL_WORLD_SIZE"]) == ("4", "4" if "-N1" in ALLOCATIONS[name] else "2")
+        assert len(seen["CUDA_VISIBLE_DEVICES"].split(",")) == int(seen["LOCAL_WORLD_SIZE"]), seen
+
+
 @torch
 @pytest.mark.parametrize("before", ["", HET_SALLOC], ids=["uneven", "heterogeneous"])
 def test_ranks_of_a_layout_meet(before: str, launch: Callable[..., Launch], folder: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ddpkit.launchers.cpu_binding import NumaNode, Topology, cpu_sets, format_cpus, python_code, threads
-from ddpkit.node import gpus, probe
-from ddpkit.node.gpus import numbers
+from ddpkit.node.calls import gpus, probe
+from ddpkit.node.calls.gpus import numbers
 
 
 def machine(nodes: list[tuple[str, int]], gpus: list[int]) -> Topology:
@@ -181,7 +181,7 @@ def test_only_allowed_cpus_count(tmp_path: Path) -> None:
 CHAIN = """
 import sys
 import ddpkit
-from ddpkit.node import probe
+from ddpkit.node.calls import probe
 first, second = map(int, sys.argv[1:3])
 nodes = [{"cpus": [first], "socket": 0}, {"cpus": [second], "socket": 1}]
 probe.topology = lambda environ: {"nodes": nodes, "gpus": []}

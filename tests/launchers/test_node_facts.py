@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddpkit.launchers import node_facts
-from ddpkit.node import gpu_inventory, inventory, probe
+from ddpkit.node.calls import gpu_inventory, inventory, probe
 
 
 def keys(kind: Any) -> set[str]:

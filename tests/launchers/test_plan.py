@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.plan import (
     Allocation,
     Archive,
@@ -30,12 +31,11 @@ from ddpkit.launchers.plan import (
     Proc,
     Request,
     Staging,
-    Via,
     World,
     plan_as_dict,
 )
 from ddpkit.launchers.shell import Raw, Secret, guard
-from ddpkit.node.rank_observe import OBSERVERS
+from ddpkit.node.rank.rank_observe import OBSERVERS
 from ddpkit.run import run_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -345,12 +345,6 @@ def test_preload_refuses_a_program() -> None:
             JOB,
             "works with slurm-srun, not with slurm-torchrun: torchrun starts each rank as a new",
         ),
-        (
-            "slurm-srun",
-            {"srun": "--gpus-per-task=1"},
-            JOB,
-            "-o srun has --gpus-per-task, which is for a task of each rank",
-        ),
         ("slurm-srun", {}, PROGRAM, "is another program"),
     ],
 )
@@ -358,6 +352,66 @@ def test_preload_under_slurm_that_cannot_be(backend: str, options: dict[str, obj
     with pytest.raises(UsageError) as caught:
         make({"preload": "true", **options}, job, ASKED, backend)
     assert text in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "hint"),
+    [
+        ({"sbatch": "--gpus-per-task=1"}, "-o sbatch has --gpus-per-task", "add -o sbatch= --gpus-per-node 2"),
+        ({"sbatch": "--nice --gpus-per-task 1"}, "-o sbatch has", "add -o sbatch=--nice --gpus-per-node 2"),
+        ({"srun": "--gpus-per-task=a100:2"}, "-o srun has --gpus-per-task", "add -o srun= --gpus-per-node 4"),
+        ({"srun": "--gpu-bind=single:1 --mpi=pmix"}, "-o srun has --gpu-bind", "add -o srun=--mpi=pmix"),
+        ({"srun": "--gpu-bind closest"}, "-o srun has --gpu-bind", "add -o srun="),
+        ({"srun": "--tres-bind=gres/gpu:map:0,1"}, "-o srun has --tres-bind", "add -o srun="),
+        ({"sbatch": "--tres-per-task=gres/gpu:1"}, "-o sbatch has --tres-per-task", "--gpus-per-node 2"),
+        ({"sbatch": "--ntasks-per-gpu=1", "gpus_per_node": "2"}, "-o sbatch has --ntasks-per-gpu", "add -o sbatch="),
+        ({"hetjob": "--nodes=1 --gpu-bind=closest"}, "-o hetjob has --gpu-bind", "add -o hetjob=--nodes=1"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["slurm-srun", "slurm-torchrun"])
+def test_a_gpu_for_each_task_is_refused(backend: str, options: dict[str, object], what: str, hint: str) -> None:
+    """A script takes the GPU of its LOCAL_RANK. Bound to one, rank 1 has none; ranks of torchrun share it."""
+    with pytest.raises(UsageError, match="each rank must see all GPUs of its node") as caught:
+        make(options, JOB, replace(ASKED, nproc_per_node=2), backend)
+    assert what in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+def test_no_binding_is_no_refusal() -> None:
+    for words in ("--gpu-bind=none", "--gpu-bind verbose,none", "--tres-bind=gres/gpu:none", "--tres-per-task=cpu:4"):
+        make({"srun": words}, JOB, ASKED, "slurm-srun")
+
+
+@pytest.mark.parametrize(
+    ("backend", "nproc", "cpus", "asked"),
+    [
+        ("slurm-srun", 2, 4, "--ntasks-per-node=2 --cpus-per-task=2 "),
+        ("slurm-torchrun", 2, 4, "--ntasks-per-node=1 --cpus-per-task=4 "),
+        ("slurm-torchrun", 4, 6, "--ntasks-per-node=1 --cpus-per-task=6 "),
+        ("slurm-torchrun", 8, 4, "--ntasks-per-node=1 --cpus-per-task=4 "),
+        ("slurm-srun", 1, 4, "--ntasks-per-node=1 --cpus-per-task=4 "),
+        ("slurm-srun", 2, 16, "--ntasks-per-node=2 --cpus-per-task=6 "),  # exclusive
+    ],
+)
+def test_a_task_of_the_allocation_has_the_cpus_of_several_ranks(
+    backend: str, nproc: int, cpus: int, asked: str
+) -> None:
+    """A job for torchrun has one task on each node, with all CPUs."""
+    each = 6 if cpus in (6, 16) else 4
+    held = Allocation(
+        job_id="5", hosts=("node1", "node2"), cpus_per_task=each, cpus=dict.fromkeys(("node1", "node2"), cpus)
+    )
+    assert asked in str(make({}, JOB, replace(HELD, allocation=held, nproc_per_node=nproc), backend))
+
+
+def test_gpus_for_each_task_of_an_allocation() -> None:
+    held = Allocation(job_id="5", hosts=("node1", "node2"), gpus={"node1": 2, "node2": 2}, gpus_by_task=True)
+    for backend in ("slurm-srun", "slurm-torchrun"):
+        assert " --gres=gpu:2 " in str(make({}, JOB, replace(HELD, allocation=held, nproc_per_node=2), backend))
+    uneven = replace(HELD, allocation=replace(held, gpus={"node1": 2, "node2": 1}), counts=(2, 1))
+    assert "--gres=gpu" not in str(make({}, JOB, uneven, "slurm-srun"))
+    with pytest.raises(LaunchError, match="its nodes have 2,1 GPUs"):
+        make({}, JOB, uneven, "slurm-torchrun")
 
 
 def test_a_preloaded_job_has_the_cpus_that_its_ranks_would_have() -> None:

@@ -440,7 +440,7 @@ def test_who_asks_when_a_dump_is_written_waits_for_another(tmp_path: Path) -> No
     node = SimpleNamespace(index=0, step=step, ended=False, running={0}, link=SimpleNamespace(call=call))
     plan = SimpleNamespace(run_id="r", steps=(step,))
     monitor = server.MonitorServer(
-        SimpleNamespace(nodes=[node], deadline=None, folder=tmp_path, timed_out=set(), plan=plan)  # type: ignore[arg-type]
+        SimpleNamespace(nodes=[node], deadline=None, folder=tmp_path, timed_out=set(), plan=plan)
     )
 
     def turn_to(done: Callable[[], bool]) -> None:
@@ -460,6 +460,7 @@ def test_who_asks_when_a_dump_is_written_waits_for_another(tmp_path: Path) -> No
 
     monitor.request_dump("asked")
     monitor.request_dump("asked")  # while nodes are asked: one dump for both
+    turn_to(lambda: len(calls) == 1 and not monitor._reads)
     answer(0)
     turn_to(lambda: len(written()) == 1 and not monitor.idle)
     monitor.request_dump("asked")

@@ -11,7 +11,7 @@ from ddpkit.monitor import dump, hang, rank_state
 from ddpkit.monitor.hang import FindingKind
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
-from ddpkit.node.stack_dump import reduce_facts
+from ddpkit.node.calls.stack_dump import reduce_facts
 
 NOW = 1_800_000_000.0
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
@@ -104,6 +104,37 @@ def test_many_are_late() -> None:
     findings = world({0: WAITING, 1: late, 2: late, 3: late})
     assert [finding.ranks for finding in findings] == [(1,), (2,), (3,)]
     assert "(rank 0 waits in it for 41 s)" in findings[0].words
+
+
+def on_gpu(*states: str) -> list[hang.Finding]:
+    """Findings for ranks that have all called one all_reduce of NCCL; the state of each by torch 2.11's recorder."""
+    found = {}
+    for rank, state in enumerate(states):
+        last = entry(12, "all_reduce", done=False, age=41, profiling_name="nccl:all_reduce", state=state)
+        done = [{**each, "profiling_name": "nccl:all_reduce", "state": "completed"} for each in DONE]
+        found[rank] = facts([*done, last], stack("synchronize", line=31, name="step"))
+    return world(found)
+
+
+def test_a_rank_whose_gpu_does_not_come_to_the_collective() -> None:
+    """Its host has joined: the GPU hangs in an earlier kernel, and the GPUs of the others wait for it."""
+    (finding,) = on_gpu("started", "started", "scheduled", "started")
+    assert (finding.kind, finding.ranks) == ("late", (2,))
+    assert finding.words.startswith(
+        "rank 2 on node2 has queued all_reduce #12 of group 0, and its GPU has not started it (ranks 0-3 wait in it "
+        "for 41 s): an earlier kernel keeps it busy, or it hangs; it is in train.py:31 in step"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("scheduled", "or a GPU hangs before it (with TORCH_NCCL_ENABLE_TIMING=1"), ("started", "joined all_reduce #12")],
+)
+def test_what_torch_does_not_time_is_only_queued(state: str, words: str) -> None:
+    (finding,) = on_gpu(*[state] * 4)
+    assert (finding.kind, finding.ranks) == ("stuck", ())
+    assert words in finding.words
+    assert ("joined" in finding.words) is (state == "started")
 
 
 def test_a_stopped_rank_comes_first() -> None:

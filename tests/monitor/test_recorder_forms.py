@@ -19,8 +19,8 @@ import pytest
 from ddpkit.monitor import hang, rank_state
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.watchdog import Watch
-from ddpkit.node import rank_observe, rank_responder
-from ddpkit.node.stack_dump import reduce_facts
+from ddpkit.node.calls.stack_dump import reduce_facts
+from ddpkit.node.rank import rank_observe, rank_responder
 
 OLD_NAME = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 NOW = 1_800_000_000.0

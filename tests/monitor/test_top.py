@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,8 +26,8 @@ from test_docs_blocks import output
 from ddpkit.cli.live import Table, _fitted
 from ddpkit.monitor import top
 from ddpkit.monitor.server import MonitorServer
-from ddpkit.node import gpus as node_gpus
-from ddpkit.node import resource_sample as sample
+from ddpkit.node.calls import gpus as node_gpus
+from ddpkit.node.calls import resource_sample as sample
 from ddpkit.node.process_tree import Process
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -217,17 +218,24 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
         values: list[object] = [{"host": node.step.host, "looks": []}]
         monitor.on_answer(node, {"e": "answer", "id": number, "data": "", "values": values, "error": None})
 
+    def turn() -> None:
+        """Let the launcher's loop turn when its threads are done with the disk."""
+        for thread in threading.enumerate():
+            if thread.name == "ddpkit disk":
+                thread.join(PATIENCE)
+        monitor.turn()
+
     def ask() -> dict[str, Any]:
         (tmp_path / "top.1.ask").write_text('{"span": 0, "pss": false}')
         monitor.request_sample()
+        assert monitor.pause() < 1.0  # the loop does not sleep on it
+        turn()
         assert monitor._sample is not None
         answer(nodes[0], len(nodes[0].calls))
         monitor._sample.until = 0.0  # b has had its time
         monitor.turn()
         assert not (tmp_path / "top.1.ask").exists()
-        for thread in threading.enumerate():
-            if thread.name == "ddpkit sample":
-                thread.join(PATIENCE)
+        turn()
         found: dict[str, Any] = json.loads((tmp_path / "top.json").read_text())
         return found
 
@@ -239,7 +247,34 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     ask()
     assert [len(node.calls) for node in nodes] == [3, 2]
     monitor.request_sample()  # a terminal: nobody wants anything
+    turn()
     assert [len(node.calls) for node in nodes] == [3, 2]
+
+
+def test_a_request_on_a_disk_that_does_not_answer_holds_up_nothing(tmp_path: Path) -> None:
+    released, read = threading.Event(), threading.Event()
+
+    class Stuck:
+        def glob(self, _: str) -> Iterator[Path]:
+            assert released.wait(PATIENCE)
+            yield from tmp_path.glob("*.ask")
+            read.set()
+
+    node = Stopped(0, "a")
+    launcher: Any = SimpleNamespace(folder=Stuck(), deadline=None, nodes=[node])
+    monitor = MonitorServer(launcher)
+    (tmp_path / "top.1.ask").write_text('{"span": 0, "pss": false}')
+    monitor.request_sample()
+    monitor.turn()
+    assert node.calls == []
+    assert 0 < monitor.pause() < 1.0  # the launcher looks again
+    released.set()
+    assert read.wait(PATIENCE)
+    for thread in threading.enumerate():
+        if thread.name == "ddpkit disk":
+            thread.join(PATIENCE)
+    monitor.turn()
+    assert len(node.calls) == 1
 
 
 # ---- on a terminal
@@ -506,10 +541,28 @@ def test_what_could_not_be_looked_at_is_unknown(
     command.wait_for_no_survivor()
 
 
+def test_an_nvidia_smi_that_takes_long_is_asked_less_often(
+    start: START, script: SCRIPT, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
+    """It holds the driver, which the ranks need for each allocation: at most a tenth of the time."""
+    calls = tmp_path / "calls"
+    command = idle(start, script, env=smi(tmp_path, GPUS, then=f"date +%s.%N >> {calls}; sleep 0.4"))
+    terminal = Terminal(["top", "--json", "--interval", "0.5"], tmp_path, clean_environ)
+    terminal.wait_for(b'"schema"', 3)
+    os.write(terminal.fd, b"\x03")
+    terminal.end()
+    began = sorted(float(line) for line in calls.read_text().split())
+    looks = [began[0], *(later for earlier, later in itertools.pairwise(began) if later - earlier > 1)]
+    assert len(looks) >= 3
+    assert all(later - earlier > 3.5 for earlier, later in itertools.pairwise(looks)), looks
+    (tmp_path / "go").touch()
+    assert command.end() == 0
+
+
 def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:
     """One in the driver's hands that its look has left behind: no other is started, and the reason is said."""
     ours = {77: Process(os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0)}
-    assert str(sample._hung(ours)).startswith("nvidia-smi does not answer: process 77 hangs in the driver for ")
+    assert str(sample.hung_smi(ours)).startswith("nvidia-smi does not answer: process 77 hangs in the driver for ")
     up = float(Path("/proc/uptime").read_text().split()[0])
     for other in (
         Process(os.getppid(), "S", 0.0, 0, 0, "nvidia-smi", 0.0),  # it works
@@ -517,7 +570,7 @@ def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:
         Process(os.getpid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0),  # somebody waits for it
         Process(os.getppid(), "D", 0.0, 0, 0, "python", 0.0),
     ):
-        assert sample._hung({77: other}) is None
+        assert sample.hung_smi({77: other}) is None
 
 
 def test_no_devices_are_no_gpus(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:

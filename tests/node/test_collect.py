@@ -35,7 +35,9 @@ def collect(tmp_path: Path) -> Collect:
     """Start it around a shell script; its output goes to a file."""
     (tmp_path / "ddpkit.zip").write_bytes(pack(read_texts()))
 
-    def start(script: str, *events: dict[str, object], limit: int | None = None, marks: str = "") -> subprocess.Popen:
+    def start(
+        script: str, *events: dict[str, object], limit: int | None = None, marks: str = ""
+    ) -> subprocess.Popen[bytes]:
         (tmp_path / "task.json").write_text(json.dumps({**SPEC, "marks": marks}))
         (tmp_path / "framed").write_text(framed(*events))
         argv = [sys.executable, "-S", "-I", "ddpkit.zip", "collect", "task.json", "sh", "-c", script]

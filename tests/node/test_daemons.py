@@ -18,9 +18,6 @@ from conftest import MARK, PATIENCE, Command, marked
 from ddpkit.node.process_tree import is_shared_daemon
 
 TMUX: dict[str, Any] = {
-    "adopted": True,
-    "leads_session": True,
-    "has_terminal": False,
     "standard": ["/dev/null", "/dev/null", "/dev/null"],
     "devices": [],
     "sockets": ["/tmp/tmux-0/default"],
@@ -33,9 +30,6 @@ TMUX: dict[str, Any] = {
         ({}, True),
         ({"standard": ["", "", ""]}, True),  # gpg-agent of some versions closes them
         ({"standard": None, "sockets": []}, True),  # ssh-agent of an ordinary user hides what it has open
-        ({"adopted": False}, False),  # its parent is a rank, or something of a rank
-        ({"leads_session": False}, False),  # multiprocessing's forkserver, a Manager, its resource tracker
-        ({"has_terminal": True}, False),
         ({"standard": ["/dev/null", "pipe:[1]", "pipe:[2]"]}, False),  # a worker with a session of its own
         ({"standard": ["/dev/null", "/dev/null", "pipe:[2]"]}, True),  # gpg-agent, older versions of ssh
         ({"standard": ["/dev/null", "/dev/null", "pipe:[2]"], "sockets": []}, False),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit.node import fork_server
+from ddpkit.node.rank import fork_server
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -174,7 +174,7 @@ def test_a_module_that_uses_a_gpu_is_not_forked(module: str, refused: bool, tmp_
 import os, sys
 sys.path.insert(0, {str(tmp_path)!r})
 sys.stdin.close()
-from ddpkit.node import fork_server
+from ddpkit.node.rank import fork_server
 fork_server.ROCM_FILE = os.devnull
 print(fork_server._import(["uses_gpu"]))
 print(os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"), flush=True)
@@ -212,7 +212,7 @@ def test_a_library_that_starts_cuda_without_torch_is_not_forked(started: bool, t
     (tmp_path / "uses_gpu.py").write_text(
         f"import ctypes\ndriver = ctypes.CDLL({str(library)!r})\n" + "driver.cuInit(0)\n" * started
     )
-    program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom ddpkit.node import fork_server\n"
+    program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom ddpkit.node.rank import fork_server\n"
     program += 'print(fork_server._import(["uses_gpu"]))'
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == ("importing uses_gpu initialises CUDA\n" if started else "None\n"), done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.node import gpus, probe
+from ddpkit.node.calls import gpus, probe
 
 
 def nvidia(root: Path, *, listed: int, files: int) -> None:
@@ -81,7 +81,7 @@ def test_the_cuda_of_the_loaded_driver(code: str, version: str, tmp_path: Path) 
     """A library of forward compatibility stands before the driver's own."""
     (tmp_path / "cuda.c").write_text(f"int cuDriverGetVersion(int *version) {{ {code} }}\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", "libcuda.so.1", "cuda.c"], cwd=tmp_path, check=True)
-    program = "from ddpkit.node.gpu_inventory import gpu_host; print(gpu_host()['cuda_driver'])"
+    program = "from ddpkit.node.calls.gpu_inventory import gpu_host; print(gpu_host()['cuda_driver'])"
     env = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == version

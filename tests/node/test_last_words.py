@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from ddpkit.node.first_failure import HEAD, KEPT, WINDOW, End, Kind, LastWords, first_failure
+from ddpkit.node.supervision.first_failure import HEAD, KEPT, WINDOW, End, Kind, LastWords, first_failure
 
 PEER = "RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.2]:48330\n"
 WAITED = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 5000ms for recv operation to complete\n"

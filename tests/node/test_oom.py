@@ -18,7 +18,7 @@ from conftest import PATIENCE
 from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose, hint, verdict
-from ddpkit.node import oom
+from ddpkit.node.supervision import oom
 from ddpkit.transports.protocol import LocalLink
 
 GREEDY = "import sys; print('ready', flush=True); held = bytearray(1 << 30); print('never')"

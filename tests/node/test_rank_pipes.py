@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ddpkit.node.event_loop import EventLoop
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_pipes import MOST_MARKS, RankPipes
-from ddpkit.node.rank_table import RankTable
+from ddpkit.node.supervision.event_loop import EventLoop
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_pipes import MOST_MARKS, RankPipes
+from ddpkit.node.supervision.rank_table import RankTable
 
 
 class Pipes:

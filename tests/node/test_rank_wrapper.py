@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from program import PATIENCE
 
-WRAPPER = Path(__file__).parents[2] / "ddpkit/node/rank_wrapper.py"
+from ddpkit.node.bundle import pack, read_texts
+
 RANK = """
 import signal, sys, time
 count = 0
@@ -56,8 +57,17 @@ def test_a_rank_gets_a_signal_once(sent_to: str, number: signal.Signals, tmp_pat
     out, err, events = (Reports(tmp_path / name) for name in ("out.1", "err.1", "events"))
     env = {**os.environ, "RANK": "3", "LOCAL_RANK": "1", "DDPKIT_DUMP": "0"}
     env |= {"DDPKIT_TAP": str(tmp_path / "rank_wrapper.py"), "DDPKIT_TAP_ONCE": "1"}
-    words = [sys.executable, "-S", "-I", str(WRAPPER), sys.executable, str(tmp_path / "job.py")]
-    with subprocess.Popen(words, env=env, start_new_session=True) as wrapper:
+    (tmp_path / "node.zip").write_bytes(pack(read_texts()))
+    words = [
+        sys.executable,
+        "-S",
+        "-I",
+        str(tmp_path / "node.zip"),
+        "rank.rank_wrapper",
+        sys.executable,
+        str(tmp_path / "job.py"),
+    ]
+    with subprocess.Popen(words, env=env, cwd=tmp_path, start_new_session=True) as wrapper:
         try:
             start, local, rank, pid, _ = events.line().split()
             assert (start, local, rank) == ("start", "1", "3")
@@ -74,21 +84,21 @@ def test_a_rank_gets_a_signal_once(sent_to: str, number: signal.Signals, tmp_pat
             wrapper.kill()
 
 
-# The child comes to `end_with_parent` when its parent has ended already, as on a busy node.
+# The child comes to `die_with_parent` when its parent has ended already, as on a busy node.
 LATE = """
-import os, runpy, sys, time
-wrapper = runpy.run_path(sys.argv[1], run_name="wrapper")
+import os, time
+from ddpkit.node.child import die_with_parent
 own = os.getpid()
 if os.fork() == 0:
     while os.getppid() == own:
         time.sleep(0.001)
-    wrapper["end_with_parent"](own)
+    die_with_parent(own, 9)
     print("left behind")
 """
 
 
 def test_a_process_that_is_slower_than_the_end_of_its_parent_ends() -> None:
     """The kernel signals only a child that asked for it in time: the sentinel of a short task stayed without end."""
-    argv = [sys.executable, "-c", LATE, str(WRAPPER)]
+    argv = [sys.executable, "-c", LATE]
     done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -80,7 +80,7 @@ MAKER = """
 import os
 for _ in range(300):
     path = "%s/%s%s" % (os.path.dirname(FOLDER), os.path.basename(FOLDER)[:23], os.urandom(8).hex())
-    make_folder(path)
+    hold_new(path, KIND)
     open(path + "/file", "x").close()
     assert sorted(os.listdir(path)) == [".ddpkit", "file"]
 """
@@ -92,7 +92,7 @@ while not os.path.exists("done"):
 
 
 def test_no_folder_is_swept_while_it_is_made(tmp: Path, tmp_path: Path) -> None:
-    text = (NODE / "scratch_dir.py").read_text()
+    text = (NODE / "supervision/scratch_dir.py").read_text()
     env = {**os.environ, "TMPDIR": str(tmp)}
     sweeper = subprocess.Popen([sys.executable, "-c", text + SWEEPER], env=env, cwd=tmp_path)
     try:
@@ -107,10 +107,10 @@ def test_no_folder_is_swept_while_it_is_made(tmp: Path, tmp_path: Path) -> None:
 
 
 def test_a_locked_folder_stays(tmp: Path) -> None:
-    text = (NODE / "scratch_dir.py").read_text()
+    text = (NODE / "supervision/scratch_dir.py").read_text()
     env = {**os.environ, "TMPDIR": str(tmp)}
     made = subprocess.run(
-        [sys.executable, "-c", text + "make_folder(FOLDER); print(FOLDER)"],
+        [sys.executable, "-c", text + "hold_new(FOLDER, KIND); print(FOLDER)"],
         env=env, capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     path = made.stdout.strip()

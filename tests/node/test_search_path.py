@@ -23,7 +23,7 @@ ERRORS = {
 }
 TRY = """
 import os, sys
-from ddpkit.node.process_tree import is_absent
+from ddpkit.node.child import is_absent
 try:
     os.execvpe(sys.argv[1], sys.argv[1:2], {"PATH": sys.argv[2]})
 except OSError as error:
@@ -64,10 +64,7 @@ def test_what_is_not_there_and_what_may_not_run(case: str, place: Path) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("wrapped", [False, True], ids=["ranks", "wrapped"])
-def test_a_rank_says_so_as_a_shell_does(wrapped: bool, place: Path) -> None:
-    text = "import os; from ddpkit.node import spawn; spawn._exec(['nope'], dict(os.environ))"
-    if wrapped:
-        text = "from ddpkit.node import rank_wrapper; rank_wrapper.start(['nope'], set())"
+def test_a_rank_says_so_as_a_shell_does(place: Path) -> None:
+    text = "import os; from ddpkit.node.child import execute; execute(['nope'], os.environ)"
     done = run(place, "-c", text, path=f"{place / 'closed'}:{os.environ['PATH']}")
     assert (done.returncode, done.stderr) == (127, "ddpkit: cannot start nope: No such file or directory\n")

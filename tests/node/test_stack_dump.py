@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.monitor import dump, hang
-from ddpkit.node import stack_dump
+from ddpkit.monitor import dump, ras
+from ddpkit.monitor.rank_state import Rank
+from ddpkit.monitor.server import ras_askers
 from ddpkit.node.bundle import write_bundle
+from ddpkit.node.calls import stack_dump
 from ddpkit.node.process_tree import below, processes
 
 # One that has no py-spy beside it.
@@ -241,16 +243,18 @@ Warnings
 """
 
 
-def serve(answer: bytes) -> tuple[str, list[bytes], threading.Thread]:
-    """NCCL RAS in this process: a line for each command."""
+def serve(answer: bytes, *replies: bytes) -> tuple[str, list[bytes], threading.Thread]:
+    """NCCL RAS in this process: a line for each command. NCCL before 2.28 knows no format."""
+    replies = replies or (b"OK\n", b"ERROR: Unknown command SET FORMAT json\n")
     listener = socket.create_server(("127.0.0.1", 0))
     asked: list[bytes] = []
 
     def one() -> None:
         connection, _ = listener.accept()
         with connection, listener:
-            asked.append(connection.recv(1024))
-            connection.sendall(b"OK\n")
+            for reply in replies:
+                asked.append(connection.recv(1024))
+                connection.sendall(reply)
             asked.append(connection.recv(1024))
             connection.sendall(answer)
 
@@ -263,11 +267,110 @@ def test_nccl_ras_is_asked_and_read() -> None:
     address, asked, thread = serve(RAS.encode())
     said = stack_dump.ask_ras(address, time.monotonic() + 5, [os.getpid()])
     thread.join(PATIENCE)
-    assert asked == [b"TIMEOUT 2\n", b"VERBOSE STATUS\n"]
+    assert asked == [b"TIMEOUT 2\n", b"SET FORMAT json\n", b"VERBOSE STATUS\n"]
     assert said == {"address": address, "text": RAS}
-    (finding,) = hang.ras(RAS)
+    (finding,) = ras.problems(RAS)
     assert finding.ranks == (21,)
     assert "Process 3487984 on node 172.16.64.213 managing GPU 5" in finding.words
+
+
+def process(rank: int, pid: int, count: int, **status: Any) -> dict[str, Any]:
+    """A rank as NCCL 2.28 writes it."""
+    well = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
+    place = {"rank": rank, "host": "10.0.0.1", "pid": pid, "cuda_dev": rank % 8, "nvml_dev": rank % 8}
+    return {**place, "status": {**well, **status}, "collective_counts": {"AllReduce": count, "Broadcast": 2}}
+
+
+def report(*ranks: dict[str, Any], missing: str = "", size: int = 0) -> str:
+    """JSON of NCCL 2.28; `missing` as it writes it."""
+    communicator = {"hash": "0x27a0", "secondary_hash": "0x1:0x2", "size": size or len(ranks), "ranks": ranks}
+    text = json.dumps({"nccl_version": "2.28.9", "communicators_count": 1, "communicators": [communicator]}, indent=2)
+    return text[: text.rindex("}\n  ]")].rstrip() + f',\n      "missing_ranks": [{missing}]\n    }}\n  ]\n}}\n'
+
+
+# As NCCL 2.28.9 prints it: without a comma before "status".
+GONE = """
+        {
+          "rank": 2,
+          "host": "10.0.0.2",
+          "pid": 902,
+          "cuda_dev": 0,
+          "nvml_dev": 0
+          "status": {
+            "unresponsive": true,
+            "considered_dead": %s
+          }
+        }"""
+
+
+def rank_of(number: int, pid: int) -> Rank:
+    return Rank(rank=number, host=f"node{number // 2 + 1}", pid=pid, state="S")
+
+
+RANKS = [rank_of(number, 900 + number) for number in range(3)]
+
+
+@pytest.mark.parametrize(("comma", "dead", "words"), [
+    (False, "false", "rank 2 on node2: does not answer"), (True, "true", "rank 2 on node2: cannot be reached any more"),
+])  # fmt: skip
+def test_nccl_ras_in_json_names_a_missing_rank(comma: bool, dead: str, words: str) -> None:
+    missing = (GONE % dead).replace('"nvml_dev": 0\n', '"nvml_dev": 0,\n' if comma else '"nvml_dev": 0\n')
+    text = report(process(0, 900, 12), process(1, 901, 12), missing=missing, size=3)
+    address, asked, thread = serve(text.encode(), b"OK\n", b"OK\n")
+    said = stack_dump.ask_ras(address, time.monotonic() + 5, [os.getpid()])
+    thread.join(PATIENCE)
+    assert asked == [b"TIMEOUT 2\n", b"SET FORMAT json\n", b"VERBOSE STATUS\n"]
+    assert said is not None
+    (finding,) = ras.problems(said["text"], RANKS)
+    assert (finding.ranks, finding.words) == ((2,), f"NCCL RAS: {words}")
+    (unknown,) = ras.problems(said["text"], RANKS[:2])
+    assert (unknown.ranks, unknown.words) == (
+        (),
+        f"NCCL RAS: rank 2 of 3 (process 902 on 10.0.0.2): {words.partition(': ')[2]}",
+    )
+
+
+def test_nccl_ras_in_json_names_errors_and_ranks_behind() -> None:
+    text = report(process(0, 900, 12), process(1, 901, 11), process(2, 902, 12, async_error=1, abort_flag=True))
+    (finding,) = ras.problems(text, RANKS)
+    said = "NCCL failed in it: unhandled CUDA error, it has aborted the communicator"
+    assert (finding.ranks, finding.words) == ((2,), f"NCCL RAS: rank 2 on node2: {said}")
+    (late,) = ras.late(text, RANKS)
+    assert (late.kind, late.ranks) == ("late", (1,))
+    assert late.words.startswith("rank 1 on node1 has not joined AllReduce #12 of NCCL, which ranks 0, 2 called: ")
+    well = report(*(process(number, 900 + number, 12, async_error=7) for number in range(3)))
+    assert ras.problems(well, RANKS) == ras.late(well, RANKS) == []
+    assert ras.problems("RCCL version 2.27\n" + text, RANKS) == [finding]
+
+
+@pytest.mark.parametrize("text", ["{", '{"communicators": 3}', '{"communicators": [{"size": "x"}]}', "[" * 9999, ""])
+def test_an_answer_of_nccl_ras_that_is_none(text: str) -> None:
+    assert ras.problems(text, RANKS) == ras.late(text, RANKS) == []
+
+
+def test_two_hosts_at_most_ask_nccl_ras() -> None:
+    """One answer has the whole job: each of 300 nodes had asked for it, and NCCL gathered it 300 times."""
+    assert ras_askers([5, 1, 0, 7, 3]) == [0, 7]
+    assert ras_askers([4]) == [4]
+    assert ras_askers([]) == []
+
+
+def test_a_stopped_process_does_not_keep_others_from_answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shares the port with a rank that answers, and takes a part of the connections."""
+    monkeypatch.setattr(stack_dump, "RAS_PEERS", 0.3)
+    with socket.socket() as stopped:
+        stopped.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        stopped.bind(("127.0.0.1", 0))
+        stopped.listen(64)
+        port = str(stopped.getsockname()[1])
+        words = [sys.executable, "-c", LISTENS, port, "our job"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as ours:
+            assert ours.stdout is not None
+            ours.stdout.readline()
+            for _ in range(4):
+                said = stack_dump.ask_ras(f"127.0.0.1:{port}", time.monotonic() + PATIENCE, [ours.pid])
+                assert said == {"address": f"127.0.0.1:{port}", "text": "our job"}
+            ours.kill()
 
 
 LISTENS = """
@@ -279,6 +382,8 @@ listener.listen(64)
 print(listener.getsockname()[1], flush=True)
 while True:
     with listener.accept()[0] as connection:
+        connection.recv(1024)
+        connection.sendall(b"OK\\n")
         connection.recv(1024)
         connection.sendall(b"OK\\n")
         if connection.recv(1024):
@@ -315,10 +420,9 @@ def test_what_nccl_ras_has_not_said_in_time_is_reported() -> None:
         def one() -> None:
             connection, _ = listener.accept()
             with connection:
-                connection.recv(1024)
-                connection.sendall(b"OK\n")
-                connection.recv(1024)
-                connection.sendall(b"Job summary")
+                for reply in (b"OK\n", b"OK\n", b"Job summary"):
+                    connection.recv(1024)
+                    connection.sendall(reply)
                 connection.recv(1024)  # until the other one goes
 
         thread = threading.Thread(target=one, daemon=True)
@@ -349,7 +453,7 @@ def test_no_nccl_ras() -> None:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     assert stack_dump.ask_ras(address, time.monotonic() + 5, [os.getpid()]) is None
     assert stack_dump.ask_ras("nonsense", time.monotonic() + 5, []) is None
-    assert hang.ras("NCCL version 2.24.1\n\nErrors\n======\n\nWarnings\n========\n\n") == []
+    assert ras.problems("NCCL version 2.24.1\n\nErrors\n======\n\nWarnings\n========\n\n") == []
 
 
 def test_what_faulthandler_says() -> None:

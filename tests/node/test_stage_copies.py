@@ -1,4 +1,4 @@
-"""ddpkit.node.stage: an archive is unpacked inside its copy alone, and what is in use or not ddpkit's is not swept."""
+"""Local copies: an archive is unpacked inside its copy alone, and what is in use or not ddpkit's is not swept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit.node import stage, stage_lock
+from ddpkit.node.calls import stage
 
 NAME = "project-" + "a" * 32
 
@@ -130,7 +130,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr(stage_lock, "LOCAL", {*stage_lock.LOCAL, "9p"})  # as some sandboxes name their disk
+    monkeypatch.setattr(stage, "LOCAL", {*stage.LOCAL, "9p"})  # as some sandboxes name their disk
     yield Node(tmp_path)
     for name in list(stage._locks):
         stage.release(name)
@@ -138,7 +138,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
 
 def holder(node: Node, *names: str) -> subprocess.Popen[str]:
     """Another process that holds copies."""
-    code = "import sys; from ddpkit.node import stage_lock as s; s.LOCAL |= {'9p'}; s.hold(sys.argv[1:]); "
+    code = "import sys; from ddpkit.node.calls import stage as s; s.LOCAL |= {'9p'}; s.hold(sys.argv[1:]); "
     code += "print('held', flush=True); input()"
     copies = [str(node.root / name) for name in names]
     process = subprocess.Popen([sys.executable, "-c", code, *copies], stdin=-1, stdout=-1, text=True)
@@ -160,7 +160,7 @@ def test_one_process_makes_a_copy_and_the_others_wait(node: Node) -> None:
     stage.release(NAME)
     with holder(node, NAME) as other:
         assert node.look()["state"] == "present"  # two users
-        (node.root / NAME / stage_lock.COMPLETE).unlink()
+        (node.root / NAME / stage.COMPLETE).unlink()
         stage.release(NAME)
         assert node.look()["state"] == "busy"  # what is begun again is used still
         other.communicate("\n")
@@ -173,7 +173,7 @@ def test_old_copies_that_nobody_uses_are_removed(node: Node) -> None:
     for age, name in enumerate(names):
         node.make(name)
         stage.release(name)
-        os.utime(node.root / name / stage_lock.COMPLETE, (age, age))
+        os.utime(node.root / name / stage.COMPLETE, (age, age))
         if name == names[1]:
             used = holder(node, names[1])
     with used:
@@ -238,22 +238,22 @@ def test_a_directory_of_an_earlier_ddpkit_is_taken_over(node: Node) -> None:
 
 
 def test_nothing_is_removed_where_locks_may_be_another_machines(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage_lock, "LOCAL", frozenset())
+    monkeypatch.setattr(stage, "LOCAL", frozenset())
     names = ["project-" + letter * 32 for letter in "abcdef"]
     for name in names:
         node.make(name)
     assert node.listed() == names
-    (node.root / NAME / stage_lock.COMPLETE).unlink()
+    (node.root / NAME / stage.COMPLETE).unlink()
     assert "incomplete, and this file system has no locks" in node.look()["problem"]
     assert (node.root / NAME / "part.py").exists()
 
 
 def test_a_copy_that_is_gone_is_not_used(node: Node) -> None:
     node.make()
-    (node.root / NAME / stage_lock.COMPLETE).unlink()
+    (node.root / NAME / stage.COMPLETE).unlink()
     stage.release(NAME)
     with pytest.raises(FileNotFoundError, match="the local copy is gone"):
-        stage_lock.hold([str(node.root / NAME)])
+        stage.hold([str(node.root / NAME)])
 
 
 @pytest.mark.parametrize(
@@ -274,4 +274,4 @@ def test_an_environment_of_conda_pack(
     done = node.unpack(conda=True, links={"bin/python": sys.executable})
     assert said in done["problem"]
     assert bool(done["problem"]) == bool(said)
-    assert stage_lock.is_complete(str(node.root / NAME)) != bool(said)
+    assert stage.is_complete(str(node.root / NAME)) != bool(said)

@@ -42,7 +42,7 @@ def read(*parts: bytes | tuple[int, bytes], spec: dict[str, Any] = SPEC, code: i
     ]
     for label, each in (*contents, *reader.finish(code, 101.0)):
         if isinstance(each, str):
-            found.append(f"[{label}] {each}" if label else each)
+            found += [f"[{label}] {line}" if label else line for line in each.split("\n")]
         elif label != OBSERVE and each["e"] in ("exit", "failed"):
             who = each.get("what", "") if each["rank"] is None else each["rank"]
             found.append(f"{each['e']} {who} on {each['host']}: {each['code']} {each['signal']}")
@@ -83,7 +83,8 @@ def test_bytes_come_in_any_pieces(cut: int) -> None:
 
 def test_a_task_speaks_for_its_own_ranks() -> None:
     text = sent(0, e="out", rank=3, fd=1, data="of another\n") + ended(3, 9, task=0) + sent(0, e="no such event")
-    assert read(FOUR, text, b"0: =not json\n0: =[1]\n0: ={}\n9: =x\n") == ["9: =x", "code 0"]
+    shown = ["[slurmstepd node1] =not json", "[slurmstepd node1] =[1]", "9: =x", "code 0"]
+    assert read(FOUR, text, b"0: =not json\n0: =[1]\n0: ={}\n9: =x\n") == shown
 
 
 def test_the_first_of_the_ends_is_the_failure() -> None:
@@ -105,6 +106,23 @@ def test_a_lost_peer_waits_for_the_cause() -> None:
     assert not [each for _, each in reader.feed(1, FOUR + ended(0, 1, kind="peer"), 100.0) if "failed" in str(each)]
     assert reader.due == 105.0
     assert [each["rank"] for _, each in reader.overdue(106.0)] == [0]
+
+
+def test_an_end_whose_news_is_late_was_first() -> None:
+    """Rank 0 was killed, and rank 2 on another node noticed it: on a busy node rank 0's supervisor is slower."""
+    reader = StepReader(SPEC)
+    list(reader.feed(1, FOUR, 100.0))
+    noticed = list(reader.feed(1, ended(2, 1, t=50.2), 100.21))
+    killed = list(reader.feed(1, ended(0, None, signal.SIGKILL, t=50.1), 100.6))
+    assert [(each["e"], each["rank"], each["t"]) for _, each in noticed] == [("exit", 2, 100.2), ("failed", 2, 100.2)]
+    assert [(each["e"], each["rank"], each["t"]) for _, each in killed] == [("exit", 0, 100.1), ("failed", 0, 100.1)]
+    assert reader.exit_code == 137
+
+
+def test_a_clock_that_was_set_back_is_not_believed() -> None:
+    reader = StepReader(SPEC)
+    list(reader.feed(1, FOUR, 100.0))
+    assert [each["t"] for _, each in reader.feed(1, ended(2, 1, t=20.0), 107.0)] == [107.0, 107.0]
 
 
 def test_an_exception_counts_from_when_it_was_printed_by_any_clock() -> None:
@@ -143,6 +161,15 @@ def test_tasks_of_a_later_group_are_counted_from_its_first() -> None:
     assert read(FOUR, error("node2: task 1: Exited with exit code 3"), spec=spec)[1] == "exit 3 on node2: 3 None"
 
 
+def test_a_task_of_a_group_that_did_not_greet_blames_no_other_rank() -> None:
+    spec = {**SPEC, "groups": [2, 2]}
+    greeted = hello(0, "node1") + hello(1, "node1")
+    assert read(greeted, error("node2: task 0: Exited with exit code 127"), spec=spec)[1:] == [
+        "failed srun on node2: 127 None",
+        "code 127",
+    ]
+
+
 def test_a_lost_node_is_a_failure_where_the_job_does_not_begin_again() -> None:
     said = error("Node failure on node2")
     assert read(FOUR, said)[1:] == ["failed slurmd on node2: None None", "code 128"]
@@ -169,6 +196,11 @@ def test_what_is_not_a_supervisors() -> None:
         "[pyxis ?] pyxis: imported docker image",
         "[3 ?] of the rank",
         "code 0",
+    ]
+    # Of a shell that traces itself, and of a program's title: no frames.
+    assert read(b"0: + exec python\n", hello(0, "node1"), b"0: == PyTorch ==\n")[:2] == [
+        "[0 ?] + exec python",
+        "[slurmstepd node1] == PyTorch ==",
     ]
     assert read(b"0: [INFO] Extracting\n", spec={**SPEC, "runtime": "enroot"})[0] == "[enroot ?] [INFO] Extracting"
 

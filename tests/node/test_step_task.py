@@ -324,17 +324,18 @@ def test_a_task_leaves_no_process(start: START, tmp_path: Path) -> None:
         assert pipe.read() == ""
 
 
-LONG = "import sys; sys.stdout.write('x' * 500_000 + chr(10)); sys.stdout.flush(); print('end'); sys.exit(7)"
+LONG = "import sys; sys.stdout.buffer.write({!r} * 500_000 + b'\\n'); sys.stdout.flush(); print('end'); sys.exit(7)"
 
 
+@pytest.mark.parametrize("letter", [b"x", b"\xe9"], ids=["ascii", "latin-1"])  # the second takes six bytes in an event
 @pytest.mark.parametrize("blocks", [True, False])
-def test_a_task_that_nobody_collects_writes_the_lines_of_the_job(blocks: bool, tmp_path: Path) -> None:
+def test_a_task_that_nobody_collects_writes_the_lines_of_the_job(blocks: bool, letter: bytes, tmp_path: Path) -> None:
     """Under a scheduler without srun, whose pipe may be one that does not block."""
     read, write = os.pipe()
     os.set_blocking(write, blocks)
     (tmp_path / "node.zip").write_bytes(pack(read_texts()))
     (tmp_path / "task.json").write_text(json.dumps({**SPEC, **RANK, "collected": False}))
-    argv = [sys.executable, "-S", "-I", "node.zip", "step_task", "task.json", sys.executable, "-c", LONG]
+    argv = [sys.executable, "-S", "-I", "node.zip", "step_task", "task.json", sys.executable, "-c", LONG.format(letter)]
     env = {**os.environ, **STEP, **OF_RANK, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=write) as task:
         os.close(write)
@@ -343,7 +344,7 @@ def test_a_task_that_nobody_collects_writes_the_lines_of_the_job(blocks: bool, t
             events = [event for data in iter(lambda: output.read(1 << 16), b"") for event in reader.feed(data)]
         assert task.wait(PATIENCE) == 7
     lines = "".join(event["data"] for event in events if event["e"] == "out" and event["rank"] == 2)
-    assert lines == "x" * 500_000 + "\nend\n"
+    assert lines == letter.decode("utf-8", "surrogateescape") * 500_000 + "\nend\n"
     assert [event["e"] for event in events if event["e"] != "out"] == ["start", "exit", "failed"]
     assert (reader.hosts, reader.step) == ({2: "node2"}, "7.0")
 

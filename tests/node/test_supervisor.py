@@ -12,15 +12,15 @@ import sys
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.node import rank_output
-from ddpkit.node.event_loop import EventLoop
-from ddpkit.node.launcher_io import LauncherIO
-from ddpkit.node.rank_output import RankOutput
-from ddpkit.node.rank_table import RankTable
 from ddpkit.node.seal import Seal
+from ddpkit.node.supervision import rank_output
+from ddpkit.node.supervision.event_loop import EventLoop
+from ddpkit.node.supervision.launcher_io import LauncherIO
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_table import RankTable
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
-PROGRAMS = sorted(path.stem for path in NODE.glob("*.py"))
+PROGRAMS = sorted(str(path.relative_to(NODE).with_suffix("")) for path in NODE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -38,9 +38,9 @@ def test_nothing_else_of_ddpkit_is_imported_on_this_machine() -> None:
     argv = [sys.executable, "-S", "-I", "-c", code, str(NODE)]
     loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in loaded if name.partition(".")[0] == "ddpkit"}
-    assert ours <= {"ddpkit", "ddpkit.node", *(f"ddpkit.node.{name}" for name in PROGRAMS)}
-    later = ("probe", "inventory", "gpu_inventory", "stack_dump", "resource_sample", "sync", "stage", "login_host")
-    assert not ours & {f"ddpkit.node.{name}" for name in later}  # it starts with every run
+    programs = {f"ddpkit.node.{name.partition('/__init__')[0].replace('/', '.')}" for name in PROGRAMS}
+    assert ours <= {"ddpkit", "ddpkit.node", *programs}
+    assert not {name for name in ours if name.startswith(("ddpkit.node.calls", "ddpkit.node.rank."))}
     assert not {"typing", "importlib.util"} & set(loaded)
 
 
@@ -130,3 +130,22 @@ def test_a_killed_torchrun_is_the_first_failure_also_where_a_rank_is_collected_b
         table.on_orphan_exit(54399, signal.SIGKILL)
     (failed,) = [event for event in sent if event["e"] == "failed"]
     assert (failed["what"], failed["rank"], failed["signal"]) == ("torchrun", None, signal.SIGKILL)
+
+
+def test_a_rank_that_fails_before_the_others_have_started_is_the_first_failure() -> None:
+    """A busy node starts them one by one: the end of the next one, by torchrun's SIGTERM, was taken for the first."""
+    table = RankTable(lambda **event: None, RankOutput(EventLoop(), lambda **event: None), 0)
+    table.on_failure = lambda: None
+    table.on_start(1, 54399, 0.0)
+    table.on_exit(1, 7, None, 1.0)
+    table.on_start(0, 54398, 1.5)
+    table.on_exit(0, None, signal.SIGTERM, 2.0)
+    assert (table.first() or {})["rank"] == 1
+
+
+def test_a_rank_that_starts_after_a_signal_for_every_process_gets_it() -> None:
+    table = RankTable(lambda **event: None, RankOutput(EventLoop(), lambda **event: None), 0)
+    table.terminated = True  # what ends ranks came, and this one was not there yet
+    with subprocess.Popen(["sleep", "3600"]) as rank:
+        table.on_start(0, rank.pid, 0.0)
+        assert rank.wait(PATIENCE) == -signal.SIGTERM

@@ -1,4 +1,4 @@
-"""ddpkit.node.sync: what is compared, what is refused, and what is moved into place."""
+"""ddpkit.node.calls.sync: what is compared, what is refused, and what is moved into place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from ddpkit.execution.sync import NONCE, NONCE_AGE, Entry, look, made_nonce
-from ddpkit.node import owned, sync
+from ddpkit.node import owned
+from ddpkit.node.calls import sync
 
 OLD, NEW = 1_600_000_000 * 10**9, 1_700_000_000 * 10**9
 FILE, FOLDER, LINK = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755, stat.S_IFLNK | 0o777

@@ -24,7 +24,7 @@ from test_node_checks import NO_GPU_HOST, gathered
 
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
-from ddpkit.node import gpu_inventory, probe
+from ddpkit.node.calls import gpu_inventory, probe
 from ddpkit.preflight import rank_checks, slurm_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.gpu_checks import check_gpus, closest_adapters, visible
@@ -965,7 +965,9 @@ def test_no_device_is_opened_to_see_which_a_cgroup_hides(tmp_path: Path, monkeyp
             (tmp_path / f"dev/nvidia{number}").touch()
     real, opened = os.access, os.open
     monkeypatch.setattr(os, "access", lambda path, mode: real(path, mode) and not path.endswith("nvidia1"))
-    monkeypatch.setattr(os, "open", lambda path, *more: pytest.fail(path) if "nvidia" in path else opened(path, *more))
+    monkeypatch.setattr(
+        os, "open", lambda path, *more: pytest.fail(path) if "/dev/nvidia" in path else opened(path, *more)
+    )
     assert gpu_inventory.listed_gpus(f"{tmp_path}/") == [BUSES[0], BUSES[2]]
 
 

@@ -15,13 +15,13 @@ from test_compatibility import specs
 
 from ddpkit.launchers.node_facts import NodeInventory
 from ddpkit.launchers.plan import Job
-from ddpkit.node import inventory
+from ddpkit.node.calls import inventory
 from ddpkit.preflight import network_checks, node_checks, node_survey, request_checks, resource_checks
 from ddpkit.preflight.check import TITLES, Check
 from ddpkit.preflight.node import Node
 from ddpkit.text import format_size_in_digits as size
 from ddpkit.transports.compatibility import Requirements, build_world, most_common
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import Problem
 from ddpkit.transports.reachability import SOME, Reachability, all_peers, reach_targets
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -382,6 +382,27 @@ def test_the_tightest_cgroup_above_counts(version: int, tmp_path: Path) -> None:
     assert (seen["bound"], seen["used"]) == (800, 700)
     assert inventory.processors(str(tmp_path))["quota"] == 0.5
     assert inventory.threads_left(str(tmp_path)) == 10
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({"memory.max": "800", "memory.current": "750", "memory.stat": "anon 50\ninactive_file 700\n"}, 50),
+        ({"memory.max": "max", "memory.high": "800", "memory.current": "750"}, 750),
+        ({"memory.max": "800", "memory.current": "10", "memory.stat": "inactive_file 30\n"}, 0),
+    ],
+)
+def test_files_that_were_read_are_no_memory_in_use(files: dict[str, str], used: int, tmp_path: Path) -> None:
+    """After a copy of a data set the cgroup looked full, and the test failed."""
+    place = tmp_path / "sys/fs/cgroup/job"
+    place.mkdir(parents=True)
+    (place.parent / "cgroup.controllers").touch()
+    for name, text in files.items():
+        (place / name).write_text(text)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/job\n")
+    seen = inventory.memory(str(tmp_path))
+    assert (seen["bound"], seen["used"]) == (800, used)
 
 
 def test_memory_that_others_use() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import queue
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import PATIENCE
 
+import ddpkit
 from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.distributed.rank_fixes import FIXES
 from ddpkit.errors import LaunchError
 from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
@@ -48,7 +51,7 @@ def event(kind: str, rank: int, told_by: int | None = None, **more: Any) -> Any:
 
 
 def problem(rank: int, told_by: int, text: str, **more: Any) -> Any:
-    said = {"host": "", "problem": text, "fix": "do this", "check": "ranks", "level": "fail", "cause": "", **more}
+    said = {"host": "", "problem": text, "fix": "same-torch", "check": "ranks", "level": "fail", "cause": "", **more}
     return event("problem", rank, told_by, **said)
 
 
@@ -308,3 +311,75 @@ def test_the_reason_of_nccl_has_an_entry(text: str, doc: str) -> None:
     assert (check.id, check.doc, check.rank) == ("nccl", doc, 1)
     assert check.cause
     assert check.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "doc"),
+    [
+        ("a matrix product and a copy did not end in 45 s", "gpu-lost"),
+        ("a matrix product and a copy: CUDA out of memory. Tried to allocate 128.00 MiB.", "gpu-memory-taken"),
+    ],
+)
+def test_a_gpu_that_cannot_work_alone_has_an_entry(text: str, doc: str) -> None:
+    (check,) = bad([*started(0, 1, 2, 3), problem(1, 1, text, check="speed")])
+    assert (check.id, check.doc, check.rank) == ("speed", doc, 1)
+    assert "GPU" in check.cause
+
+
+# ---- what a rank sends: words for people, and no command
+
+
+HOSTILE = "; touch pwned #"
+
+
+def test_the_fix_of_a_rank_is_one_of_ddpkit() -> None:
+    """A rank's own words, and a fact that is none, are in no hint."""
+    (own,) = bad([problem(1, 1, "odd", fix=f"curl evil{HOSTILE}")])
+    assert (own.evidence, own.fix) == ("odd", "")
+    (known,) = bad([problem(1, 1, "odd", fix="fewer-ranks", facts={"gpus": 2})])
+    assert known.fix.startswith("start at most 2 ranks")
+    (path,) = bad([problem(1, 1, "odd", fix="path", facts={"peer": 2})])
+    assert path.fix.startswith("ssh node2 ping -c 2 -M do -s 1472 node3 shows it")
+    (without,) = bad([problem(1, 1, "odd", fix="reach-rank-0")])
+    assert without.fix == ""
+
+
+def test_a_rank_can_name_every_fix() -> None:
+    sources = "".join(
+        (Path(ddpkit.__file__).parent / f"distributed/{name}.py").read_text() for name in ("check", "collectives")
+    )
+    assert not [
+        name for name in FIXES if f'"{name}"' not in sources and name not in ("torch-for-amd", "torch-for-nvidia")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "7",
+        "{}",
+        '{"e": "problem"}',
+        '{"e": []}',
+        '{"e": "unknown-kind"}',
+        '{"e": "rank", "rank": "x", "host": "node1", "nodes": ""}',
+        '{"e": "rank", "rank": -1, "host": "node1", "nodes": ""}',
+        f'{{"e": "rank", "rank": 0, "host": "node1{HOSTILE}", "nodes": ""}}',
+        '{"e": "rank", "rank": 0, "host": "-oProxyCommand=x", "nodes": ""}',
+        '{"e": "problem", "rank": 0, "host": "", "problem": "p", "fix": "path", "facts": {"peer": "x"}}',
+        '{"e": "problem", "rank": 0, "host": "", "problem": "p", "fix": "f", "check": "odd"}',
+        '{"e": "stage", "stage": "gloo", "done": [1]}',
+        '{"e": "stage", "stage": "gloo", "seconds": NaN}',
+        '{"e": "facts", "look": {}, "facts": {}}',
+        "[" * 100_000,
+    ],
+)
+def test_what_no_rank_program_sends_is_a_line_of_output(text: str) -> None:
+    assert ranks.read_event(text.encode(), 0) is None
+
+
+def test_an_event_of_a_rank_is_read() -> None:
+    text = b'{"e": "rank", "rank": 1, "host": "node1", "nodes": "node[1-2]"}'
+    assert ranks.read_event(text, 1) == {
+        "e": "rank", "rank": 1, "host": "node1", "nodes": "node[1-2]", "sender": 1,
+    }  # fmt: skip

@@ -12,8 +12,8 @@ import pytest
 
 from ddpkit.run import record
 from ddpkit.run.record import Code, Versions, node_versions, read_code, without_secrets
+from ddpkit.run.state import Origin
 from ddpkit.run.timeline import LaunchFile, TimelineFile
-from ddpkit.run.trust import Origin
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]

@@ -16,8 +16,7 @@ from ddpkit.errors import LaunchError, UsageError
 from ddpkit.run import control, job_status, status
 from ddpkit.run.job_status import JobStatus
 from ddpkit.run.record import RecordedJob, Run
-from ddpkit.run.state import RunState
-from ddpkit.run.trust import Origin
+from ddpkit.run.state import Origin, RunState
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 DAY = "2026-01-31T10:00:00"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ddpkit.node import rank_events
+from ddpkit.node.rank import rank_events
 from ddpkit.run.timeline import RankTimeline, Timeline, describe_late_start
 
 NOW = 1000.0

@@ -68,6 +68,26 @@ def test_only_the_end_is_read(ranks: frozenset[int] | None, run: Run, monkeypatc
     assert sum(read) <= 3 * logs.BLOCK
 
 
+def test_only_the_end_of_a_flood_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of the index stands for 100 lines there; a block that can be read alone has a few thousand."""
+    files, read = log_files.LogFiles(tmp_path), []
+    for number in range(2000):
+        files.keep(
+            str(number % 2), "a", b"".join(b"line %d\n" % line for line in range(number * 100, number * 100 + 100))
+        )
+    files.close()
+
+    def counted(path: Path, offset: int, size: int) -> bytes:
+        data = read_part(path, offset, size)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(logs, "read_part", counted)
+    run = replace(RUN, folder=str(tmp_path))
+    assert shown(run, LineFilter(), 3) == [f"[1 a] line {number}".encode() for number in (199_997, 199_998, 199_999)]
+    assert sum(read) < (tmp_path / "rank_0.log").stat().st_size
+
+
 def test_lines_of_one_rank_are_those_of_its_file(run: Run) -> None:
     (Path(run.folder) / "rank_2.log").write_bytes(b"10%\r50%\rrare\n\nlast")
     one = LineFilter(ranks=frozenset({2}))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from job_lines import ended, failed, start
 
-from ddpkit.run import postmortem
-from ddpkit.run.postmortem import first_failure
+from ddpkit.run import job_status
+from ddpkit.run.job_status import first_failure
 from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.status import read_ranks
 
@@ -73,8 +73,8 @@ def test_a_cause_that_another_rank_shows_is_that_ranks(tmp_path: Path) -> None:
 
 
 def test_of_a_long_output_the_beginning_and_the_end_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postmortem, "HEAD", 1 << 10)
-    monkeypatch.setattr(postmortem, "TAIL", 1 << 12)
+    monkeypatch.setattr(job_status, "OUTPUT_HEAD", 1 << 10)
+    monkeypatch.setattr(job_status, "OUTPUT_TAIL", 1 << 12)
     # Were the middle read, this would be the first failure.
     middle = failed(0, "node1", 3)
     lines = "".join(f"[0 node1] step {step} loss 0.5\n" for step in range(2000))

@@ -633,6 +633,21 @@ def test_stop_ends_the_run_and_waits_for_it(going: Callable[..., Command], ddpki
     assert re.fullmatch(r"run \S+ has ended already: stopped \(it ran for [\d.]+ s\)\n", again.stdout)
 
 
+def test_a_dry_run_of_stop_shows_no_command_that_stop_refuses(
+    going: Callable[..., Command], ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    command = going()
+    (folder,) = (path for path in (tmp_path / "logs").iterdir() if path.is_dir())
+    others = tmp_path / "shared" / folder.name  # its record names a process of this user, and others can change it
+    shutil.copytree(folder, others)
+    others.chmod(0o777)
+    for words in (("stop", "--dry-run"), ("stop", "--dry-run", "--json"), ("stop",)):
+        done = ddpkit(*words, str(others))
+        assert (done.returncode, done.stdout) == (121, ""), words
+        assert "ddpkit signals no process that it names" in done.stderr
+    assert command.process.poll() is None
+
+
 def test_stop_now_gives_no_time(going: Callable[..., Command], ddpkit: DDPKIT) -> None:
     command = going(STUBBORN, 0, "--grace", "3600")
     assert ddpkit("stop", "--dry-run", "--now").stdout.startswith(f"kill -QUIT {command.process.pid} ")

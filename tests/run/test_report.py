@@ -221,7 +221,7 @@ def test_where_the_seconds_went() -> None:
     told: TimelineFile = {
         "ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}, "1": {"host": "b", "marks": slow, "attempts": 2}}
     }
-    found = start.of(launch, told, WHY)
+    found = start.read_startup(launch, told, WHY)
     assert found.total == 10.0
     assert found.entered == {"a": pytest.approx(0.8)}
     assert [phase.phase for phase in found.phases] == [
@@ -249,14 +249,14 @@ def test_no_node_is_slow_where_the_difference_is_small() -> None:
             for rank in range(3)
         }
     }
-    assert "Slowest node" not in start.of({"began": 10.0, "prepared": 10.5}, told, WHY).words
+    assert "Slowest node" not in start.read_startup({"began": 10.0, "prepared": 10.5}, told, WHY).words
 
 
 def test_clocks_that_disagree_a_little_give_no_negative_time() -> None:
     told: TimelineFile = {
         "ranks": {"0": {"host": "a", "marks": {"start": 12.0, "python": 11.9, "step": 14.0}, "attempts": 1}}
     }
-    found = start.of({"began": 10.0, "prepared": 12.05}, told, WHY)
+    found = start.read_startup({"began": 10.0, "prepared": 12.05}, told, WHY)
     assert all(each.end >= each.begin for each in found.rows[0].segments)
 
 
@@ -264,7 +264,7 @@ def test_cuda_counts_where_the_script_started_it() -> None:
     """Here after the rendezvous, whose seconds are not CUDA's."""
     marks = {"start": 12.0, "imported": 13.0, "meet": 14.0, "connect": 18.0, "group": 18.5, "cuda": 19.0, "step": 21.0}
     told: TimelineFile = {"ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}}}
-    (row,) = start.of({"began": 10.0, "prepared": 11.0}, told, WHY).rows
+    (row,) = start.read_startup({"began": 10.0, "prepared": 11.0}, told, WHY).rows
     took = {each.phase: each.end - each.begin for each in row.segments}
     assert (took["connect"], took["group"], took["cuda"], took["step"]) == pytest.approx((4.0, 0.5, 0.5, 2.0))
 
@@ -289,7 +289,7 @@ def test_local_copies_are_a_phase_of_their_nodes() -> None:
         "node9": [copied("project", 11.0, 99.0, 1)],  # no rank runs there
     }
     # The launcher copies before the nodes are checked.
-    found = start.of({"began": 10.0, "prepared": 19.0}, told, WHY, copies=copies)
+    found = start.read_startup({"began": 10.0, "prepared": 19.0}, told, WHY, copies=copies)
     assert [(each.phase, each.begin, each.end) for each in found.rows[1].segments] == [
         ("listed", 0, 1), ("staged", 1, 8), ("prepared", 8, 9), ("start", 9, 10), ("python", 10, 10.5),
         ("meet", 10.5, 11), ("step", 11, 15),
@@ -304,16 +304,16 @@ def test_local_copies_are_a_phase_of_their_nodes() -> None:
     assert [round(each.seconds, 3) for each in found.nodes[1].copies] == [0.2, 6.8]
     # A job's nodes copy after it has waited.
     queued: TimelineFile = {"ranks": {"0": {"host": "node1", "marks": {**marks, "queued": 10.9}, "attempts": 1}}}
-    found = start.of({"began": 10.0, "prepared": 10.5}, queued, WHY, copies=copies)
+    found = start.read_startup({"began": 10.0, "prepared": 10.5}, queued, WHY, copies=copies)
     assert [each.phase for each in found.rows[0].segments][:4] == ["prepared", "queued", "staged", "start"]
 
 
 def test_local_copies_that_were_present() -> None:
     copies = {"a": [copied("project", 11.0, 11.2)], "b": [copied("project", 11.0, 11.3)]}
-    found = start.of({"began": 10.0, "prepared": 12.0}, None, WHY, copies=copies)
+    found = start.read_startup({"began": 10.0, "prepared": 12.0}, None, WHY, copies=copies)
     assert found.words == f"{WHY} Local copies (--stage) were present on all nodes; the longest check took 0.3 s on b."
     assert [(node.host, node.ranks) for node in found.nodes] == [("a", 0), ("b", 0)]
-    assert "Local copies" not in start.of({"began": 10.0, "prepared": 12.0}, None, WHY).words
+    assert "Local copies" not in start.read_startup({"began": 10.0, "prepared": 12.0}, None, WHY).words
 
 
 def test_copies_that_nodes_of_a_job_made(tmp_path: Path) -> None:
@@ -363,20 +363,20 @@ def test_nccls_own_timings_are_in_the_words() -> None:
     assert start.init_timings(["step 1", "NCCL INFO Init START"]) == ""
     marks = {"start": 12.0, "python": 12.5, "import": 13.0, "step": 80.0}
     told: TimelineFile = {"ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}}}
-    assert start.of({"began": 10.0, "prepared": 11.0}, told, WHY, most).words.endswith(most)
+    assert start.read_startup({"began": 10.0, "prepared": 11.0}, told, WHY, most).words.endswith(most)
 
 
 def test_ranks_that_tell_nothing() -> None:
     told: TimelineFile = {"ranks": {"0": {"host": "a", "marks": {"start": 12.0, "end": 13.0}, "attempts": 1}}}
-    assert "was not seen" in start.of({"began": 10.0, "prepared": 11.0}, told, WHY).words
-    assert start.of(None, None, WHY).words == WHY
+    assert "was not seen" in start.read_startup({"began": 10.0, "prepared": 11.0}, told, WHY).words
+    assert start.read_startup(None, None, WHY).words == WHY
 
 
 # ---- the steps
 
 
 def test_the_rank_that_the_others_wait_for() -> None:
-    found = steps.of(timeline(0.02, 0.021, 0.07, 0.019), WHY)
+    found = steps.read_steps(timeline(0.02, 0.021, 0.07, 0.019), WHY)
     assert found.slowest is not None
     assert (found.slowest.rank, found.slowest.stands_out) == (2, True)
     assert found.slowest.times == pytest.approx(3.5)
@@ -387,21 +387,33 @@ def test_the_rank_that_the_others_wait_for() -> None:
 
 @pytest.mark.parametrize("own", [(0.02, 0.021, 0.0205), (0.0002, 0.0008)])
 def test_no_rank_stands_out(own: tuple[float, ...]) -> None:
-    found = steps.of(timeline(*own), WHY)
+    found = steps.read_steps(timeline(*own), WHY)
     assert found.slowest is not None
     assert not found.slowest.stands_out
     assert found.words.startswith("No rank is slow: ")
 
 
+@pytest.mark.parametrize(
+    ("known", "limited"),
+    [({"marks": {"cuda": 3.0}}, True), ({"versions": ["3.11", "2.13", "12.8", "2.28"]}, True),
+     ({"versions": ["3.11", "2.13", "-", "-"]}, False)],
+)  # fmt: skip
+def test_a_slow_gpu_is_not_called_fast(known: dict[str, Any], limited: bool) -> None:
+    """A throttled GPU makes no rank's host slower: each queues its work, and waits for the others."""
+    told = timeline(0.02, 0.021, 0.0205)
+    told["ranks"]["0"].update(known)
+    assert ("a GPU that is slow does not show here" in steps.read_steps(told, WHY).words) is limited
+
+
 def test_one_rank_and_ranks_without_own_work() -> None:
-    assert steps.of(timeline(0.5), WHY).words == "One rank: no rank to compare with."
+    assert steps.read_steps(timeline(0.5), WHY).words == "One rank: no rank to compare with."
     told = timeline(0.02, 0.03)
     for rank in told["ranks"].values():
         rank["bins"] = [[each[0], each[1], each[2], 0, 0, 0] for each in rank["bins"]]
-    found = steps.of(told, WHY)
+    found = steps.read_steps(told, WHY)
     assert found.slowest is None
     assert found.words.startswith("Only the time of whole steps is known")
-    assert steps.of({"ranks": {}}, WHY).words == WHY
+    assert steps.read_steps({"ranks": {}}, WHY).words == WHY
 
 
 @given(
@@ -427,7 +439,7 @@ def test_many_ranks() -> None:
     """A thousand ranks: the slowest are shown, and the page stays one that a browser opens."""
     own = [0.02 + 0.00001 * (rank % 7) for rank in range(1000)]
     own[777] = 0.09
-    found = steps.of(timeline(*own), WHY)
+    found = steps.read_steps(timeline(*own), WHY)
     assert found.slowest is not None
     assert found.slowest.rank == 777
 

@@ -181,7 +181,7 @@ dist.destroy_process_group()
 """
     (tmp_path / "job.py").write_text(text)
     seen = []
-    for more in ([], [str(NODE / "rank_events.py")]):
+    for more in ([], [str(NODE / "rank/rank_events.py")]):
         done = subprocess.run(
             [sys.executable, "job.py", *more],
             cwd=tmp_path,
@@ -224,7 +224,7 @@ def test_a_disk_that_takes_nothing(tmp_path: Path) -> None:
 
 LEAVES = """
 import os, sys, time
-from ddpkit.node.rank_events import Steps
+from ddpkit.node.rank.rank_events import Steps
 
 def tell(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())

@@ -415,8 +415,8 @@ def test_a_python_that_gets_no_program_ends_also_as_process_1() -> None:
 def test_a_node_gets_the_text_of_each_program() -> None:
     program, call, *_ = answers()
     texts = json.loads(zlib.decompress(program.partition(b"\n")[2]))
-    assert set(texts) == {path.stem for path in NODE.glob("*.py")}
-    assert texts["probe"] == (NODE / "probe.py").read_text()
+    assert set(texts) == {str(path.relative_to(NODE).with_suffix("")) for path in NODE.rglob("*.py")}
+    assert texts["calls/probe"] == (NODE / "calls/probe.py").read_text()
     assert json.loads(call[: -TAG - 2])["c"] == "call"  # without its seal
 
 
@@ -443,7 +443,7 @@ def test_programs_that_came_over_a_connection_answer(main: str) -> None:
 
 
 def supervisor(*folder: str, programs: Path = NODE, **settings: float) -> subprocess.Popen[bytes]:
-    text = f"{NODE_PACKAGE}from ddpkit.node import rpc, supervisor\nm.__path__.append({str(programs)!r})\n"
+    text = f"{NODE_PACKAGE}from ddpkit.node import calls, rpc, supervisor\ncalls.__path__.append({str(programs)!r})\n"
     text += "".join(f"rpc.{name}; rpc.{name} = {value}\n" for name, value in settings.items())  # an error if unknown
     argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main(*sys.argv[2:])", str(NODE), *folder]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,10 +11,9 @@ import pytest
 
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Job
-from ddpkit.transports import compatibility, problem
+from ddpkit.transports import compatibility
 from ddpkit.transports.compatibility import Requirements
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
 from ddpkit.transports.reachability import Reachability, candidate_addresses, reach_targets
 
 JOB = Job(run_id="r", command=("train.py",), kind="script", workdir="/w", python="/py", env={}, grace=15.0)
@@ -132,6 +132,15 @@ def test_what_is_wrong_with_one_node(changes: dict[str, Any], what: str, fix: st
     assert host == "n2"
     assert what in said
     assert fix in mend
+
+
+def test_a_version_that_a_node_made_up_is_one_word_of_a_command_there_and_here() -> None:
+    evil = "2.5.1; touch pwned"
+    nodes = [facts(1, torch={"version": evil}), facts(2), facts(3, torch={"version": evil})]
+    ((_, _, fix),) = alone(*nodes)
+    words = shlex.split(fix)
+    assert words[:2] == ["ssh", "n2"]
+    assert shlex.split(" ".join(words[2:]))[-1] == f"torch=={evil}"
 
 
 def test_small_differences_are_none() -> None:
@@ -293,7 +302,7 @@ def test_slots_are_the_hosts_own_then_those_of_all_then_its_gpus() -> None:
 
 def test_a_refusal_is_one_block_with_every_host() -> None:
     problems = [Problem(host="n2", what="is off", fix="ping n2"), Problem(host="n2", what="is old", fix="new n2")]
-    error = problem.refusal([*problems, Problem(host="n4", what="is odd", fix="even n4")], 4)
+    error = refusal([*problems, Problem(host="n4", what="is odd", fix="even n4")], 4)
     assert isinstance(error, PreflightError)
     assert error.message.splitlines() == [
         "2 of 4 nodes failed the checks, and nothing was started:",
@@ -305,12 +314,12 @@ def test_a_refusal_is_one_block_with_every_host() -> None:
         "    hint: even n4",
     ]
     forged = Problem(host="n1", what="x\x1b[2J\nhint: rm -rf ~", fix="ls 'a\nhint: b'")
-    assert problem.refusal([forged], 1).message.splitlines()[1:] == [
+    assert refusal([forged], 1).message.splitlines()[1:] == [
         "  n1: x hint: rm -rf ~",
         "    hint: ls 'a hint: b'",
     ]
     away = Problem(host="n1", what="is off", fix="ping", unreachable=True)
-    assert isinstance(problem.refusal([*problems, away], 4), LaunchError)
+    assert isinstance(refusal([*problems, away], 4), LaunchError)
 
 
 # ---- one node, one check

@@ -11,7 +11,7 @@ import pytest
 from ddpkit.config import HostSettings
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import EnvError, UsageError
-from ddpkit.launchers.plan import Via
+from ddpkit.launchers.host_names import Via
 from ddpkit.transports import hosts
 
 GROUPS = {"gpus": ["node[1-2]", "@big"], "big": ["me@big:2222"], "loop": ["@loop"]}

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Event
-from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
+from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.plan import Host, Job, Plan, Request
 from ddpkit.launchers.slurm import SlurmSrun
 from ddpkit.machine import LostError, ThisMachine
 from ddpkit.transports import batch
@@ -44,7 +46,8 @@ def job_link(folder: Path, machine: ThisMachine, state: tuple[str, ...]) -> tupl
     world = Request(nnodes=1, nproc_per_node=2, here=Host(name="here", slots=0), via=Via(host="login1"))
     plan = SlurmSrun().plan(job, world)
     assert plan.batch is not None
-    return JobLink(replace(plan.batch, state=state), "7", plan.steps[0], machine), plan
+    changed = replace(plan.batch, scheduler=replace(plan.batch.scheduler, state=state))
+    return JobLink(changed, "7", plan.steps[0], machine), plan
 
 
 def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
@@ -57,6 +60,20 @@ def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
         taken.append(event)
     link.close()
     return taken
+
+
+class Faulty(ThisMachine):
+    """This machine, with an error of ours."""
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        raise KeyError(path)
+
+
+def test_a_fault_of_ours_ends_the_link(tmp_path: Path) -> None:
+    """Else the launcher would wait without end and without a word."""
+    (event,) = follow(tmp_path, Faulty(), "RUNNING")
+    assert event["e"] == "lost"
+    assert event["reason"].startswith("cannot follow job 7: KeyError: ")
 
 
 def test_a_time_limit(tmp_path: Path) -> None:
@@ -72,7 +89,8 @@ def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
     state.write_text(STATE.format("PENDING"))
     link, plan = job_link(tmp_path, ThisMachine(), ("cat", str(state)))
     cancelled = STATE.format("CANCELLED")
-    link._batch = replace(link._batch, stop=("sh", "-c", 'echo "$0" > "$1"', cancelled, str(state)))
+    stop = ("sh", "-c", 'echo "$0" > "$1"', cancelled, str(state))
+    link._batch = replace(link._batch, scheduler=replace(link._batch.scheduler, stop=stop))
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     link.start(request(plan.steps[0], plan), events.put)
     while (event := events.get(timeout=60)) is None or event["e"] != "note":
@@ -94,7 +112,6 @@ def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
             "Batch job submission failed: Requested node configuration is not available",
             "lower -N, -n, -c, --mem or --gres",
         ),
-        ("Unable to contact slurm controller", "scontrol ping"),
         ("something else", "sinfo --summarize"),
     ],
 )
@@ -108,6 +125,25 @@ def test_a_refused_request(tmp_path: Path, words: str, hint: str) -> None:
     assert str(refused.value.hint).startswith(hint)
 
 
+@pytest.mark.parametrize("words", ["Unable to contact slurm controller", "Socket timed out"])
+def test_neither_the_submission_nor_the_queue_has_an_answer(tmp_path: Path, words: str) -> None:
+    """The job may run: it is not submitted again, and its files stay."""
+    plan = job_link(tmp_path, ThisMachine(), ())[1]
+    assert plan.batch is not None
+    count = tmp_path / "count"
+    submit = ("sh", "-c", f"echo x >> {count}; echo 'sbatch: error: {words}' >&2; exit 1")
+    notes: list[str] = []
+    scheduler = replace(plan.batch.scheduler, submitted=("sh", "-c", "echo down >&2; exit 1"))
+    silent = replace(plan.batch, scheduler=scheduler, submit=submit, via=None)
+    with pytest.raises(LaunchError, match="whether the job was accepted is not known") as caught:
+        batch.submit(silent, ThisMachine(), notes.append, lambda _: None)
+    assert not isinstance(caught.value, batch.JobRejectedError)
+    assert str(caught.value.hint).startswith("scontrol ping")
+    assert count.read_text() == "x\n"
+    assert f"{words}; looks for the job in 5 s" in notes[0]
+    assert "down; waits for the scheduler" in notes
+
+
 def lines(events: list[Event]) -> list[str]:
     return [line for event in events if event["e"] == "out" for line in event["data"].splitlines()]
 
@@ -119,7 +155,7 @@ def notes(events: list[Event]) -> list[str]:
 @pytest.mark.parametrize("lost", [lambda n: n % 3 == 1 and n < 50, lambda n: 5 < n < 60])
 def test_lines_over_a_connection_that_breaks(tmp_path: Path, lost: Callable[[int], bool]) -> None:
     written = [f"rank line {number}" for number in range(2000)]
-    (tmp_path / "slurm-7.out").write_text("".join(f"{n % 2}: {line}\n" for n, line in enumerate(written)))
+    (tmp_path / "slurm-7.out").write_text("".join(f"[{n % 2} node1] {line}\n" for n, line in enumerate(written)))
     events = follow(tmp_path, Breaking(lost), "COMPLETED")
     # Lines of one read may be put together by rank: each rank's own order counts.
     assert sorted(lines(events)) == sorted(written)

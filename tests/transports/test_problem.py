@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpkit.transports.problem import Problem, refusal
+from ddpkit.transports.hosts import Problem, refusal
 
 
 def unreachable(host: str) -> Problem:

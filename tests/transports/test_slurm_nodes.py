@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ddpkit.machine import Reply
+from ddpkit.transports import slurm_nodes
 from ddpkit.transports.slurm_nodes import choose_excluded, lost_script_node, read_sinfo
 
 # `sinfo --noheader --Node --format='%N %P %t'`
@@ -71,3 +73,44 @@ def test_nodes_in_service() -> None:
 def test_choices(bad: list[str], options: dict[str, Any], chosen: dict[str, str]) -> None:
     asked: dict[str, Any] = {"nnodes": 1, "nodelist": "", "exclude": "", "sbatch": "", **options}
     assert choose_excluded(bad, NODES, **asked) == chosen
+
+
+@pytest.mark.parametrize(
+    ("details", "gpus"),
+    [
+        (" Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=gpu:2(IDX:0-1)", (2, 2)),
+        (
+            " Nodes=node1 CPU_IDs=0 Mem=1 GRES=gpu:a100:2(IDX:0-1)  Nodes=node2 CPU_IDs=0 Mem=1 GRES=gpu:1(IDX:0)",
+            (2, 1),
+        ),
+        (" Nodes=node[1-2] CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:0),gpu:h100:2(IDX:1-2),nvme:1(CNT:1)", (3, 3)),
+        (" Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=", None),
+        ("", None),
+    ],
+)
+def test_gpus_of_an_allocation(details: str, gpus: tuple[int, int] | None) -> None:
+    """`salloc --gres=gpu:2` sets no variable with their number. Without them the tasks count."""
+    environ = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_NTASKS_PER_NODE": "1"}
+    held = slurm_nodes.slurm(None, None, environ, shown=f"JobId=7 NodeList=node[1-2]{details} TresPerTask=gres:gpu:1 ")
+    assert held.allocation is not None
+    assert held.allocation.nproc_per_node == (1 if gpus is None else gpus if gpus[0] != gpus[1] else gpus[0])
+    assert dict(held.allocation.gpus) == ({} if gpus is None else dict(zip(("node1", "node2"), gpus, strict=True)))
+    assert held.allocation.gpus_by_task == (gpus is not None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=RUNNING"), ""),
+        (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=SUSPENDED"), ""),
+        (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=COMPLETING"), ""),
+        (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=COMPLETED"), "has ended (COMPLETED)"),
+        (Reply(exit_code=0, output="JobId=7 JobName=x UserId=you(1001) JobState=RUNNING"), "is one of you"),
+        (Reply(exit_code=1, error="slurm_load_jobs error: Invalid job id specified"), "does not know job 7"),
+        (Reply(exit_code=1, error="slurm_load_jobs error: Unable to contact slurm controller"), ""),
+        (Reply(exit_code=127, error="scontrol not found", missing=True), ""),
+    ],
+)
+def test_a_job_that_has_ended(reply: Reply, why: str) -> None:
+    found = slurm_nodes.ended_job("7", reply, user=1000)
+    assert (why in found) if why else (found == "")

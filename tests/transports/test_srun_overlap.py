@@ -10,7 +10,7 @@ import pytest
 
 from ddpkit.launchers.job_output import JobOutput
 from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME
-from ddpkit.transports.srun_overlap import OverlapStep
+from ddpkit.transports.srun import OverlapStep
 
 SRUN = """\
 #!/bin/sh

@@ -13,9 +13,9 @@ import pytest
 
 from ddpkit.transports import hosts
 from ddpkit.transports.channel import RefusedError
-from ddpkit.transports.sockets import ProxySocket
 from ddpkit.transports.ssh import client as remote
 from ddpkit.transports.ssh.config import SshConfig, SshHost, read_files
+from ddpkit.transports.ssh.sockets import ProxySocket
 
 CONFIG = "".join(f"Host node{number}\n  IdentityFile /keys/{number}\n  User user{number}\n" for number in range(64))
 

@@ -10,9 +10,8 @@ from test_compatibility import NEEDS, facts, specs
 
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.transports.compatibility import Requirements
-from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.hosts import HostSpec, Problem, refusal
 from ddpkit.transports.pool import NodePool
-from ddpkit.transports.problem import Problem, refusal
 from ddpkit.transports.reachability import Target, all_peers
 from ddpkit.transports.survey import Survey, survey
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from signal import Signals
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.diagnosis.catalogue.entry import Entry
@@ -66,6 +67,17 @@ def standing_in_for(name: str) -> tuple[Entry, ...]:
     return tuple(BY_ID[each] for each in load().instead.get(name, ()))
 
 
+def entry_of_seen(name: str) -> Entry:
+    """Return the entry for what ddpkit or a kernel saw without a text: see `Entry.seen`."""
+    return BY_ID[load().seen[name]]
+
+
+def entry_of_signal(number: int | None) -> Entry | None:
+    """Return the entry for the end by a signal; None where there is none, as for real-time ones, which have no name."""
+    name = Signals(number).name if number in set(Signals) else ""
+    return entry_of_seen(name) if name in load().seen else None
+
+
 def category(entry: Entry) -> str:
     """Return the title of an entry's part."""
     return next(title for title, ids in load().parts.items() if entry.id in ids)
@@ -79,4 +91,14 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry", "category", "known_failures", "standing_in_for"]
+__all__ = [
+    "BY_ID",
+    "ENTRIES",
+    "PARTS",
+    "Entry",
+    "category",
+    "entry_of_seen",
+    "entry_of_signal",
+    "known_failures",
+    "standing_in_for",
+]

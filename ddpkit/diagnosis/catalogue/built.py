@@ -18,7 +18,11 @@ HERE = Path(__file__).parent
 FOLDERS = ("core", "packs")  # of TOML files, in this order
 # The files in the order of their parts; others follow.
 ORDER = "rendezvous store network gpu cuda nccl fabric node files install jobs slurm ssh ddp runtime deaths".split()
+CHECKS = HERE / "checks.toml"  # symptoms of ddpkit's own checks
 NAME = "catalogue.json"
+
+
+Checks = Mapping[str, Sequence[tuple[str, str, str, str]]]  # rows of symptoms, by check
 
 
 class Built(NamedTuple):
@@ -28,6 +32,8 @@ class Built(NamedTuple):
     tables: Mapping[str, Mapping[str, Any]]
     words: Index
     instead: Mapping[str, Sequence[str]]  # ids of the entries that can stand in place of one
+    seen: Mapping[str, str]  # the id of the entry for what ddpkit or a kernel saw
+    checks: Checks
 
 
 def load() -> Built:
@@ -35,7 +41,8 @@ def load() -> Built:
     sources = source_files()
     if not sources:
         return Built(*json.loads((HERE / NAME).read_bytes()))
-    hashed = _hash(sources)
+    checks = CHECKS.read_bytes()
+    hashed = _hash({**sources, CHECKS.name: checks})
     places = _places()
     for place in places:
         try:
@@ -44,7 +51,7 @@ def load() -> Built:
                 return Built(*json.loads(body))
         except (OSError, ValueError):
             pass
-    built = build(sources)
+    built = build(sources, checks)
     any(_store(place, hashed + b"\n" + encode(built)) for place in places)
     return built
 
@@ -87,10 +94,10 @@ def _store(path: Path, content: bytes) -> bool:
     return True
 
 
-def build(sources: Mapping[str, bytes]) -> Built:
-    """Build the catalogue from its files. Raises CatalogueError."""
+def build(sources: Mapping[str, bytes], checks: bytes = b"") -> Built:
+    """Build the catalogue from its files, and that of the symptoms. Raises CatalogueError."""
     from ddpkit.diagnosis.catalogue.matcher import index_of
-    from ddpkit.diagnosis.catalogue.reading import CatalogueError, check_references, read_file
+    from ddpkit.diagnosis.catalogue.reading import CatalogueError, check_references, read_checks, read_file
 
     parts: dict[str, list[str]] = {}
     tables: dict[str, dict[str, Any]] = {}
@@ -106,7 +113,9 @@ def build(sources: Mapping[str, bytes]) -> Built:
         parts.setdefault(file.part, []).extend(file.entries)
     check_references(tables, places, ())
     entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
-    return Built(parts, tables, index_of(entries), standing_in(entries))
+    seen = {name: entry.id for entry in entries for name in entry.seen}
+    symptoms = read_checks(checks.decode(), CHECKS.name, tables)
+    return Built(parts, tables, index_of(entries), standing_in(entries), seen, symptoms)
 
 
 def standing_in(entries: Iterable[Entry]) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,7 +55,8 @@ class Entry:
     `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a
     mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose
     `role` is `waits` waited for another one; `misses`: another one is gone. `scope` is what it is of, if not of a rank
-    or a node: the job, the launcher, the shell, or something outside.
+    or a node: the job, the launcher, the shell, or something outside. `seen` names what ddpkit or a kernel saw of it
+    without a text: a signal, a lost host. A node with it is remembered as bad for `lasts` hours.
     """
 
     id: str
@@ -82,6 +83,8 @@ class Entry:
     request: str = ""
     evidence: Literal["text", "kernel"] = "text"
     role: Literal["", "waits", "misses"] = ""
+    seen: tuple[str, ...] = ()
+    lasts: int = 24
     scope: Literal["", "job", "launcher", "outside", "shell"] = ""
     origin: str = ""  # the file of an entry that is a site's own; no key of it
 
@@ -118,10 +121,42 @@ def filled(text: str, values: Mapping[str, str] | None) -> str:
 def filled_command(text: str, values: Mapping[str, str] | None) -> str:
     """Return a probe or a fix with values in place of `{names}`: each is one word for a shell, or is left out.
 
-    Values come from a log, which anybody can write.
+    Values come from a log, which anybody can write. None is what a command would run, load or install: that stays a
+    word in capitals, for the user to choose.
     """
     quoted = _quoted_places(text)
+    if values is not None:
+        text = "".join(_without_run_words(text, quoted))
     return _filled(text, values, lambda value, place: as_word(value, in_quotes=place in quoted))
+
+
+# What stands before the first word of a command, and before a word that a program runs, loads or installs.
+_FIRST = re.compile(r"(?:^|[;|&`]|\$\(|:\s|\bssh\s+[^-\s]\S*\s)\s*$")
+_RUNS = re.compile(
+    r"""(?:
+      \b(?:python[\d.]*|bash|sh|zsh|source|exec|sudo|nohup|eval|xargs|torchrun|launch|IMAGE)\s+(?:-[a-zA-Z]+\s+)*
+    | \s-c\s+['"]                                                  # code of a shell
+    | \bimport\s+ | find_spec\(['"]                                # code of Python
+    | \b(?:pip|conda|mamba|apt-get|apt|dnf|yum|module|spack)\s(?:(?!\.\s)[^;|`])*\b(?:install|load)\s
+      (?:(?:(?!\.\s)[^;|`])*\s)?
+    | docker://\S* | image=\S* | \b(?:docker|podman|apptainer)\s+(?:run|exec)\s
+    | \b(?:LD_PRELOAD|LD_LIBRARY_PATH|PYTHONPATH|PATH)=\S*
+    )$""",
+    re.VERBOSE,
+)
+
+
+def _without_run_words(text: str, quoted: frozenset[str]) -> Iterator[str]:
+    """Yield the parts of a text, with the usual words, or a name in capitals, for what its commands would run."""
+    last = 0
+    for match in _NAME.finditer(text):
+        before = re.sub(r"[\[\]{}]|(?<=\{)\w+\?", "", text[: match.start()])
+        yield text[last : match.start()]
+        is_first = match[1] not in quoted and text[match.end() : match.end() + 1] != "=" and _FIRST.search(before)
+        is_run = is_first or _RUNS.search(before)
+        yield (match[2] or match[1].upper()) if is_run else match[0]
+        last = match.end()
+    yield text[last:]
 
 
 def as_word(value: str, *, in_quotes: bool = False) -> str:

@@ -81,6 +81,7 @@ class Match:
     entry: Entry
     values: dict[str, str]
     start: int = 0  # of its text in the line
+    end: int = 0
 
 
 def compile_linear(pattern: str) -> re.Pattern[str]:
@@ -175,7 +176,8 @@ class Matcher:
             if hit:
                 match, offset = hit
                 values = {k: v for k, v in match.groupdict().items() if v}
-                matched[name] = Match(entry=entry, values=values, start=max(0, offset + match.start()))
+                start, end = max(0, offset + match.start()), offset + match.end()
+                matched[name] = Match(entry=entry, values=values, start=start, end=end)
         held = [match for match in matched.values() if holds(match)]
         explained = {name for match in held for name in match.entry.explains}
         return sorted(held, key=lambda match: (match.entry.id in explained, _ORDER[match.entry.kind]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -66,6 +66,21 @@ def read_file(text: str, name: str) -> File:
         _check_table(table, Entry, place)
         _check_expressions(table, place)
     return File(part, tables, examples)
+
+
+def read_checks(text: str, name: str, known: Container[str]) -> dict[str, list[tuple[str, str, str, str]]]:
+    """Read the file of symptoms: rows of entry, text, cause and fix, by check. Raises CatalogueError."""
+    found: dict[str, list[tuple[str, str, str, str]]] = {}
+    for check, rows in tomllib.loads(text).items():
+        for row in rows:
+            place = f"{name}: {check}"
+            if row.get("entry") not in known or not row.keys() <= {"entry", "text", "cause", "fix"}:
+                raise CatalogueError(f"{place}: {row} has an unknown key, or names no entry")
+            _check_expression(row.get("text", ""), place)
+            found.setdefault(check, []).append(
+                (row["entry"], row.get("text", ""), row.get("cause", ""), row.get("fix", ""))
+            )
+    return found
 
 
 def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[str]) -> None:

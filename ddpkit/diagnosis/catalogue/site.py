@@ -43,7 +43,7 @@ def add_site(shipped: Built) -> Built:
         words[word] = [*rows, *words.get(word, ())]
     for name, ids in standing_in(entries).items():
         instead[name] = [*ids, *instead.get(name, ())]
-    return Built(parts, {**shipped.tables, **added}, words, instead)
+    return shipped._replace(parts=parts, tables={**shipped.tables, **added}, words=words, instead=instead)
 
 
 def _files() -> Iterator[Path]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ddpkit.run import logs, metrics, timeline
 from ddpkit.run.record import Run
+from ddpkit.run.state import Origin
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile
-from ddpkit.run.trust import Origin
 
 HEAD = 1 << 22  # bytes of the log with what is printed at the start
 TAIL = 1 << 16  # bytes of the log that are looked at

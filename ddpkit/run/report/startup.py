@@ -28,7 +28,7 @@ PHASES = {
     "collective": "up to the end of the first collective",
     "step": "model, data, first optimizer step",
 }
-# Where ranks were seen from outside only (`ddpkit/node/rank_start.py`), some marks are not there.
+# Where ranks were seen from outside only (`ddpkit/node/calls/rank_start.py`), some marks are not there.
 _OUTSIDE = {
     "import": "start its Python; script, up to import torch",
     "meet": "import torch; script, up to the rendezvous",
@@ -106,7 +106,7 @@ class Start:
     words: str  # where most of the time went; or why that is not known
 
 
-def of(
+def read_startup(
     launch: LaunchFile | None,
     timeline: TimelineFile | None,
     why_not: str,

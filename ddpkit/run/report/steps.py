@@ -15,6 +15,10 @@ from ddpkit.run.timeline import RankTimeline, TimelineFile
 COLUMNS = 60  # of the heat map
 STANDS_OUT = 1.25  # times the median of the other ranks
 WORTH = 0.001  # seconds a step, below which nobody cares
+GPUS = (
+    " On GPUs own work is the time to queue it, by the host's clock: a GPU that is slow does not show here. "
+    "To compare the GPUs: ddpkit test --full."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,7 @@ class Steps:
     words: str
 
 
-def of(timeline: TimelineFile | None, why_not: str) -> Steps:
+def read_steps(timeline: TimelineFile | None, why_not: str) -> Steps:
     """The steps of a run. `why_not`: what to say where nothing was recorded."""
     ranks = (timeline or {}).get("ranks", {})
     known = {int(number): each for number, each in ranks.items() if each.get("bins")}
@@ -60,7 +64,14 @@ def of(timeline: TimelineFile | None, why_not: str) -> Steps:
     columns = min(COLUMNS, most, max(len(each["bins"]) for each in known.values()))
     rows = tuple(_row(number, known[number], most, columns) for number in sorted(known))
     slowest = _slowest(rows)
-    return Steps(rows=rows, steps=most, slowest=slowest, words=_words(rows, slowest))
+    gpus = any("cuda" in each.get("marks", {}) or _has_cuda(each.get("versions", ())) for each in known.values())
+    words = _words(rows, slowest) + (GPUS if gpus and slowest is not None else "")
+    return Steps(rows=rows, steps=most, slowest=slowest, words=words)
+
+
+def _has_cuda(versions: Sequence[str]) -> bool:
+    """Whether these versions (of Python, torch, CUDA, NCCL) have CUDA."""
+    return list(versions[2:3]) not in ([], ["-"])
 
 
 def _total(bins: Sequence[Sequence[float]]) -> float:

@@ -15,10 +15,9 @@ from ddpkit.run.record import Attempt, Code, Versions, node_versions
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
-from ddpkit.run.state import RunState
+from ddpkit.run.state import Origin, RunState
 from ddpkit.run.status import RunStatus
 from ddpkit.run.timeline import first_step
-from ddpkit.run.trust import Origin
 
 POINTS = 1000  # of one curve; of more, every so many are shown
 OTHERS = 6  # charts beside loss and accuracy
@@ -124,8 +123,8 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         ended=run.ended,
         made=made,
         places=tuple(_places(now, files)),
-        start=start.of(files.launch, files.timeline, why_not, start.init_timings(files.head), files.copies),
-        steps=steps.of(files.timeline, why_not),
+        start=start.read_startup(files.launch, files.timeline, why_not, start.init_timings(files.head), files.copies),
+        steps=steps.read_steps(files.timeline, why_not),
         metrics=str(files.metrics or ""),
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),

@@ -19,14 +19,14 @@ from typing import Any, cast
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD, UsageError
-from ddpkit.transports import sockets
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.sockets import NoServerError, ProxySocket, dial
+from ddpkit.transports.protocol import HasFileno, hold
 from ddpkit.transports.ssh._paramiko import fabric, paramiko
 from ddpkit.transports.ssh.config import ConfigError, SshConfig, SshHost, last_jump
 from ddpkit.transports.ssh.keys import Keys, KnownHosts, describe
 from ddpkit.transports.ssh.program import ANSWER_TIMEOUT, DROPPED, NO_ANSWER, PROXY_SHOWN, Questions, is_silent
+from ddpkit.transports.ssh.sockets import NoServerError, ProxySocket, dial
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -422,10 +422,10 @@ def _of_proxy(proxy: ProxySocket, target: str, timeout: float) -> RefusedError:
     return RefusedError(what, f"ssh -v {target} true")
 
 
-def _lifeline(transport: Any) -> sockets.Stream:
+def _lifeline(transport: Any) -> HasFileno:
     """Return the socket of a connection, the first one on its way through jump hosts."""
     sock = transport.sock
-    return _lifeline(sock.get_transport()) if isinstance(sock, paramiko.Channel) else cast("sockets.Stream", sock)
+    return _lifeline(sock.get_transport()) if isinstance(sock, paramiko.Channel) else cast("HasFileno", sock)
 
 
 class SshStream:
@@ -436,7 +436,7 @@ class SshStream:
         self._name = login.spec.name
         self._channel = channel
         channel.settimeout(1.0)
-        sockets.hold(_lifeline(login.connection.transport))
+        hold(_lifeline(login.connection.transport))
 
     def write(self, data: bytes) -> None:
         try:

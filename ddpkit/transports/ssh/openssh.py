@@ -26,9 +26,9 @@ from pathlib import Path
 from ddpkit.errors import UsageError, install
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports import hosts
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
+from ddpkit.transports.ssh.config import last_jump
 from ddpkit.transports.ssh.program import (
     ANSWER_TIMEOUT,
     DROPPED,
@@ -220,14 +220,9 @@ class OpenSsh:
 
     def _way(self, spec: HostSpec, jumps: str, until: float, seen: tuple[str, ...]) -> list[str]:
         """Return the options for the way to a host: over one connection to its jump host, which others share."""
-        before, _, last = jumps.rpartition(",")
-        word = last.strip().removeprefix("ssh://").rstrip("/")
-        if word.lower() in ("none", ""):
-            return []
-        try:
-            [hop] = hosts.parse([word], {}, {})
-        except (UsageError, ValueError):
-            return []  # ssh itself reads it
+        before, hop = last_jump(jumps)
+        if jumps.lower() in ("none", "") or hop is None:
+            return []  # what cannot be read here, ssh itself reads
         if hop.name == spec.name:
             return ["-oProxyJump=none"]  # it is its own jump host, by a pattern such as `Host *`
         if hop.name in seen:

@@ -29,7 +29,7 @@ from ddpkit.errors import no_folder
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join
 from ddpkit.node import owned
-from ddpkit.node.scratch_dir import KIND
+from ddpkit.node.supervision.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
@@ -200,18 +200,17 @@ class PrivateFolder:
         close_in_background(self._link.close)
 
 
-class SshInput:
-    """Input and end of one ssh program: the part of a byte stream that is the same for all of them.
+class SshStream:
+    """One ssh program: a byte stream over its input and output, the named pipes `PATH.in` and `PATH.out`.
 
-    Its standard input is the named pipe `PATH.in`. At the end of this process ssh reads its end of file.
+    At the end of this process ssh reads its end of file.
     """
 
     def __init__(self, path: str, spec: HostSpec) -> None:
         self.spec = spec
         self.path = path
-        self._pipe = -1
-        self._writing = threading.Lock()
-        self._changed = threading.Condition()
+        self._pipe = self._output = -1
+        self._writing, self._reading, self._changing = threading.Lock(), threading.Lock(), threading.Lock()
         self._ended = False
         self._closed = False
         self._why = ""
@@ -219,7 +218,19 @@ class SshInput:
 
     def open(self) -> None:
         self._pipe = make_pipe(f"{self.path}.in")
+        # For both as well: it has no end of file before ssh opens it, and we can wake up its reader.
+        self._output = make_pipe(f"{self.path}.out")
         os.set_blocking(self._pipe, False)
+        os.set_blocking(self._output, False)
+
+    def read(self) -> bytes:
+        with self._reading:
+            ended = self._ended or self._closed
+            if not self._closed and select.select([self._output], [], [], 0.0 if ended else 1.0)[0]:
+                return os.read(self._output, 1 << 16)
+        if ended:
+            raise EOFError
+        return b""
 
     def write(self, data: bytes) -> None:
         until = time.monotonic() + WRITE_LIMIT
@@ -234,11 +245,17 @@ class SshInput:
                     select.select([], [self._pipe], [], 0.1)
 
     def end(self, why: str, code: int | None = None) -> None:
-        with self._changed:
+        with self._changing:
             if not self._ended:
                 self._why, self._code = why, code
             self._ended = True
-            self._changed.notify_all()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Add an empty line after everything that ssh wrote."""
+        with self._changing, suppress(OSError):  # full: then nobody sleeps
+            if self._output >= 0:  # else its number can be that of another pipe by now
+                os.write(self._output, b"\n")
 
     def code(self) -> int:
         """The exit code of ssh, once its output has ended; -1: the connection ended without one."""
@@ -255,54 +272,16 @@ class SshInput:
         )
 
     def close(self) -> None:
-        with self._changed:
+        with self._changing:
+            if self._closed:
+                return
             self._closed = True
-            self._changed.notify_all()
         with self._writing:
             if self._pipe >= 0:
                 os.close(self._pipe)
                 self._pipe = -1
-
-
-class SshStream(SshInput):
-    """One session: named pipes to and from an ssh."""
-
-    def __init__(self, path: str, spec: HostSpec) -> None:
-        super().__init__(path, spec)
-        self._output = -1
-        self._reading = threading.Lock()
-
-    def open(self) -> None:
-        super().open()
-        # For both as well: it has no end of file before ssh opens it, and we can wake up its reader.
-        self._output = make_pipe(f"{self.path}.out")
-        os.set_blocking(self._output, False)
-
-    def read(self) -> bytes:
-        with self._reading:
-            ended = self._ended or self._closed
-            if not self._closed and select.select([self._output], [], [], 0.0 if ended else 1.0)[0]:
-                return os.read(self._output, 1 << 16)
-        if ended:
-            raise EOFError
-        return b""
-
-    def end(self, why: str, code: int | None = None) -> None:
-        super().end(why, code)
         self._wake()
-
-    def _wake(self) -> None:
-        """Add an empty line after everything that ssh wrote."""
-        with self._changed, suppress(OSError):  # full: then nobody sleeps
-            if self._output >= 0:  # else its number can be that of another pipe by now
-                os.write(self._output, b"\n")
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        super().close()
-        self._wake()
-        with self._reading, self._changed:
+        with self._reading, self._changing:
             if self._output >= 0:
                 os.close(self._output)
             self._output = -1

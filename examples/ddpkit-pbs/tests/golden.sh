@@ -40,7 +40,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}"
 module load cuda
 : >/data/project/logs/20260131-235959-train-3fa9/alive."$RANK"
 trap : TERM USR1 USR2
-/opt/venv/bin/python -S -I /data/project/logs/20260131-235959-train-3fa9/node.py step_task /data/project/logs/20260131-235959-train-3fa9/task.json /opt/venv/bin/python train.py --note '"'"'it'"'"'"'"'"'"'"'"'s $5'"'"'
+/opt/venv/bin/python -S -I /data/project/logs/20260131-235959-train-3fa9/ddpkit.zip step_task /data/project/logs/20260131-235959-train-3fa9/task.json /opt/venv/bin/python train.py --note '"'"'it'"'"'"'"'"'"'"'"'s $5'"'"'
 code=$?
 rm -f /data/project/logs/20260131-235959-train-3fa9/alive."$RANK"
 exit "$code"'

@@ -1,7 +1,8 @@
 """Ranks that add in twelve steps. In step 8 the last rank fails as the argument says.
 
-none; hang: it leaves the collectives for two minutes; kill: SIGKILL; memory: it needs more memory than its GPU has;
-assert: it uses an index out of range on its GPU. TIMEOUT is the time limit of a collective, in seconds.
+none; hang: it leaves the collectives for two minutes; stuck: its GPU works for two minutes before the next one; kill:
+SIGKILL; memory: it needs more memory than its GPU has; assert: it uses an index out of range on its GPU. TIMEOUT is the
+time limit of a collective, in seconds.
 """
 
 import os
@@ -26,6 +27,9 @@ def read_slowly() -> None:
 def fail(fault: str, device: torch.device) -> None:
     if fault == "hang":
         read_slowly()
+    elif fault == "stuck":
+        print("hangs now", flush=True)
+        torch.cuda._sleep(1 << 38)  # type: ignore[no-untyped-call]
     elif fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif fault == "memory":

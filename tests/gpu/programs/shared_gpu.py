@@ -1,4 +1,6 @@
-"""Rank that shares one GPU with all other ranks, over NCCL: `shared_gpu.py check|bench|SCRIPT ARGUMENTS`.
+"""Rank that shares one GPU with all other ranks, over NCCL: `shared_gpu.py check|late|bench|SCRIPT ARGUMENTS`.
+
+late: check, with a rank 1 that leaves NCCL's first sum to the other one, so that it hangs on the GPU.
 
 NCCL refuses two ranks on one GPU of one host. NCCL_HOSTID makes each rank a host of its own for NCCL, so their data go
 through sockets. With SAME_HOST=1 NCCL does refuse them: its message is then what is tested.
@@ -9,7 +11,12 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ddpkit.distributed.resolver import DistEnv
 
 rank = os.environ["RANK"]
 os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0] or "0"
@@ -26,9 +33,18 @@ def identify(index: int) -> tuple[str, str]:
 
 
 def main(program: str, argv: list[str]) -> int:
-    if program == "check":
+    if program in ("check", "late"):
         from ddpkit.distributed import check
 
+        if program == "late" and rank == "1":
+            add = check.time_all_reduce
+
+            def late(env: DistEnv, device: Any, elements: int, seconds: float, group: Any = None) -> float:
+                if device.type == "cuda":
+                    time.sleep(120)
+                return add(env, device, elements, seconds, group)
+
+            check.time_all_reduce = late
         return check.main(argv, identify)
     if program == "bench":
         from ddpkit.distributed import collectives

@@ -1,0 +1,109 @@
+"""A child process: bound to its parent, turned into a command, and how it ended.
+
+Small, as the wrapper of each rank imports it.
+"""
+
+from __future__ import annotations
+
+# `signal` itself imports enum, which takes 3 ms.
+import _signal as signal  # type: ignore[import-not-found]
+import errno
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide() -> None:
+    """Close memory and open files of this process to others of its user, such as its ranks.
+
+    What it executes is open again. Only root with CAP_SYS_PTRACE still reads them.
+    """
+    _prctl(PR_SET_DUMPABLE, 0)
+
+
+def die_with_parent(parent: int, number: int) -> None:
+    """Let the kernel send this signal when the parent dies. Exits at once where it has died already."""
+    _prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        import ctypes  # takes 3 ms, which a launcher does not need
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def connect_output(folder: str, local_rank: str) -> None:
+    """Make standard output and error the pipes of a rank in a supervisor's private folder."""
+    for name, fd in (("out", 1), ("err", 2)):
+        pipe = os.open(f"{folder}/{name}.{local_rank}", os.O_WRONLY)
+        os.dup2(pipe, fd)
+        os.close(pipe)
+
+
+def execute(argv: list[str], env: Mapping[str, str]) -> NoReturn:
+    """Become a command, or say why not and exit as a shell would."""
+    try:
+        os.execvpe(argv[0], argv, env)
+    except OSError as error:
+        absent = is_absent(error, argv[0], env.get("PATH"))
+        why = os.strerror(errno.ENOENT) if absent else error.strerror
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if absent else 126)
+
+
+def is_absent(error: OSError, name: str, path: str | None = None) -> bool:
+    """Tell whether this error of a start means that there is no such program. `path` replaces PATH.
+
+    The kernel's answer to a name alone is that of the directories in PATH: one that this user may not enter makes it
+    "Permission denied", also where no other directory has the program. A shell says that the command is not found.
+    """
+    if error.errno != errno.EACCES or "/" in name:
+        return error.errno == errno.ENOENT
+    import shutil
+
+    return shutil.which(name, os.F_OK, path) is None
+
+
+def exit_status(status: int) -> tuple[int | None, int | None]:
+    """A wait status as (exit code, None) or (None, signal)."""
+    return (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
+
+
+def end_as(status: int) -> None:
+    """End this process as another one has ended."""
+    code, killer = exit_status(status)
+    if killer is None:
+        os._exit(code or 0)
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the rank's own core file is the one to keep
+    if killer != signal.SIGKILL:
+        signal.signal(killer, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [killer])
+    os.kill(os.getpid(), killer)
+
+
+def merged(env: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """An environment with changes; None takes a name away."""
+    both: dict[str, str | None] = {**env, **changes}
+    return {name: value for name, value in both.items() if value is not None}
+
+
+def prepend(entry: str, env: Mapping[str, str]) -> str:
+    """PYTHONPATH of an environment with an entry in front."""
+    return os.pathsep.join([entry, *filter(None, [env.get("PYTHONPATH")])])

@@ -1,0 +1,1 @@
+"""Programs inside the process of a rank, and around it."""

@@ -1,0 +1,1 @@
+"""Parts of the supervisor: its loop, the ranks, their output and failures, and their end."""

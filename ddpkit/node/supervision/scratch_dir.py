@@ -1,0 +1,90 @@
+"""Private folders of a supervisor: made, locked while it lives, and swept by the next one.
+
+Who made a folder holds a lock on it, which the kernel takes away with the process, however that ended: whoever gets
+the lock knows that the folder is nobody's. Process ids would not tell: containers share a /tmp and count their own.
+Where a TMPDIR is shared by machines, a lock may be seen on its own machine alone: the name says which one made it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+
+from ddpkit.node.kernel import read_text
+from ddpkit.node.owned import NotOwnedError, make_directory, open_folder, remove_directory, remove_empty
+
+KIND = "private"  # of the folder, in its marker
+
+
+def _marks() -> tuple[str, ...]:
+    """Eight digits that stand for this host, and eight for this start of its kernel."""
+    # Machines with the same name may share a TMPDIR.
+    machine, boot = os.uname().nodename + read_text("/etc/machine-id"), read_text("/proc/sys/kernel/random/boot_id")
+    return tuple("%08x" % zlib.crc32(each.encode("utf-8", "surrogateescape")) for each in (machine, boot))
+
+
+_TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+# PYTHONPATH may hold it, and has colons between its entries.
+_TMP = "/tmp" if ":" in _TMP else _TMP
+_PREFIX = "ddpkit-"
+_HOST, _BOOT = _marks()
+FOLDER = "%s/%s%s%s%s" % (_TMP, _PREFIX, _HOST, _BOOT, os.urandom(8).hex())
+
+
+def hold_new(path: str, kind: str) -> int:
+    """Make a directory of this kind, and hold it until this process ends. Returns its descriptor. Raises OSError."""
+    while True:
+        try:
+            make_directory(path, kind)
+            fd = open_folder(path)
+        except FileNotFoundError:
+            if not os.path.isdir(os.path.dirname(path)):
+                raise
+            continue  # taken for a dead one's, and away, before it was locked
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+        except OSError:
+            return fd  # a file system without locks: nobody else gets one there either
+        if os.path.isdir(path):
+            return fd
+        os.close(fd)
+
+
+def remove_dead(path: str, kind: str) -> None:
+    """Take such a directory away, unless the process that made it lives, or the file system has no locks."""
+    try:
+        fd = open_folder(path)
+    except OSError:
+        return
+    try:
+        if os.fstat(fd).st_uid == os.geteuid():
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(path, kind)
+    except OSError:
+        pass  # its process lives
+    finally:
+        os.close(fd)
+
+
+def sweep() -> None:
+    """Take away what supervisors of this user on this machine left that were killed together with their guard."""
+    size = len(os.path.basename(FOLDER))
+    try:
+        names = os.listdir(_TMP)
+    except OSError:
+        return
+    for name in names:
+        # Another name and another start of a kernel: another machine, whose locks may not be seen here.
+        if name.startswith(_PREFIX) and len(name) == size and (name[7:15] == _HOST or name[15:23] == _BOOT):
+            remove_dead("%s/%s" % (_TMP, name), KIND)
+
+
+def remove(folder: str, kind: str = KIND) -> None:
+    """Take a folder of ours away. Whoever takes a part of it away meanwhile does the same work."""
+    try:
+        remove_directory(folder, kind)
+    except NotOwnedError:
+        remove_empty(folder)  # who made it was killed before it had its marker
+    except OSError:
+        pass

@@ -1,0 +1,209 @@
+"""Starts the ranks of a request: their environment, hooks, wrappers and pipes. A part of `supervisor.py`.
+
+A private folder holds what ranks need: the bundle of programs (`bundle.py`) and named pipes. It is made only where
+something needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import sys
+import time
+
+from ddpkit.node.bundle import program_of, running_bundle, write_bundle
+from ddpkit.node.child import die_with_parent, execute, merged, prepend
+from ddpkit.node.owned import create_file
+from ddpkit.node.process_tree import groups
+from ddpkit.node.supervision.event_loop import Children
+from ddpkit.node.supervision.rank_output import RankOutput
+from ddpkit.node.supervision.rank_pipes import RankPipes, make_pipe
+from ddpkit.node.supervision.rank_table import RankTable
+from ddpkit.node.supervision.scratch_dir import FOLDER, KIND, hold_new
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+
+# A terminal or a scheduler sends these, and the launcher decides about them.
+FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
+
+
+class Spawner:
+    """`folder` is empty until the private folder is made."""
+
+    def __init__(
+        self, request: dict[str, Any], children: Children, table: RankTable, output: RankOutput, pipes: RankPipes
+    ) -> None:
+        self.folder = ""
+        self._request = request
+        self._programs: list[str] = request.get("programs", [])  # of `ddpkit/node`, for the ranks
+        self._children = children
+        self._table = table
+        self._output = output
+        self._pipes = pipes
+        self._bundle = ""  # its path, once it is there
+
+    def start(self, on_launcher_exit: Callable[[int, int], None]) -> None:
+        """Start every process. Raises OSError; what was started before goes on."""
+        request = self._request
+        if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
+            raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
+        os.chdir(request["workdir"])
+        base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
+        if request["preload"]:
+            self._start_fork_server(base, on_launcher_exit)
+            return
+        for proc in request["procs"]:
+            env = self._add_hook(merged(base, proc["env"]), proc["rank"], proc["argv"][0])
+            if proc["rank"] is None:
+                if "rank_wrapper" in self._programs:
+                    self._make_wrapper_pipes(len(request["ranks"]))
+                    # torchrun's `--no_python` program is this file (`launchers/starters.py`).
+                    program = program_of(self._provide_bundle(), "rank.rank_wrapper")
+                    env["DDPKIT_TAP"] = self._write("wrapper.py", program)
+                    # torchrun makes a folder for logs that it does not write here, and leaves it behind.
+                    env.setdefault("PET_LOG_DIR", self.folder)
+                self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
+            else:
+                self._start_rank(proc["argv"], env, proc["rank"], proc["cpus"])
+
+    def _start_rank(self, argv: list[str], env: dict[str, str], rank: int, cpus: list[int]) -> None:
+        pid = self._spawn(argv, env, rank, cpus)
+        self._children.add(pid, lambda status: self._table.on_child_exit(rank, status))
+        self._table.on_start(rank, pid, time.time())
+
+    def _start_launcher(
+        self, argv: list[str], env: dict[str, str], name: str, on_exit: Callable[[int, int], None]
+    ) -> None:
+        """Start a program that starts ranks itself: torchrun, srun, the fork server."""
+        pid = self._spawn(argv, env, None, [])
+        self._table.launchers[pid] = name
+        self._children.add(pid, lambda status: on_exit(pid, status))
+
+    def _start_fork_server(self, base: dict[str, str], on_exit: Callable[[int, int], None]) -> None:
+        """One interpreter runs the ranks' own command; `fork_server.py` on its path forks the ranks."""
+        request = self._request
+        self._make_wrapper_pipes(len(request["procs"]))
+        bundle = self._provide_bundle()
+        ranks = [{"rank": proc["rank"], "env": proc["env"], "cpus": proc["cpus"]} for proc in request["procs"]]
+        env = self._add_hook(dict(base), None, "")
+        spec = {
+            "folder": self.folder,
+            "hook": bundle,
+            "modules": request["preload"],
+            "ranks": ranks,
+            "answer": env.pop("DDPKIT_HOOK", ""),
+        }
+        env["DDPKIT_PRELOAD"] = self._write("preload.json", json.dumps(spec))
+        env["PYTHONPATH"] = prepend(bundle, base)
+        self._start_launcher(request["procs"][0]["argv"], env, "preload", on_exit)
+
+    # ---- environment
+
+    def _add_hook(self, env: dict[str, str], rank: int | None, program: str) -> dict[str, str]:
+        """Put the rank hook (`rank_hook.py`) on the path of a Python: of a rank, or of torchrun, which hands it on."""
+        if "rank_hook" not in self._programs or env.get("DDPKIT_DUMP") == "0":
+            return env
+        try:
+            bundle = self._provide_bundle()
+            if "rank_observe" in self._programs:
+                self._pipes.open_hooks(f"{self.folder}/marks")
+        except OSError:
+            return env  # a full disk: a run must not end because of it
+        if os.path.basename(program).startswith("python"):
+            env["PYTHONPATH"] = prepend(bundle, env)
+        elif rank is not None:
+            return env
+        env["DDPKIT_HOOK"] = bundle
+        return env
+
+    # ---- the private folder
+
+    def _make_folder(self) -> None:
+        if not self.folder:
+            hold_new(FOLDER, KIND)
+            self.folder = FOLDER
+
+    def _provide_bundle(self) -> str:
+        """Return the path of the bundle: the one that this program runs from, or a copy beside the ranks' pipes.
+
+        srun kills the tasks beside a failed one at once: without a private folder they leave nothing in /tmp.
+        """
+        if not self._bundle:
+            running = running_bundle()
+            beside = self.folder or "rank_observe" in self._programs or ":" in running
+            if running and not beside:
+                self._bundle = running
+            else:
+                self._make_folder()
+                self._bundle = write_bundle(self.folder)
+        return self._bundle
+
+    def _make_wrapper_pipes(self, ranks: int) -> None:
+        """Two named pipes for the output of each rank that another program starts, and one for starts and exits."""
+        self._make_folder()
+        self._pipes.open_wrappers(f"{self.folder}/events")
+        for local_rank in range(ranks):
+            for number, name in ((1, "out"), (2, "err")):
+                fd = make_pipe(f"{self.folder}/{name}.{local_rank}")
+                self._output.add(fd, number, self._request["ranks"][local_rank], local_rank)
+
+    def _write(self, name: str, text: str) -> str:
+        path = f"{self.folder}/{name}"
+        create_file(path, text.encode())
+        return path
+
+    # ---- processes
+
+    def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int]) -> int:
+        pipes = [os.pipe() for _ in range(2)]
+        null = os.open(os.devnull, os.O_RDWR)  # here: where no descriptor is left, this is an error of the start
+        supervisor = os.getpid()
+        # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                # The second line of defence, should this process itself be killed.
+                die_with_parent(supervisor, signal.SIGKILL)
+                for fd, file in enumerate((null, pipes[0][1], pipes[1][1])):
+                    os.dup2(file, fd)
+                reset_signals()
+                if rank is None:  # a scheduler may send them to every process: they would end torchrun
+                    for each in PASSED_ON:
+                        signal.signal(each, signal.SIG_IGN)
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                if cpus and sys.platform == "linux":
+                    with contextlib.suppress(OSError):  # a container may have none of them
+                        os.sched_setaffinity(0, cpus)
+                execute(argv, env)
+            finally:
+                os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(null)
+        groups.add(pid)
+        for number, (read, write) in enumerate(pipes, 1):
+            os.close(write)
+            os.set_blocking(read, False)
+            self._output.add(read, number, rank)
+        return pid
+
+
+def redirect_to_devnull(*fds: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in fds:
+        os.dup2(null, fd)
+
+
+def reset_signals() -> None:
+    """Undo what Python and this program changed: an ignored signal would stay ignored in the rank."""
+    for number in (*RANK_SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)

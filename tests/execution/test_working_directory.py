@@ -1,0 +1,83 @@
+"""Programs of ddpkit import nothing of the working directory: others may write there, or a project has such a name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpkit.launchers.shell import run_module
+
+# Modules that torch, torchrun or ddpkit's own programs import after Python's start.
+SHADOWS = (
+    "argparse base64 collections datetime functools importlib json os random re runpy shutil socket struct".split()
+)
+SHADOWS += "subprocess tempfile threading torch typing uuid zlib".split()
+SPY = """\
+import sys
+with open({found!r}, "a") as found:
+    print({name!r}, sys.orig_argv[:3], file=found)
+raise ImportError("a module of the working directory")
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> tuple[Path, Path]:
+    """A working directory with modules of the names of Python's own, and the file that each import writes to."""
+    folder, found = tmp_path / "open", tmp_path / "found"
+    folder.mkdir()
+    for name in SHADOWS:
+        (folder / f"{name}.py").write_text(SPY.format(found=str(found), name=name))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/job.py").write_text("print('trains')\n")
+    return folder, found
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("launch", "-n", "2", "--starter", "torchrun", "--", "../project/job.py"),
+        ("bench", "-n", "2", "-e", "64"),
+        ("launch", "--dry-run", "--", "../project/job.py"),
+    ],
+    ids=lambda words: " ".join(words[:5]),
+)
+def test_a_command_imports_nothing_of_the_working_directory(
+    clean_environ: dict[str, str], planted: tuple[Path, Path], words: tuple[str, ...]
+) -> None:
+    folder, found = planted
+    argv = [sys.executable, "-c", run_module("ddpkit"), *words]  # as the program `ddpkit`, which `python -m` is not
+    done = subprocess.run(argv, cwd=folder, env=clean_environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not found.exists(), found.read_text()
+    assert words[0] != "launch" or "--dry-run" in words or done.stdout.count("trains") == 2
+
+
+def test_the_search_for_a_python_imports_nothing_of_the_working_directory(
+    planted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ddpkit import config
+
+    folder, found = planted
+    monkeypatch.chdir(folder)
+    again = Path(sys.prefix, "bin", "python3")  # another name than that of this process, so that it is started
+    config._has_torch(str(again))
+    assert not found.exists(), found.read_text()
+
+
+def test_no_plan_runs_code_that_imports_from_the_working_directory() -> None:
+    plans = sorted(Path(__file__).parents[1].glob("golden/*.sh"))
+    words = [(path.name, flags, code) for path in plans for flags, code in _codes(path.read_text())]
+    assert len(words) > 40
+    start = 'import sys; sys.path[:1] != [""] or sys.path.pop(0)'
+    assert not [each for each in words if "-I" not in each[1] and not each[2].startswith(start)]
+    assert not [path.name for path in plans if re.search(r"-m torch\.", path.read_text())]
+
+
+def _codes(text: str) -> list[tuple[str, str]]:
+    """The flags and the code of each `python -c` of a plan."""
+    return re.findall(r"""python3?((?: -[A-Za-z])*) -c ['"]+(.{60})""", text.replace("\n", " "))
