@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import queue
 import shlex
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
