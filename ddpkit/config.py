@@ -64,6 +64,9 @@ VARIABLES = {
         ("DDPKIT_RANK", "DDPKIT_WORLD_SIZE", "DDPKIT_LOCAL_RANK", "DDPKIT_LOCAL_WORLD_SIZE", "DDPKIT_NODE_RANK"),
         "the place of a rank that is started by hand, for ddpkit.distributed.torch.init()",
     ),
+    "DDPKIT_ROLE": "the role of a process; ddpkit sets it in every rank of a run of roles",
+    "DDPKIT_REPLICA": "the number of its replica, from 0",
+    "DDPKIT_PORT": "the port that ddpkit chose for a program that listens",
     **dict.fromkeys(("DDPKIT_MASTER_ADDR", "DDPKIT_MASTER_PORT"), "the address of rank 0, for such a rank"),
     **dict.fromkeys(
         (
@@ -79,7 +82,8 @@ VARIABLES = {
         "internal: ddpkit sets it in processes that it starts",
     ),
 }
-_FILE_ONLY = ("profile", "profiles", "groups", "host")
+ROLE_ADDRESS = "DDPKIT_ROLE_"  # front of the variables with the addresses of roles
+_FILE_ONLY = ("profile", "profiles", "groups", "host", "roles")
 _TABLES = {"options": "-o KEY=VALUE", "env": "--env NAME=VALUE"}  # settings without a variable, and their flags
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _T = TypeVar("_T")
@@ -350,6 +354,18 @@ class HostSettings:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Replica:
+    """A replica of a role: its run is a part of another one."""
+
+    run_id: str
+    wants_port: bool  # its program listens
+    port: int | None = None  # that was found for it, or that it had before
+    gpus: range | None = None  # of each of its nodes; None: all
+    ready: str = ""  # when it is ready, as in `[roles.NAME]`
+    ready_timeout: float = 0.0
+
+
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
     "backend",
@@ -563,6 +579,8 @@ class LaunchSettings:
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
     inherited: frozenset[str] = frozenset()  # variables with a value of this environment: they are secret
     file: str = ""  # the absolute path of the file that was read; empty: none
+    roles: Mapping[str, object] = field(default_factory=dict)  # their tables, as they stand in the file
+    replica: Replica | None = None  # of a role, which these settings are for
 
     def source(self, name: SourcedName) -> str:
         """Name the source of a setting: `flag`, `DDPKIT_HOSTS`, `profile big (ddpkit.toml)`, `default`."""
@@ -655,6 +673,7 @@ class SettingsFile:
     host: Mapping[str, HostSettings] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     profile: str | None = None  # the name of the usual profile
+    roles: Mapping[str, object] = field(default_factory=dict)  # see `ddpkit.roles.spec`
 
 
 def collect_settings(
@@ -696,7 +715,29 @@ def collect_settings(
                 values[name] = parsed
                 sources[name] = origin
     path = str(file.path) if file.path else ""
-    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, inherited=inherited, file=path)
+    return LaunchSettings(
+        **values,
+        groups=file.groups,
+        host=file.host,
+        sources=sources,
+        inherited=inherited,
+        file=path,
+        roles=file.roles,
+    )
+
+
+def overlaid(settings: LaunchSettings, given: Mapping[str, object], place: str) -> LaunchSettings:
+    """Return settings with other values for some of them, which come from `place`. Raises UsageError."""
+    changes: dict[str, Any] = {}
+    sources = dict(settings.sources)
+    for name, value in given.items():
+        parsed = _parse(name, value, place)
+        if isinstance(parsed, dict):
+            parsed = {**getattr(settings, name), **parsed}
+            sources |= {f"{name}.{key}": place for key in parsed}
+        sources[name] = place
+        changes[name] = parsed
+    return replace(settings, **changes, sources=sources)
 
 
 # Sources of the ranks' Python where nobody chose it.
@@ -778,7 +819,12 @@ def _variable(name: str) -> str:
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each variable DDPKIT_* that ddpkit neither reads nor sets: mistyped, it has no effect."""
     settings = {_variable(name): name for name in SETTINGS if name not in _TABLES}
-    names = [each for each in environ if each.startswith("DDPKIT_") and each not in settings and each not in VARIABLES]
+    known = {*settings, *VARIABLES}
+    names = [
+        each
+        for each in environ
+        if each.startswith("DDPKIT_") and each not in known and not each.startswith(ROLE_ADDRESS)
+    ]
     return [f"{name} has no effect: {_meant(name, (*settings, *VARIABLES))}" for name in sorted(names)]
 
 
@@ -900,6 +946,9 @@ def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Pa
         raise UsageError(
             f"{text.place('profiles')}: profiles must be tables", "write each profile as a table [profiles.NAME]"
         )
+    roles = table.get("roles", {})
+    if not isinstance(roles, dict):
+        raise UsageError(f"{text.place('roles')}: roles = {roles!r} is not a table", "write each role as [roles.NAME]")
     own = {key: value for key, value in table.items() if key not in _FILE_ONLY}
     base = path.parent if path.parent != folder else None
     return SettingsFile(
@@ -910,6 +959,7 @@ def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Pa
         host=_parse_hosts_tables(table.get("host", {}), text),
         profiles={key: _parse_all(profile, text, base, "profiles", key) for key, profile in profiles.items()},
         profile=usual,
+        roles=roles,
     )
 
 

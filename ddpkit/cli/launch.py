@@ -139,8 +139,13 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
     leave = detach and not dry_run and waits is None
     if leave:
         _refuse_pipe(settings)
-    if leave and not prepare.transport_of(settings).scheduled:
+    roles = _has_roles(settings)
+    if leave and (roles or not prepare.transport_of(settings).scheduled):
         return _detach(as_json)
+    if roles:
+        return _launch_roles(
+            settings, allowed, note, began, as_json=as_json and waits is None, quiet=quiet, waits=waits
+        )
     progress = None if dry_run else _Copying()
     with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None, allowed) as ready:
         plan = ready.plan
@@ -154,6 +159,61 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
             return _carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, waits=waits)
     show_plan(plan, as_json)
     return 0
+
+
+def _has_roles(settings: LaunchSettings) -> bool:
+    if not settings.roles:
+        return False
+    from ddpkit.roles.prepare import wanted
+
+    return wanted(settings)
+
+
+def _launch_roles(
+    settings: LaunchSettings,
+    allowed: Queries,
+    note: Callable[[str], None],
+    began: float,
+    *,
+    as_json: bool,
+    quiet: bool,
+    waits: str | None,
+) -> int:
+    """Launch the roles of the file, or show their plans."""
+    from ddpkit.cli.options import forward_signals
+    from ddpkit.console.relay import Relay
+    from ddpkit.console.style import is_rich
+    from ddpkit.console.writer import Screen
+    from ddpkit.roles.prepare import prepare_roles
+    from ddpkit.roles.run import RolesRun
+    from ddpkit.run import tmux
+
+    with prepare_roles(settings, os.environ, note, allowed) as prepared:
+        if allowed.dry:
+            for name, part in prepared.parts.items():
+                print(f"# {name}")
+                show_plan(part.plan, as_json)
+            return 0
+        session = tmux.expected_session(os.environ) if waits else None
+        run = RolesRun(prepared, began=began, session=session)
+        if waits:
+            if session:
+                tmux.name_session(run.record.run_id, os.environ)
+            tmux.announce_record(waits, run.record.folder)
+        out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
+        screen = Screen(out, err, lambda: run.inbox.put((-1, signal.SIGPIPE)), None)
+        terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
+        rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
+        draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
+        relay = Relay(run.open_logs(), screen.out, screen.err, rich=rich, terminals=terminals, draw=draw, quiet=quiet)
+        run.announce(relay)
+        with forward_signals(run.inbox, suspend=False):
+            code = run.finish(run.follow(relay, screen))
+        relay.close()
+        screen.close(2.0 if code else None)
+        if as_json:
+            _print_run(run.record, as_json)
+        return code
 
 
 class _Copying:

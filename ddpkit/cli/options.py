@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from inspect import Parameter, Signature
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 import typer
 
@@ -21,7 +21,6 @@ from ddpkit.errors import UsageError
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.cli.line import Line
     from ddpkit.config import Keywords, LaunchSettings
-    from ddpkit.execution.executor import Inbox
     from ddpkit.execution.requested_nodes import Queries
 
 
@@ -189,8 +188,14 @@ def parse_variables(words: list[str] | None) -> dict[str, str | None]:
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
+class TakesSignals(Protocol):
+    """The inbox of a run."""
+
+    def put(self, item: tuple[int, int], /) -> None: ...
+
+
 @contextmanager
-def forward_signals(inbox: Inbox, *, suspend: bool = False) -> Iterator[None]:
+def forward_signals(inbox: TakesSignals, *, suspend: bool = False) -> Iterator[None]:
     """Put signals into the inbox of a run (`SimpleQueue.put` is safe in a handler). `suspend`: Ctrl-Z as well."""
     from ddpkit.execution.executor import PASSED_ON
     from ddpkit.transports.protocol import ASK, LOOK

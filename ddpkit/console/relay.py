@@ -69,7 +69,7 @@ class Relay:
 
     `rich`: outputs (1, 2) with colour. `folded`: outputs on which lines fold. `draw` makes what a terminal shows of a
     panel; without it a panel's lines are plain. `terminals`: outputs on which lines have no controls but colours.
-    `quiet`: routine notes are in the log only.
+    `quiet`: routine notes are in the log only. `role`: of a run that is a part of another one, in front of its lines.
     """
 
     def __init__(
@@ -84,12 +84,15 @@ class Relay:
         folded: Collection[int] = (1, 2),
         draw: Callable[[Panel], bytes] | None = None,
         quiet: bool = False,
+        role: str = "",
     ) -> None:
         self.logs = logs
         self.folder = logs.folder
         self.quiet = quiet
+        self._role = f"{role} " if role else ""
         self.out = out
         self.err = err
+        self.notes = err  # for ddpkit's own lines
         self.rich = rich
         self.terminals = terminals
         self.fold = fold
@@ -114,7 +117,7 @@ class Relay:
         if data.endswith(b"\r"):
             lines += self._bar_state(name, number, data)
         if show and lines:
-            front = f"[{agent if rank is None else rank} {host}] ".encode()
+            front = f"[{self._role}{agent if rank is None else rank} {host}] ".encode()
             self._count += len(lines)
             self._last[name] = self._count
             shown = [coloured(line) for line in lines] if number in self.terminals else lines
@@ -173,10 +176,10 @@ class Relay:
         self.flush(wait=False)
         self._keep(text)
         if panel is not None and self.draw is not None:
-            self.err.write(self.draw(panel))
+            self.notes.write(self.draw(panel))
         else:
             shown = [printable(line).encode("utf-8", "replace") for line in text.split("\n")]
-            self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in shown))
+            self.notes.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in shown))
         self.flush()
 
     def routine_note(self, text: str) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import SUPERVISOR, Failure, Outcome
-from ddpkit.errors import LaunchError, UsageError
+from ddpkit.errors import NO_PROGRESS, LaunchError, UsageError
 from ddpkit.execution.hidden_failures import LIMIT, LIMIT_FEWER, ExceptionWatch, RestartTracker, Rounds
 from ddpkit.launchers.events import (
     AnswerEvent,
@@ -39,6 +39,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.job_output import repeats_cancel
 from ddpkit.launchers.plan import Plan, RankStarter, Step
 from ddpkit.launchers.shell import count
+from ddpkit.monitor.ready_watch import ReadyWatch
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.monitor.start_watch import StartWatch, is_watched
 from ddpkit.node.bundle import pack, read_texts
@@ -141,6 +142,7 @@ class Carrier:
         inbox: Inbox,
         screen: Display,
         on_first_failure: Callable[[Failure], None],
+        on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.plan = plan
         self.relay = relay
@@ -171,6 +173,7 @@ class Carrier:
         self.posting, self.over = threading.Lock(), False
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         self.monitor = MonitorServer(self)
+        self.ready = ReadyWatch(plan, on_ready)
         self.most_restarts = max((proc.restarts for step in plan.steps for proc in step.procs), default=0)
         limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
         many = len(plan.steps) > 1 and self.most_restarts
@@ -260,10 +263,11 @@ class Carrier:
         self.end_if_unrecoverable()
         self.settle()
         self.ask_raising()
+        self.end_if_not_ready()
 
     def pause(self, left: float) -> float:
         """Seconds until something is due. `left`: until this run is given up."""
-        due = min(self.held_until, self.exceptions.due) - time.monotonic()
+        due = min(min(self.held_until, self.exceptions.due) - time.monotonic(), self.ready.pause)
         full = SCREEN_FULL if self.taken else LOOK_UP
         return min(full, max(0.0, left), max(0.0, due), self.relay.pause(), self.monitor.pause())
 
@@ -342,6 +346,7 @@ class Carrier:
         self.step_failure, self.awaited = None, ("", "")
         self.timed_out.clear()
         self.hosts.add(host)
+        self.ready.on_start(node, event["rank"])
         if is_watched(node.step) and len(node.running) == 1:  # the first of a start
             self.starts[node.index] = StartWatch(node)
 
@@ -361,6 +366,7 @@ class Carrier:
         watch = self.starts.get(node.index)
         for mark in watch.on_answer(event) if watch is not None else ():
             self.timeline.record(host, mark)
+        self.ready.on_answer(node, event)
         self.monitor.on_answer(node, event)
 
     def on_lost_link(self, node: Node, reason: str) -> None:
@@ -386,6 +392,7 @@ class Carrier:
             self.runtimes[host] = agent
         self.relay.write(rank, host, agent, event["fd"], data, show=show)
         if rank is not None:
+            self.ready.on_output(data)
             waits = self.exceptions.take(rank, host, data)
             if (waits or NCCL_TIMEOUT in data) and rank not in self.timed_out:
                 self.on_timeout(rank)
@@ -462,6 +469,17 @@ class Carrier:
             self.note(f"rank {event['rank']} cannot be restarted: all ranks of {format_hosts(done)} have succeeded")
             node = self.nodes[index]
             self.on_failure(node, failure(event), event.get("host", node.step.host))
+
+    def end_if_not_ready(self) -> None:
+        """End a run whose program should be ready by now. Its process has not ended: it has no exit code."""
+        if self.ready.overdue and self.deadline is None:
+            node = self.nodes[0]
+            rank = min(node.step.ranks)
+            lines = self.relay.tail(rank, node.step.host, node.agent)
+            log = str(self.relay.folder / self.relay.log_name(rank, node.step.host, node.agent)) if lines else ""
+            why = self.ready.describe()
+            end: dict[str, Any] = {"code": NO_PROGRESS, "reason": why, "last_lines": tuple(lines), "log": log}
+            self.fail(node, what="rank", rank=rank, hang=True, **end)
 
     def on_lost(self, node: Node, reason: str) -> None:
         """A node is gone. An elastic run goes on without it while enough are left."""
@@ -736,13 +754,15 @@ def carry(
     hang_timeout: float = 0.0,
     hang_action: str = "warn",
     on_first_failure: Callable[[Failure], None] = lambda _: None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run a plan to its end. Blocks; takes no signals: (-1, signal) in `inbox` acts as one, from any thread.
 
     `connect` returns the `Link` of a step. Returns the outcome; a failed run raises nothing. `hang_timeout`: seconds,
-    see `ddpkit.monitor.watchdog`; 0: no watch. `on_first_failure` is called when the others begin to end.
+    see `ddpkit.monitor.watchdog`; 0: no watch. `on_first_failure` is called when the others begin to end,
+    `on_ready` once the program is ready.
     """
-    carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure)
+    carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure, on_ready)
     if hang_timeout:
         carrier.monitor.watch(hang_timeout, hang_action)
     screen.begin(carrier.standing)

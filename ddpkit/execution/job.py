@@ -22,7 +22,7 @@ from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.command_line import SHELLS, find_launcher, split_python, uv_project
-from ddpkit.launchers.plan import Job
+from ddpkit.launchers.plan import Job, Ready
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, guard, is_secret, join, quote
 from ddpkit.node.env_names import env_matcher
@@ -143,8 +143,11 @@ def describe_left(names: Sequence[str]) -> str:
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
     name = settings.name or str(settings.options.get("job_name", ""))
+    replica = settings.replica
     job = Job(
-        run_id=record.new_id(record.usable_name(name) if name else record.name_of(settings.script)),
+        run_id=replica.run_id
+        if replica
+        else record.new_id(record.usable_name(name) if name else record.name_of(settings.script)),
         command=settings.script,
         kind=kind,
         workdir=workdir,
@@ -153,6 +156,10 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         grace=settings.grace,
         python_chosen=settings.source("python") not in AUTOMATIC,
         observe=settings.observe if kind != "program" else (),
+        wants_port=replica is not None and replica.wants_port,
+        port=replica.port if replica else None,
+        gpus=replica.gpus if replica else None,
+        ready=Ready.of(replica.ready, replica.ready_timeout) if replica and replica.ready else None,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 

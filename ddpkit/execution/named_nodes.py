@@ -16,7 +16,7 @@ from ddpkit.execution.requested_nodes import Queries, named_hosts, ranks_per_nod
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.containers import Contained
-from ddpkit.launchers.plan import Container, Job, Plan, ProjectCopy, World
+from ddpkit.launchers.plan import Container, Job, Plan, ProjectCopy, World, with_port
 from ddpkit.launchers.shell import count
 from ddpkit.transports.choose import transport_class
 
@@ -72,7 +72,7 @@ class Approach:
     def plan(self, world: World, job: Job | None = None) -> Plan:
         """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
         plan_job = job or self.job
-        plan = self.backend.plan(plan_job, world)
+        plan = with_port(self.backend.plan(plan_job, world), plan_job, world.port)
         heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
         staging = plan_job.stage
         stage = self.staged.copies if self.staged else staging.copies if staging else ()

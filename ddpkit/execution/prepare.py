@@ -28,7 +28,7 @@ from ddpkit.execution.job import (
 from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
-from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
+from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request, World, with_port
 from ddpkit.launchers.shell import Secret
 from ddpkit.run.run_files import check_run_folder
 from ddpkit.run.timeline import NodeCopy
@@ -201,13 +201,13 @@ def prepare_offline(
     def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
         if isinstance(transport, SlurmTransport):
             transport.hosts = hosts
-        return _with_end(backend.plan(with_variables(job, env), transport.survey(note)), settings)
+        return _with_end(_plan(backend, with_variables(job, env), transport.survey(note)), settings)
 
     first = with_variables(job, FIRST) if settings.retries else job
     hosts: tuple[str, ...] = ()  # for all attempts of a step in an allocation
     if settings.retries and isinstance(world, Request) and world.allocation is not None:
         hosts = world.hosts or world.allocation.hosts
-    plan = backend.plan(first, world)
+    plan = _plan(backend, first, world)
     return Ready(
         job=job,
         plan=replace(plan, spares=spare_hosts(plan.hosts, hosts)) if hosts else plan,
@@ -216,6 +216,10 @@ def prepare_offline(
         hosts=hosts,
         plan_again=plan_again,
     )
+
+
+def _plan(backend: registry.Launcher, job: Job, world: World | Request) -> Plan:
+    return with_port(backend.plan(job, world), job, world.port if isinstance(world, World) else None)
 
 
 def _offline_transport(

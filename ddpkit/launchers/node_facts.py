@@ -82,6 +82,7 @@ class NodeFacts(PortFacts, DeviceFacts):
     gpu_note: NotRequired[str]  # why they are fewer than the GPUs
     tmp: str
     no_tmp: str
+    spare_port: NotRequired[Port | None]
 
 
 class RecordedFacts(TypedDict, total=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
@@ -18,6 +18,35 @@ from ddpkit.launchers.cpu_binding import Topology, format_cpus
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 from ddpkit.text import format_hosts, format_ranks
+
+
+class Probe(Enum):
+    """How a program shows that it is ready."""
+
+    HTTP = "http"  # it answers a request for a path with 200 to 399
+    TCP = "tcp"  # it accepts a connection
+    LINE = "line"  # it prints a line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """When a program is ready. `value`: a path, or a regular expression. `timeout`: seconds from its start."""
+
+    probe: Probe
+    value: str = ""
+    timeout: float
+
+    @classmethod
+    def of(cls, text: str, timeout: float) -> Ready:
+        """Read `http:/health`, `tcp` or `line:text`. Raises ValueError."""
+        kind, _, value = text.partition(":")
+        return cls(probe=Probe(kind), value=value.strip(), timeout=timeout)
+
+    def __str__(self) -> str:
+        return f"{self.probe.value}:{self.value}" if self.value else self.probe.value
+
+
+PORT = "{port}"  # in a command: a free port of the first node, where the job wants one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +67,10 @@ class Job:
     python_chosen: bool = True  # by the user; else commands before the ranks, such as `activate`, may choose another
     python_here: bool = True  # this machine has it; else the nodes may
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
+    wants_port: bool = False  # its program listens: a port is chosen for it, on its first node
+    port: int | None = None  # that was found for it, or that it had before
+    gpus: range | None = None  # of each node, where others have the rest
+    ready: Ready | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -94,6 +127,7 @@ class World:
     master_addr: str
     master_port: int
     min_nodes: int | None = None  # the run goes on while so many are left (torchrun's elastic rendezvous)
+    port: int | None = None  # another free one of the first host, for a program that listens
 
     @cached_property
     def _before(self) -> tuple[int, ...]:
@@ -363,6 +397,8 @@ class Plan:
     on_end: OnEnd | None = None
     on_attempt: OnEnd | None = None  # the same after each attempt that another one follows
     spares: tuple[str, ...] = ()  # hosts that another attempt can use
+    port: int | None = None  # of the program on the first node
+    ready: Ready | None = None  # when it is ready
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -371,6 +407,26 @@ class Plan:
 
     def __str__(self) -> str:
         return render_plan(self) + render_end(self)
+
+
+def with_port(plan: Plan, job: Job, port: int | None) -> Plan:
+    """Return a plan whose program listens on this port, by its command and by DDPKIT_PORT."""
+    plan, port = replace(plan, ready=job.ready), job.port or port
+    if not job.wants_port or port is None:
+        return plan
+
+    def filled(word: Word) -> Word:
+        return word.replace(PORT, str(port)) if isinstance(word, str) else word
+
+    steps = [
+        replace(
+            step,
+            procs=tuple(replace(proc, argv=tuple(filled(word) for word in proc.argv)) for proc in step.procs),
+            env={**step.env, "DDPKIT_PORT": str(port)},
+        )
+        for step in plan.steps
+    ]
+    return replace(plan, steps=tuple(steps), port=port)
 
 
 _INSIDE = "end of what runs in the container"

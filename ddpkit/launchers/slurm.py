@@ -10,7 +10,8 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -53,6 +54,12 @@ _NUMBERS = """\
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES\""""
+
+# The GPUs of one role among those of the step, by their places.
+_DEVICES = """\
+[ -n "$CUDA_VISIBLE_DEVICES" ] || CUDA_VISIBLE_DEVICES=$(seq -s , 0 $(({last} - 1)))
+CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f {first}-{last}); export CUDA_VISIBLE_DEVICES
+"""
 
 # As torchrun sets it: restarts before this start, by --retries or a requeue.
 _RESTARTS = """
@@ -594,6 +601,8 @@ class Slurm(Contained):
             start, options = runtime.enter(want), runtime.srun(want)
         enters = bool(container) and not options  # the task itself enters the container; pyxis does it before the task
         own = self._python(job)
+        devices = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop) if job.gpus else ""
+        devices = "export CUDA_VISIBLE_DEVICES=\n" if job.gpus == range(0) else devices
         python: Word = job.stage.python if job.stage else own
         rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
         if not self._by_node(job):
@@ -615,7 +624,7 @@ class Slurm(Contained):
             rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
         return Task(
             words=[python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
-            text=head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
+            text=devices + head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
             options=options,
         )
 
@@ -675,6 +684,38 @@ class Slurm(Contained):
             ]
         return lines
 
+    def _asked(
+        self, name: str, nodes: int, each: tuple[int, int], named: str, more: Mapping[str, str]
+    ) -> Iterator[str]:
+        """Yield the options of a request, quoted. `each`: tasks on a node, and the CPUs of each of them."""
+        asked: dict[str, object] = {
+            "job-name": name,
+            "nodes": nodes,
+            "ntasks-per-node": each[0],
+            "cpus-per-task": each[1] or "",
+            "nodelist": named,
+            **more,
+        }
+        for setting in (
+            "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive array "
+            "dependency signal"
+        ).split():
+            asked[setting.replace("_", "-")] = getattr(self, setting) or asked.get(setting, "")
+        for word, value in asked.items():
+            if word in _FLAGS:
+                yield from [f"--{word}"] if value else []
+            elif value != "":
+                yield f"--{word}={quote(str(value))}"
+
+    def allocate(self, name: str, nodes: int, ranks: int, named: Sequence[str]) -> tuple[str, ...]:
+        """The command that requests nodes for several steps, with so many ranks on each. Raises UsageError."""
+        for setting in ("array", "chain", "requeue", "output", "hetjob"):
+            if getattr(self, setting):
+                raise UsageError(f"-o {setting} does not work with roles", f"remove -o {setting}")
+        asked = self._asked(self.job_name or name, nodes, (ranks, self.cpus_per_task), ",".join(named), {})
+        words = [word for each in asked for word in shlex.split(each)]
+        return "salloc", "--no-bell", *words, *split_option("sbatch", self.sbatch)
+
     def _script(self, job: Job, step: Step, layout: Layout, named: str, spares: int | None) -> str:
         """The job script: what an administrator reads, and `sbatch` takes. `named`: hosts, with commas."""
         if named and self.nodelist:
@@ -685,28 +726,14 @@ class Slurm(Contained):
             raise UsageError(
                 f"--time {self.time} is not a time limit", "--time 2:00:00: minutes, H:MM:SS or D-HH:MM:SS"
             )
-        tasks, cpus = self._asked_tasks(job, layout.groups[0])
-        asked: dict[str, object] = {
-            "job-name": self._job_name(job),
-            "nodes": layout.groups[0].nodes + (spares or 0),
-            "ntasks-per-node": tasks,
-            "cpus-per-task": cpus or "",
-            "nodelist": named,
+        more = {
             "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
             # After a requeue the job goes on in the same file.
             "open-mode": "append",
         }
-        for name in (
-            "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive array "
-            "dependency signal"
-        ).split():
-            asked[name.replace("_", "-")] = getattr(self, name) or asked.get(name, "")
-        lines = []
-        for name, value in asked.items():
-            if name in _FLAGS:
-                lines += [_directive(name, f"--{name}")] if value else []
-            elif value != "":
-                lines.append(_directive(name, f"--{name}={quote(str(value))}"))
+        nodes, each = layout.groups[0].nodes + (spares or 0), self._asked_tasks(job, layout.groups[0])
+        asked = self._asked(self._job_name(job), nodes, each, named, more)
+        lines = [_directive(word[2:].partition("=")[0], word) for word in asked]
         lines += ["#SBATCH --no-kill"] * (spares is not None)  # a node that fails does not end the job
         if self.requeue or self.chain:
             again = self.requeue.lower() or "true"

@@ -25,7 +25,7 @@ from ddpkit.diagnosis.outcome import Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
+from ddpkit.files import create, make_directories, make_directory, release_directory, remove_files, write_atomically
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
@@ -53,6 +53,7 @@ MOST_BYTES = 1 << 24  # of one file
 
 RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,64}", "the id of a run")]
 JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
+ReplicaName = Annotated[str, Form(r"[a-z][a-z0-9_-]{0,31}\.\d{1,5}", "the name of a replica")]
 BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]
 Clock = Annotated[str, Form(r"[\x20-\x7e]{0,64}", "a time as a kernel or a scheduler prints it")]
 ExitCode = Annotated[int, Between(-(1 << 31), 1 << 31)]
@@ -184,6 +185,7 @@ class Run:
     attempts: tuple[Attempt, ...] = ()  # of a run with --retries
     spares: tuple[HostWord, ...] = ()  # hosts that can still replace others
     log_problem: str = ""  # what is missing in its logs, and why
+    replicas: tuple[ReplicaName, ...] = ()  # of a run of roles; each is a run in `roles/`
     format: Annotated[int, Between(1, FORMAT)] = FORMAT
     origin: Origin = Origin.OTHERS  # until something shows more
     unsaved: ClassVar = frozenset({"origin"})
@@ -345,6 +347,11 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"
         ) from None
     return folder
+
+
+def release_folder(folder: Path) -> None:
+    """Hold a run's folder no longer: this process writes nothing more there."""
+    release_directory(str(folder))
 
 
 # ---- the machine with the scheduler and the output of a job: this one, or a login host

@@ -263,7 +263,10 @@ def build_world(
         hosts.append(build_host(requirements, spec, each, env, good[0] if good else ""))
     if problems:
         return None, problems, workarounds
-    return World(hosts=tuple(hosts), master_addr=common[0], master_port=_port(facts[0])), [], workarounds
+    world = World(
+        hosts=tuple(hosts), master_addr=common[0], master_port=_port(facts[0]), port=facts[0].get("spare_port")
+    )
+    return world, [], workarounds
 
 
 def assume_world(requirements: Requirements, specs: Sequence[HostSpec]) -> World:
@@ -292,6 +295,7 @@ def build_single_world(requirements: Requirements, spec: HostSpec, facts: NodeFa
         hosts=(build_host(requirements, spec, facts, {}),),
         master_addr=requirements.master_addr or "127.0.0.1",
         master_port=facts["port"] or requirements.master_port,
+        port=facts.get("spare_port"),
     )
 
 

@@ -67,7 +67,7 @@ def this_machine(asked: int | None, environ: Mapping[str, str], note: Callable[[
         chosen=tuple(environ),
         stale=tuple(probe.stale(environ)),
     )
-    return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
+    return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port(), port=free_port())
 
 
 def _topology(environ: Mapping[str, str]) -> TopologyFacts:

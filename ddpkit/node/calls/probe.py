@@ -201,6 +201,7 @@ def look(
     facts["tmp"] = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
     facts["no_tmp"] = _why_not_written(facts["tmp"])
     facts.update(listen(port))
+    facts["spare_port"] = free_port()  # for a program that listens, beside rank 0
     if asked is not None:
         facts["torch"] = _torch(asked, python)
     return facts

@@ -1,0 +1,128 @@
+"""Where each replica runs, which GPUs of its nodes it has, and the addresses that others get. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddpkit.config import ROLE_ADDRESS
+from ddpkit.errors import UsageError
+from ddpkit.launchers.host_names import format_hosts
+from ddpkit.launchers.plan import Probe
+from ddpkit.launchers.shell import count
+from ddpkit.roles.order import Name
+from ddpkit.roles.spec import Role
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The nodes of one replica. `gpus`: devices of each of them; None: all."""
+
+    hosts: tuple[str, ...]
+    gpus: range | None = None
+
+
+def nodes_needed(roles: Sequence[Role]) -> int:
+    """Nodes of all roles together. A role beside another one needs none of its own."""
+    return sum(role.nnodes for role in roles if not role.beside)
+
+
+def place(roles: Sequence[Role], hosts: Sequence[str], gpus: Mapping[str, int]) -> dict[Name, Place]:
+    """Give out hosts in the order of the roles. On one machine all roles share it.
+
+    `gpus`: how many each host has; without an entry it is not known. Raises UsageError.
+    """
+    own: dict[str, tuple[str, ...]] = {}
+    if len(hosts) == 1:
+        own = {role.name: (hosts[0],) * role.nnodes for role in roles}
+    else:
+        needed = nodes_needed(roles)
+        if needed != len(hosts):
+            what = f"the roles need {count(needed, 'node')}, and {len(hosts)} are given: {format_hosts(list(hosts))}"
+            fix = f"-N {needed}" if needed < len(hosts) else f"name {count(needed - len(hosts), 'more node')}"
+            raise UsageError(what, fix)
+        left = list(hosts)
+        for role in roles:
+            if not role.beside:
+                own[role.name], left = tuple(left[: role.nnodes]), left[role.nnodes :]
+        for role in roles:
+            if role.beside:
+                own[role.name] = own[role.beside]
+    devices = _devices(roles, own, gpus)
+    return {
+        Name(role.name, n): Place(
+            hosts=own[role.name][n * role.nodes_each : (n + 1) * role.nodes_each], gpus=devices.get((role.name, n))
+        )
+        for role in roles
+        for n in range(role.replicas)
+    }
+
+
+def _devices(
+    roles: Sequence[Role], hosts: Mapping[str, Sequence[str]], gpus: Mapping[str, int]
+) -> dict[tuple[str, int], range]:
+    """Part the GPUs of hosts that replicas share. Raises UsageError for GPUs that are given twice."""
+    users: dict[str, list[tuple[Role, int]]] = {}
+    for role in roles:
+        for n in range(role.replicas):
+            for host in dict.fromkeys(hosts[role.name][n * role.nodes_each : (n + 1) * role.nodes_each]):
+                users.setdefault(host, []).append((role, n))
+    found: dict[tuple[str, int], range] = {}
+    for host, here in users.items():
+        known = gpus.get(host, 0)
+        wants = [(role, n) for role, n in here if role.gpus is None]
+        if known and wants and len(here) > 1:
+            names = ", ".join(dict.fromkeys(role.name for role, _ in here))
+            what = f"{names} share the {count(known, 'GPU')} of {host}, and roles.{wants[0][0].name} says not how many"
+            raise UsageError(what, f"gpus = N in [roles.{wants[0][0].name}]; 0: none")
+        first = 0
+        for role, n in here:
+            if role.gpus is None:
+                continue
+            device = range(first, first + role.gpus)
+            first += role.gpus
+            if host in gpus and first > known:
+                total = " + ".join(f"{each.gpus} of {each.name}" for each, _ in here if each.gpus)
+                raise UsageError(f"{host} has {count(known, 'GPU')}; promised are {total}", "gpus = N, smaller")
+            if found.setdefault((role.name, n), device) != device:
+                what = f"roles.{role.name}: replica {n} would have other GPUs on {host} than on its other nodes"
+                raise UsageError(what, "give the roles beside it the same nodes")
+    return found
+
+
+def addresses(role: Role, places: Sequence[Place], ports: Sequence[int | None]) -> dict[str, str]:
+    """Return what other roles can name of this one, in the order of its replicas."""
+    hosts = [each.hosts[0] for each in places]
+    values = {"hosts": ",".join(dict.fromkeys(host for each in places for host in each.hosts)), "host": hosts[0]}
+    if any(port is None for port in ports):
+        return values
+    pairs = [f"{_bracketed(host)}:{port}" for host, port in zip(hosts, ports, strict=True)]
+    urls = [f"http://{pair}" for pair in pairs]
+    return {
+        **values,
+        "ports": ",".join(map(str, ports)),
+        "port": str(ports[0]),
+        "addresses": ",".join(pairs),
+        "urls": ",".join(urls),
+        "url": urls[0],
+    }
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def variables(roles: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the variables with the addresses of roles: DDPKIT_ROLE_INFER_URLS."""
+    return {
+        f"{ROLE_ADDRESS}{re.sub('[^A-Z0-9]', '_', name.upper())}_{key.upper()}": value
+        for name, values in roles.items()
+        for key, value in values.items()
+        if key in ("hosts", "addresses", "urls")
+    }
+
+
+def probes_port(role: Role) -> bool:
+    """Tell whether a role is ready when its port answers."""
+    return role.ready is not None and role.ready.probe in (Probe.HTTP, Probe.TCP)

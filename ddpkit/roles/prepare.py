@@ -1,0 +1,56 @@
+"""Roles of a launch from its settings: their hosts, and a plan for each replica. Starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ddpkit.config import SETTINGS, LaunchSettings, current_folder
+from ddpkit.execution import prepare, requested_nodes
+from ddpkit.execution.requested_nodes import Queries, Wanted
+from ddpkit.roles.place import nodes_needed, place
+from ddpkit.roles.run import Prepared
+from ddpkit.roles.spec import Role, parse_roles
+
+
+def wanted(settings: LaunchSettings) -> bool:
+    """Tell whether a launch is one of roles: they are in the file, and nobody gave a script."""
+    return bool(settings.roles) and not settings.is_given("script")
+
+
+@contextmanager
+def prepare_roles(
+    settings: LaunchSettings,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    queries: Queries = Queries.ALL,
+) -> Iterator[Prepared]:
+    """Place and prepare all replicas. Connections of those that did not start are closed at the end.
+
+    Raises DdpkitError for what cannot run.
+    """
+    roles = parse_roles(settings.roles, Path(settings.file).name or "roles", SETTINGS)
+    chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
+    current_folder()
+    with requested_nodes.hold_nodes(
+        settings, backend, chosen, environ, _wanted(roles, settings), note, queries
+    ) as held:
+        prepared = Prepared(roles, place(roles, held.hosts, held.gpus), settings, held, note)
+        prepared.prepare(queries)
+        try:
+            yield prepared
+        finally:
+            prepared.close()
+
+
+def _wanted(roles: Sequence[Role], settings: LaunchSettings) -> Wanted:
+    """What all roles need of a scheduler."""
+
+    def ranks(role: Role) -> int:
+        number = role.settings.get("nproc_per_node", settings.nproc_per_node)
+        return number if isinstance(number, int) else max(1, role.gpus or 1)
+
+    most = max(ranks(role) + sum(ranks(each) for each in roles if each.beside == role.name) for role in roles)
+    ports = sum(role.replicas for role in roles if role.needs_port)
+    return Wanted(name=settings.name or roles[-1].name, nodes=nodes_needed(roles), ranks=most, ports=ports)

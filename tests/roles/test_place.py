@@ -1,0 +1,83 @@
+"""Hosts and GPUs of replicas, and the addresses that others get."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpkit.errors import UsageError
+from ddpkit.roles.order import Name
+from ddpkit.roles.place import addresses, place, variables
+from ddpkit.roles.spec import Role
+
+INFER = Role(name="infer", command=("serve",), nnodes=2, replicas=2)
+TRAIN = Role(name="train", command=("train.py",), nnodes=2, ends_run=True)
+
+
+def with_(role: Role, **changes: object) -> Role:
+    from dataclasses import replace
+
+    return replace(role, **changes)  # type: ignore[arg-type]
+
+
+def test_nodes_are_given_out_in_the_order_of_the_roles() -> None:
+    found = place((INFER, TRAIN), ("n1", "n2", "n3", "n4"), {})
+    assert {str(name): each.hosts for name, each in found.items()} == {
+        "infer.0": ("n1",),
+        "infer.1": ("n2",),
+        "train.0": ("n3", "n4"),
+    }
+
+
+def test_one_machine_has_all_of_them() -> None:
+    found = place((INFER, TRAIN), ("laptop",), {})
+    assert {str(name): each.hosts for name, each in found.items()} == {
+        "infer.0": ("laptop",),
+        "infer.1": ("laptop",),
+        "train.0": ("laptop", "laptop"),
+    }
+
+
+def test_roles_side_by_side_part_the_gpus() -> None:
+    roles = (with_(INFER, beside="train", gpus=2), with_(TRAIN, gpus=6))
+    found = place(roles, ("n1", "n2"), {"n1": 8, "n2": 8})
+    assert found[Name("infer", 1)].hosts == ("n2",)
+    assert found[Name("infer", 1)].gpus == range(2)
+    assert (found[Name("train", 0)].hosts, found[Name("train", 0)].gpus) == (("n1", "n2"), range(2, 8))
+
+
+@pytest.mark.parametrize(
+    ("roles", "hosts", "gpus", "what", "fix"),
+    [
+        ((INFER, TRAIN), ("n1", "n2", "n3"), {}, "need 4 nodes, and 3 are given: n1, n2, n3", "name 1 more node"),
+        ((INFER, TRAIN), ("n1", "n2", "n3", "n4", "n5"), {}, "need 4 nodes, and 5 are given", "-N 4"),
+        (
+            (with_(INFER, beside="train", gpus=4), with_(TRAIN, gpus=6)),
+            ("n1", "n2"),
+            {"n1": 8, "n2": 8},
+            "n1 has 8 GPUs; promised are 4 of infer + 6 of train",
+            "smaller",
+        ),
+        (
+            (with_(INFER, beside="train"), with_(TRAIN, gpus=6)),
+            ("n1", "n2"),
+            {"n1": 8, "n2": 8},
+            "infer, train share the 8 GPUs of n1, and roles.infer says not how many",
+            "gpus = N in [roles.infer]",
+        ),
+    ],
+)
+def test_refused(roles: tuple[Role, ...], hosts: tuple[str, ...], gpus: dict[str, int], what: str, fix: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        place(roles, hosts, gpus)
+    assert what in caught.value.message
+    assert fix in (caught.value.hint or "")
+
+
+def test_addresses() -> None:
+    found = place((INFER, TRAIN), ("n1", "fd00::2", "n3", "n4"), {})
+    infer = addresses(INFER, [found[Name("infer", n)] for n in range(2)], [8000, 8001])
+    assert infer["urls"] == "http://n1:8000,http://[fd00::2]:8001"
+    assert (infer["hosts"], infer["port"], infer["url"]) == ("n1,fd00::2", "8000", "http://n1:8000")
+    train = addresses(TRAIN, [found[Name("train", 0)]], [None])
+    assert train == {"hosts": "n3,n4", "host": "n3"}
+    assert variables({"infer": infer, "train": train})["DDPKIT_ROLE_INFER_ADDRESSES"] == "n1:8000,[fd00::2]:8001"
