@@ -261,7 +261,7 @@ def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -
         raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
     way = other_host.connector(settings, note)
-    command = other_host.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way, note)
+    command = other_host.prepare_host(settings, spec, line.argv, _Copying(), way, note)
     answer = other_host.run_launcher(spec, command, way, note)
     if answer.messages:
         print(answer.messages, file=sys.stderr)

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -220,10 +221,7 @@ class NodeCalls:
         def one(index: int) -> None:
             spec = specs[index]
             try:
-                if copies:
-                    with self._turn:
-                        problem = action(spec)
-                else:
+                with self._turn if copies else nullcontext():
                     problem = action(spec)
             except RefusedError as refused:
                 problem = Problem(host=spec.label, what=refused.what, fix=refused.fix, unreachable=True)

@@ -131,6 +131,39 @@ class Display(Protocol):
     def end(self) -> None: ...
 
 
+class OutputLimit:
+    """Limit of the output that links have posted and nobody has shown. Beyond it they wait, and with them the ranks.
+
+    A full one lets no flood delay a signal, and no screen that nobody reads fill the memory.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting = 0.0  # characters that were posted
+        self.taken = 0  # those of them that the loop has taken, and for which there is no new room yet
+
+    def wait_and_add(self, size: int) -> None:
+        """Wait for room, in the thread of a link."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting < WAITING)
+            self._waiting += size
+            if self._waiting < WAITING:
+                self._changed.notify()  # the next one that waits: one after the other, not all for each event
+
+    def make_room(self) -> None:
+        """Let the links post as much again as was taken."""
+        with self._changed:
+            self._waiting -= self.taken
+            self.taken = 0
+            self._changed.notify()
+
+    def lift(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._waiting = -inf
+            self._changed.notify_all()
+
+
 class Carrier:
     """One plan while it is carried out."""
 
@@ -150,28 +183,31 @@ class Carrier:
         self.inbox = inbox
         self.screen = screen
         self.on_first_failure = on_first_failure
+        # The nodes, and what they post.
         self.nodes = [Node(index=index, step=step, link=connect(step)) for index, step in enumerate(plan.steps)]
         self.hosts: set[str] = set()  # that have started a rank
         self.runtimes: dict[str, str] = {}  # by host: the program that enters the ranks' containers
+        self.passed = 0  # nodes at the front that have ended
+        self.output = OutputLimit()
+        self.posting, self.over = threading.Lock(), False  # over: nothing is posted any more
+        # The first failure, and the end of the others.
         self.outcome = Outcome()
-        self.timed_out: set[int] = set()  # ranks whose wait for others took too long
-        self.awaited = ("", "")  # for whom they waited, and the file with its stack
-        self.after_dump: list[Callable[[], None]] = []  # their failures
         self.first: End | None = None  # the failure of the outcome
-        self.stopped_at = 0.0  # time.time() when it began to end the others
+        self.step_failure: Failure | None = None  # the running step of a job is ended for it; the job continues
         self.held: list[tuple[End, Callable[[], None]]] = []  # ends that may follow from another, and their failures
         self.held_until = inf  # time.monotonic()
+        self.stopped_at = 0.0  # time.time() when it began to end the others
+        self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
+        # Ranks whose wait for others took too long.
+        self.timed_out: set[int] = set()
+        self.awaited = ("", "")  # for whom they waited, and the file with its stack
+        self.after_dump: list[Callable[[], None]] = []  # their failures
+        # Watches and records of the run.
+        self.started = time.time()
         self.exceptions = ExceptionWatch()
         self.starts: dict[int, StartWatch] = {}  # by node
-        self.step_failure: Failure | None = None  # the running step of a job is ended for it; the job continues
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
-        self.started = time.time()
-        self.room, self.waiting = threading.Condition(), 0.0  # characters of output that the links have posted
-        self.taken = 0  # those of them that the loop has taken, and for which it has made no room yet
-        self.passed = 0  # nodes at the front that have ended
-        self.posting, self.over = threading.Lock(), False
-        self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         self.monitor = MonitorServer(self)
         self.ready = ReadyWatch(plan, on_ready)
         self.most_restarts = max((proc.restarts for step in plan.steps for proc in step.procs), default=0)
@@ -181,6 +217,7 @@ class Carrier:
         self.rounds = Rounds()
 
     def run(self) -> Outcome:
+        """Start the steps, take what their nodes report until the last one has ended, and close the links."""
         try:
             for node in self.nodes:
                 cut = threading.Thread(target=node.link.close, daemon=True).start
@@ -188,9 +225,7 @@ class Carrier:
                 node.link.start(request(node.step, self.plan), gate)
             self.loop()
         finally:
-            with self.room:  # nothing more is taken
-                self.waiting = -inf
-                self.room.notify_all()
+            self.output.lift()  # nothing more is taken
             for node in self.nodes:
                 node.link.close()
             self.vitals.write()
@@ -207,22 +242,15 @@ class Carrier:
     def post(self, index: int, event: Event | None) -> None:
         """Called by the links' own threads. A screen that is not read slows them down, and through them the ranks."""
         if event is not None and event["e"] == "out":
-            with self.room:
-                self.room.wait_for(lambda: self.waiting < WAITING)
-                self.waiting += len(event["data"])
-                if self.waiting < WAITING:
-                    self.room.notify()  # the next one that waits: one after the other, not all for each event
+            self.output.wait_and_add(len(event["data"]))
         with self.posting:
             if not self.over:  # else it would be an event of the next attempt
                 self.inbox.put((index, event))
 
     def make_room(self) -> None:
-        """Let the links post as much output again as was shown and kept. A full limit lets no flood delay a signal."""
-        if self.taken and not (self.screen.is_full or self.relay.logs.is_full):
-            with self.room:
-                self.waiting -= self.taken
-                self.taken = 0
-                self.room.notify()
+        """Let the links post more output, unless the screen or a log is behind."""
+        if self.output.taken and not (self.screen.is_full or self.relay.logs.is_full):
+            self.output.make_room()
 
     def loop(self) -> None:
         last, busy = 0.0, False  # time.monotonic() of the last batch; whether it came soon after the one before
@@ -268,7 +296,7 @@ class Carrier:
     def pause(self, left: float) -> float:
         """Seconds until something is due. `left`: until this run is given up."""
         due = min(min(self.held_until, self.exceptions.due) - time.monotonic(), self.ready.pause)
-        full = SCREEN_FULL if self.taken else LOOK_UP
+        full = SCREEN_FULL if self.output.taken else LOOK_UP
         return min(full, max(0.0, left), max(0.0, due), self.relay.pause(), self.monitor.pause())
 
     def take(self, index: int, message: Event | int | None) -> None:
@@ -280,12 +308,12 @@ class Carrier:
         else:
             self.on_event(self.nodes[index], message)
             if message["e"] == "out":
-                self.taken += len(message["data"])
+                self.output.taken += len(message["data"])
 
     @property
     def is_held_up(self) -> bool:
         """Whether what nodes sent may wait here: nobody reads the screen, or the loop has not come to it yet."""
-        return self.taken > 0 or not self.inbox.empty()
+        return self.output.taken > 0 or not self.inbox.empty()
 
     def standing(self) -> Standing:
         """For the status lines, whose thread asks it."""
@@ -380,6 +408,7 @@ class Carrier:
             self.on_lost(node, reason)
 
     def on_output(self, node: Node, event: OutputEvent, host: str) -> None:
+        """Give lines to the relay, and look in those of a rank for an exception or a wait that took too long."""
         data = event["data"].encode("utf-8", "surrogateescape")
         rank = event["rank"]
         self.monitor.last_line = time.time()
@@ -554,18 +583,21 @@ class Carrier:
                 self.exceptions.asked[id(node), node.link.call(ENDING, args)] = rank
 
     def on_raising(self, node: Node, event: AnswerEvent) -> None:
+        """Take the answer to `ask_raising`: a rank whose script Python has left has failed, before its process ends."""
         rank = self.exceptions.asked.pop((id(node), event["id"]), None)
         if rank is None or not any(rank in ranks for ranks in event["values"] if isinstance(ranks, list)):
             return
         words = self.exceptions.words[rank]
-        if rank in node.running and words.exception != "KeyboardInterrupt":
-            end: ExitEvent = {"e": "exit", "rank": rank, "code": None, "signal": None, "raised": words.exception}
-            end.update({"kind": words.kind.value, "since": words.raised_at or time.time()})
-            fail = partial(self.on_failure, node, failure(end), self.exceptions.hosts[rank])
-            if words.kind is Kind.OWN:
-                fail()
-            else:
-                self.hold(End(rank, end["since"], words.kind), fail, 0.0 if words.kind is Kind.WAITED else WINDOW)
+        if rank not in node.running or words.exception == "KeyboardInterrupt":
+            return
+        since = words.raised_at or time.time()
+        end: ExitEvent = {"e": "exit", "rank": rank, "code": None, "signal": None, "raised": words.exception}
+        end.update({"kind": words.kind.value, "since": since})
+        fail = partial(self.on_failure, node, failure(end), self.exceptions.hosts[rank])
+        if words.kind is Kind.OWN:
+            fail()
+        else:  # all ranks were looked at already for one that waited in vain
+            self.hold(End(rank, since, words.kind), fail, 0.0 if words.kind is Kind.WAITED else WINDOW)
 
     def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
         rank, agent = event["rank"], node.agent

@@ -135,14 +135,12 @@ class ExceptionWatch:
 
     def take(self, rank: int, host: str, data: bytes) -> bool:
         """Take output of a rank. True: an exception says that its wait for other ranks took too long."""
-        words = self.words.get(rank)
-        raises = _HEAD in data
-        if words is None and not raises:
+        begins_traceback = _HEAD in data
+        if rank not in self.words and not begins_traceback:
             return False
-        if words is None:
-            words = self.words[rank] = LastWords()
+        words = self.words.setdefault(rank, LastWords())
         self.hosts[rank] = host
-        if raises and rank not in self._looks:
+        if begins_traceback and rank not in self._looks:
             self._looks[rank] = (0, time.monotonic() + SETTLE)
         words.take(data[-KEPT:].decode("utf-8", "replace"), time.time())
         return rank in self._looks and words.kind is Kind.WAITED

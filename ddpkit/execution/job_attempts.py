@@ -61,25 +61,27 @@ class JobAttempts:
 
     def next(self, code: int | None) -> str:
         """Return shell text for the attempt that follows; empty: none. `code`: None after a requeue by SLURM."""
-        attempts = self._attempts
-        last = attempts.records[-1]
-        decision, text = last.decision, ""
-        if last.ended is None:
-            decision = self._end(code)
-            self._save()
-            if decision is not None and decision.action != "stop":
-                self._run_hook()
-                try:
-                    attempts.check_suspects(self._faults, self._note)
-                except DdpkitError as error:
-                    self._note(f"{format_hosts(decision.hosts)}: cannot be checked: {error}")
+        last = self._attempts.records[-1]
+        new = last.ended is None
+        decision = self._end(code) if new else last.decision
+        self._save()
+        if decision is None or decision.action == "stop":
+            return ""
+        if new:
+            self._run_hook()
+            try:
+                self._attempts.check_suspects(self._faults, self._note)
+            except DdpkitError as error:
+                self._note(f"{format_hosts(decision.hosts)}: cannot be checked: {error}")
         # SLURM can end the job during `on_attempt` and the tests. A requeued one begins the attempt later.
-        ending = self._slurm.ending() if decision is not None and decision.action != "stop" and code is not None else ""
+        ending = self._slurm.ending() if code is not None else ""
         if ending:
             self._note(f"no other attempt follows: SLURM ends the job: {ending}")
-        elif decision is not None and decision.action != "stop":
-            requeues = decision.action == "requeue" and code is not None
-            text = self._requeue() if requeues else self._begin()
+            text = ""
+        elif decision.action == "requeue" and code is not None:
+            text = self._requeue()
+        else:
+            text = self._begin()
         self._save()
         return text
 

@@ -82,7 +82,6 @@ class Approach:
 @contextmanager
 def approach(
     settings: LaunchSettings,
-    environ: Mapping[str, str],
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
     waiting: Callable[[str], None] | None = None,
@@ -103,8 +102,13 @@ def approach(
     unseen = not queries.may_connect(settings, [spec.name for spec in specs])
     job = remote_job(settings, options)
     width = len(specs) - settings.spares
-    nodes = width if settings.spares else None
-    requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)
+    requirements = _requirements(
+        settings,
+        options,
+        job,
+        nodes=width if settings.spares else None,
+        check_files=progress is not None or not settings.sync,  # a dry run copies none
+    )
     if queries.dry:
         requirements = replace(requirements, dry=True, torch=False)
     connector = NoConnector(options.connect_timeout) if unseen else chosen.connector(options, note)
@@ -147,6 +151,7 @@ def _node_pool(
     way: Connector,
     requirements: Requirements,
 ) -> NodePool:
+    """Make the pool of connections. In a dry run nodes answer by a Python of their PATH, outside of containers."""
     from ddpkit.transports.pool import NodePool
 
     if requirements.dry:
@@ -212,8 +217,9 @@ def _other_name(path: str) -> str:
 
 
 def _requirements(
-    settings: LaunchSettings, options: NodeOptions, job: Job, nodes: int | None, *, check_files: bool
+    settings: LaunchSettings, options: NodeOptions, job: Job, *, nodes: int | None, check_files: bool
 ) -> Requirements:
+    """Return what the nodes must have for the job. `nodes`: how many of them run it, where others are spare."""
     from ddpkit.transports.compatibility import Requirements
 
     script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None

@@ -228,7 +228,6 @@ class RemoteCommand:
 
 def prepare_host(
     settings: LaunchSettings,
-    environ: Mapping[str, str],
     spec: HostSpec,
     argv: Sequence[str],
     progress: Callable[[str, int], None],
@@ -261,26 +260,21 @@ def translate_command(argv: Sequence[str], env: Mapping[str, str], *, again: boo
 
     `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value.
     """
-    words, variables, rest = [], dict(env), list(argv)
-    while rest:
+    words, variables, rest = list[str](), dict(env), list(argv)
+    left_out = {"--on", "--json"} if again else {"--on", "--json", "--sync"}
+    while rest and rest[0] != "--":
         word = rest.pop(0)
-        if word == "--":
-            words += [word, *rest]
-            break
-        if word == "--on":
-            rest.pop(0)
-        elif word == "--env" and rest:
-            name, equals, value = rest.pop(0).partition("=")
-            variables |= {name: value} if equals else {}
+        option, attached, value = word.partition("=")
+        if option in ("--on", "--env") and not attached and rest:
+            value = rest.pop(0)
+        if option == "--env":
+            name, given, text = value.partition("=")
+            variables |= {name: text} if given else {}
             words += ["--env", name]
-        elif word.startswith("--env="):
-            name, equals, value = word[6:].partition("=")
-            variables |= {name: value} if equals else {}
-            words += ["--env", name]
-        elif not word.startswith("--on=") and word != "--json" and (again or word.partition("=")[0] != "--sync"):
+        elif option not in left_out:
             words.append(word)
     words.insert(1, "--json")
-    return words, variables
+    return words + rest, variables
 
 
 def connector(settings: LaunchSettings, note: Callable[[str], None]) -> Connector:

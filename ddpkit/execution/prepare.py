@@ -106,7 +106,7 @@ def prepare(
         return
     from ddpkit.execution.named_nodes import approach
 
-    with approach(settings, environ, note, progress, waiting, queries) as nodes:
+    with approach(settings, note, progress, waiting, queries) as nodes:
         yield replace(_survey(nodes, settings, note), bad_nodes=bad_nodes, left=left)
 
 

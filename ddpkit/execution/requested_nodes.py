@@ -232,7 +232,7 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
         fewer = f"add -N {len(specs) - 1} --spares 1" if len(specs) > 1 else f"remove --spares {settings.spares}"
         raise UsageError(f"{both}: {named}", fewer)
     if nnodes and nnodes > len(specs):
-        raise _too_few(settings, nnodes, specs)
+        raise _too_few(nnodes, specs)
     if nnodes and settings.spares:
         nnodes += settings.spares
     if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file
@@ -240,7 +240,7 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
     return _with_ranks(settings, specs[: nnodes or len(specs)])
 
 
-def _too_few(settings: LaunchSettings, nnodes: int, specs: list[HostSpec]) -> UsageError:
+def _too_few(nnodes: int, specs: list[HostSpec]) -> UsageError:
     return UsageError(
         f"{count(nnodes, 'node')} requested, and {count(len(specs), 'host')} given",
         f"add -N {len(specs)}",
@@ -283,7 +283,7 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
         raise UsageError(f"{large}: must be at most {MOST_RANKS} ranks", "HOST:RANKS; SLURM needs no port")
     nnodes = settings.nnodes
     if isinstance(nnodes, int) and nnodes > len(specs):
-        raise _too_few(settings, nnodes, specs)
+        raise _too_few(nnodes, specs)
     specs = _with_ranks(settings, specs[: nnodes if isinstance(nnodes, int) else None])
     names = tuple(spec.name for spec in specs)
     if not any(spec.slots for spec in specs):

@@ -122,6 +122,7 @@ def pack_archive(archive: Archive, file: IO[bytes]) -> None:
 
 
 def _pack_file(archive: Archive, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+    """Add a file to an archive. Its description is compared before and after: it may change while it is read."""
     wanted = archive.described[info.name]
     whole = len(wanted.split(" ")[2]) == 64  # by content
     changed = UsageError(
@@ -408,11 +409,13 @@ class Stager:
         """Copy. Returns the nodes that have the copies: all, or at least `least`. Raises the refusal, UsageError."""
         pool = self.calls.pool
         problems = self.calls.connect()
+        if least is None and problems:
+            raise refusal(problems, len(pool.specs))
         bad = {problem.host for problem in problems}
         specs = [spec for spec in pool.specs if spec.label not in bad]
         packed = _Packed(self.root)
         try:
-            for content in self.contents if least is not None or not problems else ():
+            for content in self.contents:
                 new = self.calls.each(specs, partial(self._bring, content=content, packed=packed), copies=True)
                 problems += new
                 specs = [spec for spec in specs if spec.label not in {problem.host for problem in new}]

@@ -183,14 +183,16 @@ def find_launcher(command: Sequence[str]) -> Nested | None:
         return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part))), None)
     if _PYTHON.fullmatch(name):
         words = _python_words(words[1:])
-        name = words[0] if words and words[0] == "-m" else PurePath(words[0]).name if words else ""
+        name = PurePath(words[0]).name if words else ""
     if name == "-m" and len(words) > 1:
         words = words[1:]
         name = _MODULES.get(words[0], "")
     subcommands = _LAUNCHERS.get(name)
     if subcommands is None or (subcommands and (len(words) < 2 or words[1] not in subcommands)):
         return None
-    script, count, per_node = _parts(words[2 if subcommands else 1 :]) if name in _READ else ([], "", False)
+    script, count, per_node = list[str](), "", False
+    if name in _READ:
+        script, count, per_node = _parts(words[2 if subcommands else 1 :])
     if name == "tune":  # it starts torchrun where one of torchrun's options is given, and else the recipe itself
         if not script or len(script) == len(words) - 2:
             return None

@@ -511,13 +511,16 @@ class Slurm(Contained):
         return join(["python3" if self.container else python, "-S", "-I", "-c", _PORT])
 
     def _copy(self, job: Job, layout: Layout, inside: list[str], otherwise: str = "exit 123") -> list[str]:
-        """Lines that bring the local copies to each node. `otherwise`: if a node has none then. Raises UsageError."""
+        """Lines that bring the local copies to each node. `otherwise`: if a node has none then. Raises UsageError.
+
+        A step looks for the copies. Where one is absent, sbcast sends the archives, and another step unpacks them.
+        """
         if not job.stage:
             return []
         if layout.het:
             raise UsageError("--stage does not work in a heterogeneous job", "remove --stage")
-        number = len(layout.counts)
-        argv: list[Word] = ["srun", *inside, f"--nodes={number}", f"--ntasks={number}", "--ntasks-per-node=1"]
+        nodes = len(layout.counts)
+        argv: list[Word] = ["srun", *inside, f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
         if layout.attempts:
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif layout.hosts:
@@ -525,13 +528,13 @@ class Slurm(Contained):
         # Each node reports its own problem: none ends the others.
         argv += ["--kill-on-bad-exit=0", "--export=ALL", *self._stage_task(job)]
         # srun's own error would count as one of rank 0.
-        show = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
+        show_problems = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
         held = [word for word in inside if word.startswith("--jobid")]
-        names = [copy.target for copy in job.stage.copies]
+        targets = [copy.target for copy in job.stage.copies]
         # Where it cannot bring an archive, as to a spare node that has no directory yet, nodes read the shared one.
         bring = [
             f"sbcast {join([*held, path])} {quote(f'{target}.tar-')}$suffix 2> /dev/null"
-            for path, target in zip(job.stage.archives, names, strict=True)
+            for path, target in zip(job.stage.archives, targets, strict=True)
         ]
         return [
             *([] if inside else self._begin(job)),
@@ -541,7 +544,7 @@ class Slurm(Contained):
             *(f"    {line}" for line in bring),
             '    shown=$(stage unpack "$suffix" 2>&1); code=$?',
             "fi",
-            f'[ "$code" = 0 ] || {{ {show}; {otherwise}; }}',
+            f'[ "$code" = 0 ] || {{ {show_problems}; {otherwise}; }}',
         ]
 
     def _stage_task(self, job: Job) -> list[str]:

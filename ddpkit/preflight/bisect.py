@@ -150,7 +150,7 @@ def _works(
             ready = prepare.prepare_offline(chosen, environ)
             done = rank_program.run(ready.plan, ready.transport, settings.log_dir, signals=options.signals)
         else:
-            with named_nodes.approach(chosen, environ, options.note) as nodes:
+            with named_nodes.approach(chosen, options.note) as nodes:
                 pool = nodes.transport.pool
                 pool.specs = tuple(spec for spec in pool.specs if spec.label in hosts)
                 plan = nodes.plan(nodes.transport.survey(lambda _: None, strict=False))

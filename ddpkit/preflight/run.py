@@ -144,7 +144,7 @@ def parse_options(
 def _nodes(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    with named_nodes.approach(check_settings(settings, options), environ, options.note) as nodes:
+    with named_nodes.approach(check_settings(settings, options), options.note) as nodes:
         requirements = replace(nodes.transport.requirements, **_script(settings))
         pool = nodes.transport.pool
         pool.progress = options.progress
