@@ -67,6 +67,8 @@ def test_a_full_standard_output_is_reported_once(
     assert done.returncode == 0
     words = "ddpkit: cannot write to standard output: No space left on device; the logs have all lines"
     assert done.stderr.count(words) == 1
+    assert "done in" in done.stderr
+    assert "Traceback" not in done.stderr
     assert all_lines(next(tmp_path.glob("logs/*"))).count("] ran") == 2
 
 
