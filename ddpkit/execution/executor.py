@@ -592,7 +592,7 @@ class Carrier:
             return
         since = words.raised_at or time.time()
         end: ExitEvent = {"e": "exit", "rank": rank, "code": None, "signal": None, "raised": words.exception}
-        end.update({"kind": words.kind.value, "since": since})
+        end.update({"kind": words.kind.value, "since": since})  # the end that is to come
         fail = partial(self.on_failure, node, failure(end), self.exceptions.hosts[rank])
         if words.kind is Kind.OWN:
             fail()
@@ -694,6 +694,7 @@ class Carrier:
         self.relay.flush(wait=False)  # the cause is looked for in the logs
 
     def on_signal(self, number: int) -> None:
+        """Act on a signal to the launcher: pass it on, look at the ranks, or end them; a second one ends them now."""
         if number in PASSED_ON:
             self.tell({"c": "signal", "name": signal.Signals(number).name})
             return

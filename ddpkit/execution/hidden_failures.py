@@ -35,6 +35,7 @@ class Attempt:
     failures: list[ExitEvent] = field(default_factory=list)  # their events, the first in front
 
     def record(self, event: StartEvent | ExitEvent) -> None:
+        """Record the start or the end of a rank. The first start while none runs begins a new attempt."""
         rank = event["rank"]
         if event["e"] == "start":
             if not self.running:

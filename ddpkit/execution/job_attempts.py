@@ -90,10 +90,10 @@ class JobAttempts:
 
         `outside`: this process is no part of the job.
         """
-        attempts, slurm = self._attempts, self._slurm
+        attempts, slurm, removed = self._attempts, self._slurm, "SLURM removed it from the job"
         self._note(f"SLURM lost {host}, on which the script of job {self._job} ran")
         if attempts.records[-1].ended is None:
-            reason = "SLURM removed it from the job, whose script ran there"
+            reason = f"{removed}, whose script ran there"
             failure = Failure(host=host, rank=None, what="slurmd", code=125, reason=reason, at=time.time())
             failure = verdict.diagnose(failure, self._folder / "all.log", read_end=logs.read_end)
             outcome = Outcome(failure=failure, lost={host: reason}, lost_alone=host)
@@ -101,7 +101,7 @@ class JobAttempts:
             decision = attempts.decide(outcome, requeue=slurm.can_requeue(), script_lost=True)
             self._note(describe(decision, attempts.records[-1].number))
             bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, self._run.run_id, self._note)
-        attempts.replaced.setdefault(host, "SLURM removed it from the job")
+        attempts.replaced.setdefault(host, removed)
         decided = attempts.records[-1].decision
         if decided is None or decided.action == "stop" or not slurm.can_requeue():
             self._save()

@@ -236,6 +236,7 @@ def project(workdir: str, log_dir: str) -> Content:
     """Return the files that --sync copies, without this program's own output. Raises UsageError."""
     check_source(workdir, "--stage")
     names = list_files(workdir, rsync_filters(workdir, log_dir))
+    # The output of this launch may go into a file of the project, which changes while it is copied.
     own = {(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))}
     names = [name for name in names if (status := _lstat(workdir, name)) and (status.st_dev, status.st_ino) not in own]
     described, size = describe_files(workdir, names, content=True)

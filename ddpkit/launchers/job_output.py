@@ -47,7 +47,10 @@ class JobOutput:
     """What is known of a job's attempt that is read now, and a line that has no end yet."""
 
     def __init__(self, ranks: int, *, groups: Sequence[int] = (), agent: str = "srun") -> None:
-        """`groups`: ranks in each group of a heterogeneous job. `agent`: whose lines those without a label are."""
+        """Take the number of ranks.
+
+        `groups`: ranks in each group of a heterogeneous job. `agent`: the program of the step; lines of another name it.
+        """
         self.ranks = ranks
         self.groups = groups
         self.agent = agent
@@ -59,9 +62,9 @@ class JobOutput:
         self.failed = False
         self.attempt = 0  # how often the job was started again before what is read now
         self._succeeded: set[int] = set()
-        self._held = b""
+        self._held = b""  # the begin of a line
         self._joined: list[str] = []  # lines of one rank that follow each other
-        self._label: tuple[str, str] | None = None
+        self._label: tuple[str, str] | None = None  # their source, a rank or a program, and its host
         self._prefix = ""  # of these lines
 
     def feed(self, data: bytes) -> Iterator[Event]:

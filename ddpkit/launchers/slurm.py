@@ -604,8 +604,6 @@ class Slurm(Contained):
             start, options = runtime.enter(want), runtime.srun(want)
         enters = bool(container) and not options  # the task itself enters the container; pyxis does it before the task
         own = self._python(job)
-        devices = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop) if job.gpus else ""
-        devices = "export CUDA_VISIBLE_DEVICES=\n" if job.gpus == range(0) else devices
         python: Word = job.stage.python if job.stage else own
         rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
         if not self._by_node(job):
@@ -627,7 +625,7 @@ class Slurm(Contained):
             rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
         return Task(
             words=[python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
-            text=devices + head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
+            text=_devices(job) + head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
             options=options,
         )
 
@@ -795,6 +793,15 @@ class Slurm(Contained):
             requeue_exit_code=AGAIN if self.chain else None,
             via=world.via,
         )
+
+
+def _devices(job: Job) -> str:
+    """Shell text that leaves a role its GPUs alone, or none. Empty: all of the step."""
+    if job.gpus is None:
+        return ""
+    if not job.gpus:
+        return "export CUDA_VISIBLE_DEVICES=\n"
+    return _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
 
 
 def _begins(job: Job) -> str:
