@@ -49,7 +49,7 @@ class JobOutput:
     def __init__(self, ranks: int, *, groups: Sequence[int] = (), agent: str = "srun") -> None:
         """Take the number of ranks.
 
-        `groups`: ranks in each group of a heterogeneous job. `agent`: the program of the step; lines of another name it.
+        `groups`: ranks in each group of a heterogeneous job. `agent`: the step's program; lines of another name it.
         """
         self.ranks = ranks
         self.groups = groups

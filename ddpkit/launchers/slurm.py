@@ -166,17 +166,6 @@ SLURM = Scheduler(
 )
 
 
-def _joined_options(words: list[str]) -> list[str]:
-    """Return options with their values in one word each: `--gpu-bind none` as `--gpu-bind=none`."""
-    options: list[str] = []
-    for word in words:
-        if options and "=" not in options[-1] and not word.startswith("-"):
-            options[-1] = f"{options[-1]}={word}"
-        else:
-            options.append(word)
-    return options
-
-
 def _directive(option: str, words: str) -> str:
     """Return a line for sbatch. What stands behind a line break would be a command of the job."""
     if "\n" in words or "\r" in words:
@@ -802,6 +791,17 @@ def _devices(job: Job) -> str:
     if not job.gpus:
         return "export CUDA_VISIBLE_DEVICES=\n"
     return _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
+
+
+def _joined_options(words: list[str]) -> list[str]:
+    """Return options with their values in one word each: `--gpu-bind none` as `--gpu-bind=none`."""
+    options: list[str] = []
+    for word in words:
+        if options and "=" not in options[-1] and not word.startswith("-"):
+            options[-1] = f"{options[-1]}={word}"
+        else:
+            options.append(word)
+    return options
 
 
 def _begins(job: Job) -> str:
