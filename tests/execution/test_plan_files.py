@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from ddpkit.errors import UsageError
 from ddpkit.execution.executor import write_files
 from ddpkit.launchers.plan import File, Plan
 from ddpkit.machine import HERE
@@ -29,6 +32,15 @@ def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
         os.umask(before)
     modes = [path.stat().st_mode & 0o777 for path in (bundle.parent, bundle, script)]
     assert modes == [0o755, 0o600, 0o600]
+
+
+def test_a_copy_of_one_program_is_refused(tmp_path: Path) -> None:
+    """A plug-in for an older version asks for it; it would get all of them in its place."""
+    files = (File(path=str(tmp_path / "hook.py"), copy_of="process_tree"),)  # type: ignore[arg-type]
+    plan = Plan(run_id="x", backend="mine", steps=(), world_size=1, grace=1.0, files=files)
+    with pytest.raises(UsageError, match="backend mine: copy_of='process_tree'"):
+        write_files(plan, HERE.write)
+    assert not list(tmp_path.iterdir())
 
 
 def test_programs_of_a_bundle_run_without_ddpkit(tmp_path: Path) -> None:
