@@ -253,6 +253,7 @@ class Carrier:
             self.output.make_room()
 
     def loop(self) -> None:
+        """Take messages and do what is due until every node has ended, or is given up."""
         last, busy = 0.0, False  # time.monotonic() of the last batch; whether it came soon after the one before
         while self.left():
             self.look_around()
@@ -600,6 +601,7 @@ class Carrier:
             self.hold(End(rank, since, words.kind), fail, 0.0 if words.kind is Kind.WAITED else WINDOW)
 
     def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
+        """Take the failure of a rank or an agent, with its last lines, or those of what starts its container."""
         rank, agent = event["rank"], node.agent
         if rank is None and self.runtimes.get(host) == event["what"]:
             agent = event["what"]
@@ -726,6 +728,7 @@ class Carrier:
             self.stop(0.0)
 
     def on_end(self, node: Node) -> None:
+        """The link of a node has ended. A node that did not confirm its end before is lost, and its ranks with it."""
         node.ended = True
         if not node.sent_end:
             self.on_lost(node, "it was killed, and its ranks with it")

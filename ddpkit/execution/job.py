@@ -142,6 +142,7 @@ def describe_left(names: Sequence[str]) -> str:
 
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
+    """Make the job, with a new id of the run and its directory."""
     name = settings.name or str(settings.options.get("job_name", ""))
     replica = settings.replica
     job = Job(

@@ -102,13 +102,9 @@ def approach(
     unseen = not queries.may_connect(settings, [spec.name for spec in specs])
     job = remote_job(settings, options)
     width = len(specs) - settings.spares
-    requirements = _requirements(
-        settings,
-        options,
-        job,
-        nodes=width if settings.spares else None,
-        check_files=progress is not None or not settings.sync,  # a dry run copies none
-    )
+    check_files = progress is not None or not settings.sync  # a dry run copies none
+    nodes = width if settings.spares else None
+    requirements = _requirements(settings, options, job, nodes=nodes, check_files=check_files)
     if queries.dry:
         requirements = replace(requirements, dry=True, torch=False)
     connector = NoConnector(options.connect_timeout) if unseen else chosen.connector(options, note)

@@ -143,6 +143,8 @@ def spare_hosts(used: Collection[str], hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
+    """Add the commands of `on_end` and `on_attempt`, and for a job that heals what its script needs of them."""
+
     def hook(name: Literal["on_end", "on_attempt"]) -> OnEnd | None:
         command = str(getattr(settings, name))
         return OnEnd(command=command, directory=settings.directory_of(name)) if command else None

@@ -380,6 +380,7 @@ def _hold_job(
 
 
 def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec]:
+    """Read the hosts of the command line, or else of the host file. Raises UsageError."""
     from ddpkit.transports import hosts
 
     if settings.hosts and settings.hostfile and settings.source("hosts") == settings.source("hostfile"):
@@ -400,6 +401,7 @@ def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec
 
 
 def _check_options(options: NodeOptions) -> None:
+    """Check the numbers and the address among the options of connections. Raises UsageError."""
     from ddpkit.transports import hosts
 
     if options.heartbeat_timeout and not 1 <= options.heartbeat_timeout <= DAY:

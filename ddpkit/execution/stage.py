@@ -67,6 +67,7 @@ def describe_files(source: str, names: Iterable[str], *, content: bool) -> tuple
 
 
 def _description(status: os.stat_result, data: bytes | None, target: str) -> str:
+    """Describe an entry: its kind, its mode, and its content or its size and time. Empty: a device, or the like."""
     mode = f"{status.st_mode & 0o777:o}"
     if stat.S_ISLNK(status.st_mode):
         return f"link {target}"
@@ -428,6 +429,7 @@ class Stager:
         return pool.specs
 
     def _bring(self, spec: HostSpec, *, content: Content, packed: _Packed) -> Problem | None:
+        """Bring a copy to one node that does not have it."""
         began = time.time()
         answer = self._look(spec, content)
         refused = check_node(content, answer)
@@ -445,6 +447,7 @@ class Stager:
         return None
 
     def _send(self, spec: HostSpec, content: Content, packed: _Packed, target: str) -> tuple[Problem | None, int]:
+        """Send an archive to a node, and let the node unpack it. Returns the problem, and the bytes that were sent."""
         try:
             path = packed.path(content)
         except OSError as error:
@@ -471,6 +474,7 @@ class Stager:
         return None, size
 
     def _look(self, spec: HostSpec, content: Content) -> Mapping[str, Any]:
+        """Ask a node whether it has a copy. Wait for another launch that is making it."""
         args = {"content": content.for_node(self.root)}
         until, noted = time.monotonic() + PATIENCE, False
         while True:

@@ -87,6 +87,7 @@ class Syncer:
     # ---- before anything is changed
 
     def _check(self, specs: Sequence[HostSpec]) -> list[Problem]:
+        """Compare the project with what each node has. Returns a problem for each node that would lose something."""
         packed = b64encode(zlib.compress(json.dumps([each.plain() for each in self.entries]).encode())).decode()
         with made_nonce(self.source) as (nonce, stamp):
             args = {"nonce": nonce, "stamp": stamp, "packed": packed, "overwrite": self.overwrite}
@@ -167,6 +168,7 @@ class Syncer:
         return problems
 
     def _send(self, specs: Sequence[HostSpec]) -> list[Problem]:
+        """Send the files that each node needs into its draft."""
         # All logins come first: a question of a host and the progress would share the terminal.
         logins: dict[str, Sequence[str]] = {}
 
@@ -198,6 +200,7 @@ class Syncer:
         return self.calls.each(specs, log_in) or self.calls.each(specs, send, copies=True)
 
     def _apply(self, specs: Sequence[HostSpec]) -> list[Problem]:
+        """Let each node put its draft into place, but for what changed here during the copy."""
         now = {entry.name: status for entry in self.entries if (status := look(self.source, entry.name)) is not None}
         changed = [entry.kind != "directory" and now.get(entry.name) != entry for entry in self.entries]
         left_out = [index for index, each in enumerate(changed) if each]

@@ -476,6 +476,7 @@ def runtimes(*names: str) -> Any:
 
 
 def _mounts(text: str) -> tuple[Mount, ...]:
+    """Parse the value of `-o container_mounts`. Raises UsageError."""
     mounts = []
     for entry in filter(None, text.split(",")):
         parts = entry.split(":")

@@ -95,6 +95,7 @@ class JobOutput:
         self.failed = False
 
     def _line(self, line: str) -> Iterator[Event]:
+        """Take one line. Lines of one rank that follow each other are held, and become one event."""
         if self._label is not None and line.startswith(self._prefix) and len(self._joined) <= 1000:
             self._joined.append(line[len(self._prefix) :] + "\n")
             return
@@ -123,6 +124,7 @@ class JobOutput:
             yield {"e": "out", "rank": None, "fd": 1, "data": line + "\n"}
 
     def _release(self) -> Iterator[Event]:
+        """Yield the held lines of a rank as one event."""
         if self._label is None:
             return
         (source, host), data = self._label, "".join(self._joined)
@@ -135,6 +137,7 @@ class JobOutput:
         yield event
 
     def _event(self, text: str) -> Iterator[Event]:
+        """Take an event, and what it says of ranks, hosts and the end. One of another rank or host is dropped."""
         try:
             value = json.loads(text)
             event, host = from_node(value), value.get("host", "")

@@ -456,6 +456,7 @@ def render_step(step: Step) -> str:
 
 
 def _lines(step: Step) -> str:
+    """The step as shell text: its directory, its variables and its processes."""
     if step.scheduled:
         # The process is a shell already: its text stands here as it is.
         text = step.procs[0].argv[-1]

@@ -250,6 +250,7 @@ class Slurm(Contained):
     torchrun: ClassVar[bool]
 
     def plan(self, job: Job, world: Request) -> Plan:
+        """Return the plan: a job for sbatch, or in an allocation the step alone. Raises UsageError."""
         if not 5.0 <= self.poll <= 3600.0:
             raise UsageError(f"-o poll={self.poll:g}: it must be between 5 and 3600 seconds", "-o poll=60")
         layout = self._layout(job, world)
@@ -335,6 +336,7 @@ class Slurm(Contained):
             raise UsageError(what, f"add -o {quote(f'{name}={kept}')}{instead}")
 
     def _layout(self, job: Job, world: Request) -> Layout:
+        """Arrange the ranks on the nodes, and refuse options and sizes that srun cannot start. Raises UsageError."""
         if "arbitrary" in self.srun:
             raise UsageError(
                 "-o srun with --distribution=arbitrary: ddpkit chooses the distribution",
@@ -768,6 +770,7 @@ class Slurm(Contained):
         return self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit"
 
     def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
+        """How the job is submitted and followed. `left`: variables of another allocation, which it does not get."""
         return Batch(
             scheduler=SLURM,
             submit=("sbatch", "--parsable", script),

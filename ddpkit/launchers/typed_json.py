@@ -102,6 +102,7 @@ def literal(typed_dict: type, name: str) -> str:
 
 @cache
 def _test(kind: Any) -> Test:
+    """Return the test of a type."""
     reader = _reader(kind)
 
     def test(value: object) -> bool:
@@ -119,6 +120,7 @@ def _test(kind: Any) -> Test:
 
 @cache
 def _reader(kind: Any) -> _Reader:
+    """Return the reader of a type. Raises TypeError for one that no JSON has."""
     origin, words = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
         return _checked(_reader(words[0]), words[1:])
@@ -140,6 +142,7 @@ def _reader(kind: Any) -> _Reader:
 
 
 def _union(words: tuple[Any, ...]) -> _Reader:
+    """Read as the first type that fits; the error is that of the last one."""
     *others, last = (_reader(each) for each in words if each is not types.NoneType)
     optional = types.NoneType in words
 
