@@ -110,7 +110,6 @@ class BackgroundRun:
             self._asked = True
 
     def _follow(self) -> None:
-        """Carry out the run, and write its end into the record. An error is for the thread that waits."""
         run, settings = self._run, self._settings
         try:
             with self._connections:
