@@ -571,15 +571,17 @@ class Slurm(Contained):
     ) -> str:
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        before = join([*self._collect(job, here=world.allocation is not None), "srun", *inside])
+        held = world.allocation
+        beside = [word for word in inside if word != "--overlap"] + layout.overlap(held) if held else []
+        before = join([*self._collect(job, here=held is not None), "srun", *beside])
         after = f'{" " * bool(more)}{more} {self._hold(job)}sh -c "$each"'
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {quote(words[0])}' for argv in argvs)}"
-        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gres(world.allocation) if world.allocation else ())]
+        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpus(held) if held else ())]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
-        elif world.allocation and not layout.listed and (world.spares is not None or world.hosts):
+        elif held and not layout.listed and (world.spares is not None or world.hosts):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
         return f"{before} {join([*argv, *common])}{after} {join(words)}"
 
