@@ -321,14 +321,21 @@ class Line:
                 return False
         return can_be and not (following.endswith(".py") or name.startswith("--no-"))
 
-    def may_be_sbatch(self, name: str) -> bool:
-        """Tell whether an option that ddpkit does not know can be one of the sbatch of this machine.
+    def may_be_sbatch(self, name: str, *, elsewhere: bool = False) -> bool:
+        """Tell whether an option that ddpkit does not know can be one of the sbatch of this machine, or of --via.
 
         The beginning of a known name is a mistake, though sbatch would take it.
         """
-        via = any(token.name == "--via" for token in self._first_tokens) or self.settings.options.get("via")
         known = (*SBATCH, *self.options, *(f"--{key.replace('_', '-')}" for key in self.backend_options))
-        return self.scripted and name[:2] == "--" and not via and not any(each.startswith(name) for each in known)
+        own = self.scripted and name[:2] == "--" and not any(each.startswith(name) for each in known)
+        return own and bool(self.via) is elsewhere
+
+    @property
+    def via(self) -> str:
+        """Return the login host; empty: this machine."""
+        typed = [token.value or "" for token in self._first_tokens if token.name in ("-o", "--option")]
+        option = next((each.removeprefix("via=") for each in reversed(typed) if each.startswith("via=")), "")
+        return self.typed("--via") or option or str(self.settings.options.get("via") or "")
 
     @property
     def script_token(self) -> Token | None:

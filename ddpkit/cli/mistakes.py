@@ -237,6 +237,10 @@ def unknown_option(line: Line, token: Token, commands: Mapping[str, Flags]) -> U
     if line.transport.slurm and long:
         hint = f"ddpkit backends {line.typed_backend or line.backend.name}"
         what += ", nor has the sbatch of this machine" if line.may_be_sbatch(token.name) else ""
+        if line.may_be_sbatch(token.name, elsewhere=True):
+            what += f"; that of {line.via} is asked when the job is submitted"
+            word = token.name if token.value is None else f"{token.name}={token.value}"
+            hint = line.corrected(token, "-o", f"sbatch={shlex.join([*shlex.split(line.option('sbatch')), word])}")
     elif line.script is None and line.scripted and long:
         hint += "; the script's options come after `--`"
     return UsageError(what, hint)

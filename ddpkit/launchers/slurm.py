@@ -131,6 +131,13 @@ _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
 _OF_NODE = re.compile(r"\$\{?[A-Za-z_]\w*\}?/[\w./+-]+")  # a path below a directory that each node names
 _FLAGS = {"exclusive"}  # without a value
+# Options of sbatch that ddpkit needs for itself, and what a user has instead.
+_OWN = {"--output": "-o output=", "--array": "-o array=", "--chdir": "--workdir=", "-D": "--workdir="}
+_OWN |= {"-o": "-o output=", "-a": "-o array="}
+_OWN |= dict.fromkeys(("--error", "-e", "--export", "--wrap", "--wait", "-W"), "")
+# sbatch's variables with another name than their option, and those that change what ddpkit needs even without one.
+_VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "array": "ARRAY_INX"}
+_NEVER = ("ERROR", "EXPORT", "ARRAY_INX", "WAIT")
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
 
@@ -164,6 +171,16 @@ SLURM = Scheduler(
     signal=("scancel", "--signal={signal}", "{job}"),
     no_output=53,  # Slurm 22.05, seen
 )
+
+
+def _overridden(script: str) -> list[str]:
+    """Return the variables of sbatch that stay out of a submission: each would win over a line of the job script."""
+    options = set(re.findall("^#SBATCH --([a-z-]+)", script, re.MULTILINE))
+    names = {_VARIABLES.get(option, option.removeprefix("no-").replace("-", "_").upper()) for option in options}
+    if any(name.startswith("MEM_PER") for name in names):
+        names |= {"MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU"}  # they exclude each other
+    names |= {"NO_REQUEUE"} if "REQUEUE" in names else set()
+    return [f"SBATCH_{name}" for name in sorted({*names, *_NEVER})]
 
 
 def _directive(option: str, words: str) -> str:
@@ -268,7 +285,8 @@ class Slurm(Contained):
             script = f"{job.folder}/job.sbatch"
             asked = self._script(job, step, layout, ",".join(world.hosts), world.spares)
             files.append(File(path=script, text=asked))
-            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)), world)
+            left = (*filter(_left, world.here.stale), *_overridden(asked))
+            batch = self._batch(job, script, left, world)
             if layout.attempts:
                 recover = (*_decide(job, world), "lost")
                 batch = replace(batch, nodes=len(layout.counts), script_lost=recover)
@@ -572,14 +590,15 @@ class Slurm(Contained):
         """The command line that starts the tasks. Its variable `each` is their text."""
         held, by_node = world.allocation, self._by_node(job)
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        collect = join([*self._collect(job, here=held is not None), "srun", *inside])
+        beside = [word for word in inside if word != "--overlap"] + layout.overlap(held) if held else []
+        collect = join([*self._collect(job, here=held is not None), "srun", *beside])
         options = [*(["$bind"] if self._modules(job) else []), *([task.options] if task.options else [])]  # shell text
         start = " ".join([*options, f'{self._hold(job)}sh -c "$each"'])
         if layout.het:  # the text has the arguments
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             groups = (f"{join([*argv, *common])} {start} {quote(task.words[0])}" for argv in argvs)
             return f"{collect} {' : '.join(groups)}"
-        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gres(held) if held else ())]
+        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpus(held) if held else ())]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif held and not layout.listed and (world.spares is not None or world.hosts):
@@ -733,7 +752,7 @@ class Slurm(Contained):
                 raise UsageError(f"-o chain={self.chain} requeues the job, and -o requeue=false forbids it")
             word = {"true": "--requeue", "false": "--no-requeue"}.get(again, f"--requeue={quote(self.requeue)}")
             lines.append(_directive("requeue", word))
-        lines += [_directive("sbatch", quote(word)) for word in split_option("sbatch", self.sbatch)]
+        lines += [_directive("sbatch", quote(word)) for word in self._further(job)]
         for group in layout.groups[1:]:
             tasks, cpus = self._asked_tasks(job, group)
             words = [
@@ -743,6 +762,22 @@ class Slurm(Contained):
             ]
             lines += ["#SBATCH hetjob", *(_directive("hetjob", quote(word)) for word in (*words, *group.options))]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
+
+    def _further(self, job: Job) -> list[str]:
+        """Return the user's further options of sbatch. Raises UsageError for those that ddpkit sets itself."""
+        words = split_option("sbatch", self.sbatch)
+        for place, word in enumerate(words):
+            name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+            if name not in _OWN:
+                continue
+            after = place + 1
+            if not equals and name != "--wait" and after < len(words) and not words[after].startswith("-"):
+                value, after = words[after], after + 1
+            kept = quote(f"sbatch={join([*words[:place], *words[after:]])}")
+            value = replace(self, output=value)._with_job_id(job) if "output" in _OWN[name] else value
+            own = f" {_OWN[name]}{quote(value)}" if _OWN[name] and value else ""
+            raise UsageError(f"-o sbatch has {name}, which ddpkit sets itself", f"add -o {kept}{own}")
+        return words
 
     def _asked_tasks(self, job: Job, group: Group) -> tuple[int, int]:
         """Return the tasks on each node and the CPUs of each, 0 for the site's default, in the request of a job."""
@@ -764,7 +799,8 @@ class Slurm(Contained):
         name = self.output.replace("%x", self._job_name(job))
         stem, dot, ending = re.sub(r"[-_.]?%\d*[a-zA-Z]", "", name).rpartition(".")
         stem, ending = (stem, f".{ending}") if dot and "/" not in ending else (stem + dot + ending, "")
-        return f"{stem}-{'%A_%a' if self.array else '%j'}{ending}"
+        dash = "" if stem.endswith("/") else "-"
+        return f"{stem}{dash}{'%A_%a' if self.array else '%j'}{ending}"
 
     def _job_name(self, job: Job) -> str:
         return self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit"

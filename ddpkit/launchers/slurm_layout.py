@@ -70,10 +70,23 @@ class Layout:
         cpus = self.groups[0].tasks(by_node=by_node)[1]
         return [f"--ntasks={tasks}", "--distribution=arbitrary", *([f"--cpus-per-task={cpus}"] if cpus else [])]
 
-    def gres(self, held: Allocation) -> list[str]:
-        """Options of srun for all GPUs of a node, where the allocation has them for each task. Nodes have the same."""
-        gpus = {held.gpus.get(host, 0) for host in self.hosts or held.hosts}
-        return [f"--gres=gpu:{number}" for number in gpus if number] if held.gpus_by_task and len(gpus) == 1 else []
+    def gpus(self, held: Allocation) -> list[str]:
+        """Options of srun for all GPUs of each node, where SLURM would not give them by itself.
+
+        It does not where the allocation has them for each task, or divided unevenly by --gpus.
+        """
+        gpus = _gpus(self, held)
+        if not any(gpus) or len({*gpus}) > 1:
+            return []
+        if held.gpus_by_task:
+            return [f"--gres=gpu:{gpus[0]}"]
+        even = self.het or len({held.gpus.get(host, 0) for host in held.hosts}) == 1
+        return [] if even else [f"--gpus={sum(gpus)}"]
+
+    def overlap(self, held: Allocation) -> list[str]:
+        """Options of srun for a step beside others. SLURM refuses one with other numbers of GPUs on each node."""
+        even = self.het or held.gpus_by_task or len({*_gpus(self, held)}) == 1
+        return ["--overlap"] if even else []
 
     def nodes(self, inside: Sequence[str], most: int) -> list[str]:
         """Lines that set `nodes`, in the order of the ranks. `inside`: options of srun, `most`: nodes of the job."""
@@ -187,7 +200,11 @@ def check_cpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
         if tasks * each <= held.cpus.get(host, tasks * each):
             continue
         what = f"{count(ranks, 'rank')} on {host}" + (f" with --cpus-per-task {each}" if each > 1 else "")
-        more = f"salloc --nodes={len(layout.counts)} --ntasks-per-node={max(layout.counts)}"
+        gpus = _gpus(layout, held)
+        even = -(-sum(gpus) // len(gpus))
+        tasks = even if layout.counts == gpus else max(layout.counts)
+        more = f"salloc --nodes={len(layout.counts)} --ntasks-per-node={tasks}"
+        more += f" --gpus-per-node={even}" if even else ""
         more += f" --cpus-per-task={each}" if each > 1 else ""
         fit = min(held.cpus.values()) // each
         raise LaunchError(
@@ -198,13 +215,18 @@ def check_cpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
 
 def check_gpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
     """Refuse one task on each node where the allocation has GPUs for each task: srun gives it the same on all nodes."""
-    gpus = [held.gpus.get(host, 0) for host in layout.hosts or held.hosts]
+    gpus = _gpus(layout, held)
     if held.gpus_by_task and by_node and len({*gpus}) > 1:
         raise LaunchError(
-            f"allocation {held.job_id} has --gpus-per-task, and its nodes have {_text(tuple(gpus))} GPUs: one task on "
+            f"allocation {held.job_id} has --gpus-per-task, and its nodes have {_text(gpus)} GPUs: one task on "
             "each node cannot have them all",
             f"add -b slurm --no-preload, or allocate: salloc --nodes={len(gpus)} --gpus-per-node={max(gpus)}",
         )
+
+
+def _gpus(layout: Layout, held: Allocation) -> tuple[int, ...]:
+    """Return the GPUs of the allocation on each node of the layout."""
+    return tuple(held.gpus.get(host, 0) for host in layout.hosts or held.hosts)
 
 
 def _nodes(world: Request, held: Allocation) -> int:

@@ -101,6 +101,7 @@ _NO_PROGRAM = re.compile(r"(?:^|: )([\w./+-]+): (?:command )?not found$")  # of 
 
 
 _OUR_TEXT = 'File "<string>", line 1'  # in a traceback of Python for what it reads from its input
+_NO_TERMINAL = re.compile(r"not a (?:terminal|tty)\b|connected to a terminal", re.IGNORECASE)  # tmux, zellij, screen
 _NOT_PYTHON = re.compile(r"(?:SyntaxError|ValueError|NameError)\b")
 
 
@@ -122,6 +123,9 @@ def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | No
     absent = next((each for line in lines if (each := _NO_PROGRAM.search(line))), None)
     if code > 0 and absent:
         return RefusedError(f"{absent[1]} not found", f"ssh {quote(host)} which {quote(absent[1])}")
+    if code > 0 and any(_NO_TERMINAL.search(line) for line in lines):
+        what = "a start-up file of its shell starts a program for a terminal, as `exec tmux` in ~/.bashrc does"
+        return RefusedError(f"{what}{words}", login_fix("shell-exits", host))
     if code > 0:
         return RefusedError(
             f"its shell, or Python, ended with exit code {code} before ddpkit's process started{words}", ""

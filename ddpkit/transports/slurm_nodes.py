@@ -199,6 +199,11 @@ def slurm(
     if not job_id:
         return request
     asked = bool(nproc_per_node or counts)
+    whole = re.search(r" NumTasks=(\d+)", shown)
+    if whole and "SLURM_STEP_ID" in environ:  # the variables are those of a step, such as that of srun --pty
+        cpus = environ.get("SLURM_JOB_CPUS_PER_NODE", "")
+        one = re.search(r" CPUs/Task=1 ", shown)
+        environ = {**environ, "SLURM_NTASKS": whole[1], "SLURM_TASKS_PER_NODE": cpus if one else ""}
     held = _with_gpus(_held(environ, job_id, asked=asked), shown, asked=asked)
     return replace(request, allocation=_only(held, named) if named else held)
 
@@ -259,10 +264,7 @@ def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
 
 def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:
     """Return the CPUs of an allocation on each host; empty: not known."""
-    try:
-        counts = expand_tasks_per_node(environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
-    except EnvError:
-        return {}
+    counts = _numbers(environ, "SLURM_JOB_CPUS_PER_NODE")
     return dict(zip(hosts, counts, strict=True)) if len(counts) == len(hosts) else {}
 
 
@@ -339,12 +341,21 @@ def _tasks_per_node(environ: Mapping[str, str], nnodes: int) -> int | tuple[int,
     if gpus_per_node.isdecimal():
         return int(gpus_per_node)
     tasks = _number(environ, "SLURM_NTASKS") or _number(environ, "SLURM_NPROCS")
-    if tasks and tasks % nnodes:
-        counts = expand_tasks_per_node(environ.get("SLURM_TASKS_PER_NODE", "0"))
-        if len(counts) != nnodes:
-            raise UsageError(f"{tasks} tasks on {nnodes} nodes, a different number on each", f"-n {tasks // nnodes}")
+    counts = _numbers(environ, "SLURM_TASKS_PER_NODE")
+    if len(counts) == nnodes and sum(counts) == tasks and len({*counts}) > 1:
         return tuple(counts)
+    if tasks and tasks % nnodes:
+        what = f"{tasks} tasks on {nnodes} nodes, a different number on each"
+        raise UsageError(what, f"-n {max(1, tasks // nnodes)}")
     return tasks // nnodes if tasks else None
+
+
+def _numbers(environ: Mapping[str, str], name: str) -> list[int]:
+    """Read a number for each node; empty: there are none."""
+    try:
+        return list(expand_tasks_per_node(environ.get(name, "")))
+    except EnvError:
+        return []
 
 
 def _number(environ: Mapping[str, str], name: str) -> int | None:

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import AnswerEvent, BadEventError, Command, Event, FailedEvent
@@ -36,11 +36,17 @@ _LINE = re.compile(rb' *(\d{1,9}): (\{"e":"answer".*\})')
 _PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
 
-def overlap_step(job: str, group: int | None, hosts: list[str], text: str = BOOT) -> tuple[list[str], dict[str, None]]:
-    """The command line of such a step, and variables to unset: on each of these nodes one Python runs a text."""
+def overlap_step(
+    job: str, group: int | None, hosts: list[str], more: Sequence[str] = (), *, text: str = BOOT
+) -> tuple[list[str], dict[str, None]]:
+    """The command line of such a step, and variables to unset: on each of these nodes one Python runs a text.
+
+    `more`: further options of srun.
+    """
     argv = ["srun", f"--jobid={job}", "--overlap", *([] if group is None else [f"--het-group={group}"])]
     argv += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
     argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
+    argv += more
     argv += ["sh", "-c", _PYTHON, sys.executable, text]
     # The options must not contradict what the shell's own step has left in the environment.
     left = [name for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"]
@@ -81,6 +87,7 @@ class OverlapStep:
             OverlapStep(reader, job, machine, silence_limit=silence_limit, group=number) for number in numbers
         ]
         self._hosts: list[str] = []
+        self._more: list[str] = []  # further options of srun
         self._stream: Stream | None = None
         self._caller = Caller(self._write_command)
         self._partial = b""  # a line of its output that has not ended
@@ -105,20 +112,30 @@ class OverlapStep:
                     ranks.setdefault(host, {})[rank] = {"pid": pid}
             if not ranks or not self.job:
                 return [], "no rank has started yet"
-            until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
-            if self._stream is None or self._stream.ended or self._hosts != list(ranks):
-                self.close()
-                try:
-                    self._start(list(ranks))
-                except OSError as error:
-                    return [], f"srun: {error.strerror or error}"
-            hosts = {host: {"ranks": here} for host, here in ranks.items()}
-            number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
-            return self._answers(number, until)
+            hosts: dict[str, dict[str, object]] = {host: {"ranks": here} for host, here in ranks.items()}
+            values, why = self._ask(hosts, function, args, limit)
+            if "Insufficient GRES" in why and not self._more:
+                # Another number of GPUs on each node: SLURM gives them all to the ranks alone.
+                self._more = ["--gres=none"]
+                values, why = self._ask(hosts, function, args, limit)
+            return values, why
+
+    def _ask(
+        self, hosts: dict[str, dict[str, object]], function: str, args: Mapping[str, object], limit: float
+    ) -> tuple[list[object], str]:
+        until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
+        if self._stream is None or self._stream.ended or self._hosts != list(hosts):
+            self.close()
+            try:
+                self._start(list(hosts))
+            except OSError as error:
+                return [], f"srun: {error.strerror or error}"
+        number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
+        return self._answers(number, until)
 
     def _start(self, hosts: list[str]) -> None:
         self._hosts, self._partial = hosts, b""
-        self._stream = self._machine.open(*overlap_step(self.job, self._group, hosts))
+        self._stream = self._machine.open(*overlap_step(self.job, self._group, hosts, self._more))
         self._caller = Caller(self._write_command)
         self._write(program("rpc"))
 

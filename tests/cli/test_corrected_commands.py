@@ -108,6 +108,15 @@ def test_nodes_of_an_allocation_are_chosen_as_by_srun(words: list[str], nodes: s
     assert (re.findall(r"(?m)^nodes=['\"]?([^'\"\n]*)", done.stdout) or [""])[0] == nodes.replace(",", " "), done.stderr
 
 
+@pytest.mark.parametrize("via", [["--via", "login"], ["-o", "via=login"]])
+def test_an_option_that_the_sbatch_of_a_login_host_may_have(via: list[str], ddpkit: DDPKIT) -> None:
+    """It is asked when the job is submitted: until then no host is."""
+    done = ddpkit("launch", "-b", "slurm", *via, "-o", "sbatch=--nice=5", "--segment", "2", "--", "train.py")
+    assert done.returncode == 121
+    assert "no option --segment; that of login is asked when the job is submitted" in done.stderr
+    assert "-o 'sbatch=--nice=5 --segment=2' -- train.py\n" in done.stderr
+
+
 STEP = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
 
 

@@ -50,6 +50,15 @@ def test_a_start_up_file_that_returns_early(bare: Bare, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_start_up_file_that_starts_tmux(bare: Bare, backend: str) -> None:
+    bare.write("node3", Path.home() / ".bashrc", '[ -n "$TMUX" ] || exec tmux\n')
+    done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
+    assert done.code == 123, done.text
+    assert "node3: a start-up file of its shell starts a program for a terminal" in done.err
+    assert "case $- in *i*)" in done.err
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_start_up_file_that_is_slow_is_waited_for_and_named(bare: Bare, backend: str) -> None:
     bare.start_up("node3", "sleep 10\n")
     done = bare.launch("-b", backend, ALL, *RANKS, "-o", "connect_timeout=20", "--", "job.py")

@@ -97,6 +97,56 @@ def test_each_rank_has_a_gpu(name: str, backend: str, launch: Callable[..., Laun
         assert len(seen["CUDA_VISIBLE_DEVICES"].split(",")) == int(seen["LOCAL_WORLD_SIZE"]), seen
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.thorough_for("preload")
+def test_gpus_that_slurm_divides_unevenly(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    """--gpus is for the whole job: with the least CPUs it takes all GPUs of a node but one."""
+    (folder / "gpus.py").write_text(GPUS)
+    command = launch("-b", backend, "--", "gpus.py", before="salloc -Q -N2 -n4 --gpus=4".split())
+    assert command.end() == 0, command.tail
+    seen = [json.loads((folder / f"gpus.{rank}").read_text()) for rank in range(4)]
+    assert [len(each["CUDA_VISIBLE_DEVICES"].split(",")) for each in seen] == [3, 3, 3, 1]
+    assert [each["LOCAL_WORLD_SIZE"] for each in seen] == ["3", "3", "3", "1"]
+
+
+def test_one_node_of_uneven_gpus(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "gpus.py").write_text(GPUS)
+    command = launch(*SLURM, "-N1", "--", "gpus.py", before="salloc -Q -w node[1-2] -n4 --gpus=4".split())
+    assert command.end() == 0, command.tail
+    assert len(list(folder.glob("gpus.[0-9]"))) == 3
+
+
+def test_stacks_of_ranks_that_hold_uneven_gpus(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(3600)\n")
+    command = launch(*SLURM, "--", "job.py", before="salloc -Q -N2 -n4 --gpus=4".split())
+    command.wait_for("ready", 4)
+    env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    shown = idle_lab.run("login", *DDPKIT, "dump", "--json", cwd=folder, env=env)
+    assert sorted(each["rank"] for each in json.loads(shown.stdout)["ranks"]) == [0, 1, 2, 3], command.tail
+    command.signal(idle_lab, 15)
+    command.end()
+
+
+@pytest.mark.parametrize("inside", [[], ["srun", "-n1", "-N1"]], ids=["shell", "step"])
+def test_tasks_that_slurm_divides_unevenly(inside: list[str], launch: Callable[..., Launch], folder: Path) -> None:
+    """Four tasks on two nodes are three and one. In a step, variables tell of that step alone."""
+    (folder / "who.py").write_text(WHO)
+    command = launch(*SLURM, "--", "who.py", before=["salloc", "-Q", "-w", "node[1-2]", "-n4", *inside])
+    assert command.end() == 0, command.tail
+    assert ranks(folder) == ["node1", "node1", "node1", "node2"]
+
+
+def test_too_few_cpus_for_uneven_gpus(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "gpus.py").write_text(GPUS)
+    command = launch(*SLURM, "--", "gpus.py", before="salloc -Q -N2 --gpus=4".split())
+    assert command.end() == 123, command.tail
+    hint = command.text.partition("allocate more: ")[2].split()
+    assert hint[0] == "salloc", command.tail
+    again = launch(*SLURM, "--", "gpus.py", before=["salloc", "-Q", *hint[1:]])
+    assert again.end() == 0, again.tail
+    assert len(list(folder.glob("gpus.[0-9]"))) == 4
+
+
 @torch
 @pytest.mark.parametrize("before", ["", HET_SALLOC], ids=["uneven", "heterogeneous"])
 def test_ranks_of_a_layout_meet(before: str, launch: Callable[..., Launch], folder: Path) -> None:

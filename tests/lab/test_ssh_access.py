@@ -317,11 +317,13 @@ def locked(bare: Bare) -> Path:
     return key
 
 
-def test_a_locked_key_without_a_terminal(bare: Bare) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_locked_key_without_a_terminal(bare: Bare, backend: str) -> None:
     key = locked(bare)
-    done = bare.launch("-b", "ssh", ALL, *RANKS, "--", "job.py")
+    done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
     assert done.code == 123, done.text
-    assert f"a passphrase is needed for {key}" in done.err
+    words = f"a passphrase is needed for {key}" if backend == "ssh" else f"and {key} needs a passphrase"
+    assert words in done.err
     assert f"hint: ssh-add {key}" in done.err
     assert "Traceback" not in done.err
 

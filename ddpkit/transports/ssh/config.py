@@ -28,6 +28,7 @@ from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import HostSpec
 
 LIMIT = 10.0  # seconds for `ssh -G`: a Match exec may hang
+AGENT_LIMIT = 5.0  # seconds for an answer of the user's ssh-agent
 Values = Mapping[str, Sequence[str]]  # by lower-case keyword
 _NO_SUCH_OPTION = re.compile(r"(unknown|illegal|invalid|unrecognized) (option|argument).*G", re.IGNORECASE)
 # `ssh -G` prints defaults as well. Read with this, it prints `yes` only where the user wrote it.

@@ -23,8 +23,7 @@ from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.ssh._paramiko import paramiko
-from ddpkit.transports.ssh.config import SshHost, fits
-from ddpkit.transports.ssh.program import AGENT_LIMIT
+from ddpkit.transports.ssh.config import AGENT_LIMIT, SshHost, fits
 
 _CA = "@cert-authority"  # in front of a line whose key signs those of hosts; paramiko checks no certificates
 

@@ -22,18 +22,19 @@ import threading
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import no_folder
 from ddpkit.launchers.events import Event
-from ddpkit.launchers.shell import join
+from ddpkit.launchers.shell import join, quote
 from ddpkit.node import owned
 from ddpkit.node.supervision.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
-from ddpkit.transports.ssh.config import ConfigError, SshConfig
+from ddpkit.transports.ssh.config import AGENT_LIMIT, ConfigError, SshConfig
 
 ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
 QUESTION_LENGTH = 120  # characters of one line of a question that are shown
@@ -140,8 +141,27 @@ def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
         if re.search(pattern, text):
             if cause == "no-name":
                 return unresolved(spec.name)
+            if cause == "no-key" and (locked := _locked_key(spec)):
+                return RefusedError(f"{what}, and {locked} needs a passphrase", f"ssh-add {quote(locked)}")
             return RefusedError(what, login_fix(cause, spec.name, spec.target))
     return None
+
+
+def _locked_key(spec: HostSpec) -> str:
+    """Return the first file of a key that ssh cannot read without a person, and that no agent has; empty: none."""
+    from ddpkit.transports.ssh.keys import is_encrypted  # with paramiko
+
+    try:
+        files = SshConfig().host(spec).identity_files
+        in_agent = subprocess.run(["ssh-add", "-L"], capture_output=True, text=True, check=False, timeout=5).stdout
+    except (ConfigError, OSError, subprocess.TimeoutExpired):
+        return ""
+    for path in map(Path, files):
+        with suppress(OSError, ValueError):
+            public = Path(f"{path}.pub").read_text().split()[1] if Path(f"{path}.pub").exists() else ""
+            if is_encrypted(path.read_text()) and not (public and public in in_agent):
+                return str(path)
+    return ""
 
 
 def _proxy_command(spec: HostSpec) -> str:
@@ -289,7 +309,6 @@ class SshStream:
 
 # ---- agents
 
-AGENT_LIMIT = 5.0  # seconds
 _LIST = b"\0\0\0\1\x0b"  # SSH_AGENTC_REQUEST_IDENTITIES, with its length in front
 
 
