@@ -64,6 +64,13 @@ def test_variables_of_sbatch_change_nothing_that_the_launch_has(launch: Callable
     assert not list(folder.glob("x.*"))
 
 
+def test_a_warning_of_sbatch_is_shown(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text("print('ran', flush=True)\n")
+    command = launch(*SLURM, "--", "job.py", before=["env", "SBATCH_EXCLUSIVE=sideways"])
+    assert command.end() == 0, command.tail
+    assert re.search("^ddpkit: sbatch: .*SBATCH_EXCLUSIVE=sideways", command.text, re.MULTILINE), command.tail
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["ended", "forgotten"])
 def test_variables_of_a_job_that_has_ended(known: bool, folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text("print('ran', flush=True)\n")
