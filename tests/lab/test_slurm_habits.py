@@ -66,9 +66,13 @@ def test_variables_of_sbatch_change_nothing_that_the_launch_has(launch: Callable
 
 def test_a_warning_of_sbatch_is_shown(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("print('ran', flush=True)\n")
-    command = launch(*SLURM, "--", "job.py", before=["env", "SBATCH_EXCLUSIVE=sideways"])
+    (folder / "bin").mkdir()
+    warns = "echo 'sbatch: warning: your account has 3 hours left' >&2"
+    (folder / "bin/sbatch").write_text(f'#!/bin/bash\n{warns}\nexec /usr/bin/sbatch "$@"\n')
+    (folder / "bin/sbatch").chmod(0o755)
+    command = launch(*SLURM, "--", "job.py", before=["env", f"PATH={folder / 'bin'}:{os.environ['PATH']}"])
     assert command.end() == 0, command.tail
-    assert re.search("^ddpkit: sbatch: .*SBATCH_EXCLUSIVE=sideways", command.text, re.MULTILINE), command.tail
+    assert "ddpkit: sbatch: warning: your account has 3 hours left\n" in command.text, command.tail
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["ended", "forgotten"])
