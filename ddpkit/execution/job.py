@@ -72,6 +72,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     if image:
         return _job(settings, kind, str(workdir), _container_python(settings), settings.env)
     python = _find_python(settings)
+    _check_one_program(settings.python, found=bool(python))
     if not python and not transport_class(type(backend)).slurm:
         raise _no_python(settings, in_script=settings.script != typed)
     job = _job(settings, kind, str(workdir), python or _python_there(settings.python), settings.env)
@@ -87,6 +88,7 @@ def remote_job(settings: LaunchSettings, options: NodeOptions) -> Job:
     if not workdir.startswith("~"):  # the node expands it
         workdir = str(Path(workdir).absolute())
     python = _container_python(settings) if options.container else settings.python
+    _check_one_program(python, found=False)
     if not options.container and "/" in python and not python.startswith(("/", "~/")):
         python = str(Path(python).absolute())
     known = Path(workdir).is_dir() and not options.container_workdir
@@ -249,6 +251,15 @@ def _find_python(settings: LaunchSettings) -> str:
     python = shutil.which(os.path.expandvars(settings.python))
     # Absolute, but not resolved: the path of its link makes an interpreter that of a virtual environment.
     return os.path.abspath(python) if python else ""  # noqa: PTH100
+
+
+def _check_one_program(python: str, *, found: bool) -> None:
+    """Refuse words such as `apptainer exec IMAGE python`. A path may have spaces. Raises UsageError."""
+    first, space, _ = python.partition(" ")
+    if found or not space or ("/" in first and not shutil.which(first)):
+        return
+    what = f"--python {shlex.quote(python)}: it takes one program, and no words after it"
+    raise UsageError(what, "--container IMAGE, --setup COMMANDS, or --env NAME=VALUE, with --python PROGRAM")
 
 
 def _python_there(python: str) -> str:

@@ -85,6 +85,8 @@ def submit(
         words = " ".join((reply.error or reply.output).split())
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", _refusal_hint(batch, words))
+    if reply.error:  # a warning, or the words of the site's filter
+        note(reply.error[:500])
     return job_id[1]
 
 

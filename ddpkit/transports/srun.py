@@ -121,7 +121,7 @@ class OverlapStep:
             return values, why
 
     def _ask(
-        self, hosts: dict[str, dict[str, object]], function: str, args: Mapping[str, object], limit: float
+        self, hosts: Mapping[str, Mapping[str, object]], function: str, args: Mapping[str, object], limit: float
     ) -> tuple[list[object], str]:
         until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
         if self._stream is None or self._stream.ended or self._hosts != list(hosts):

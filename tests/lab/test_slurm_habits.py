@@ -64,6 +64,17 @@ def test_variables_of_sbatch_change_nothing_that_the_launch_has(launch: Callable
     assert not list(folder.glob("x.*"))
 
 
+def test_a_warning_of_sbatch_is_shown(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text("print('ran', flush=True)\n")
+    (folder / "bin").mkdir()
+    warns = "echo 'sbatch: warning: your account has 3 hours left' >&2"
+    (folder / "bin/sbatch").write_text(f'#!/bin/bash\n{warns}\nexec /usr/bin/sbatch "$@"\n')
+    (folder / "bin/sbatch").chmod(0o755)
+    command = launch(*SLURM, "--", "job.py", before=["env", f"PATH={folder / 'bin'}:{os.environ['PATH']}"])
+    assert command.end() == 0, command.tail
+    assert "ddpkit: sbatch: warning: your account has 3 hours left\n" in command.text, command.tail
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["ended", "forgotten"])
 def test_variables_of_a_job_that_has_ended(known: bool, folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text("print('ran', flush=True)\n")
