@@ -506,7 +506,7 @@ class LogReader:
         asserted = self._condition(trace)
         code = self._code(asserted)[:MAX_CODE] if asserted is not None else ""
         condition = f" ({code})" if code else ""
-        meaning, usual_fix = _usual(origin)
+        meaning, usual_fix = ("", "") if also else _usual(origin)
         self.matches.append(
             LogMatch(
                 entry=None,
