@@ -27,6 +27,7 @@ PRINTED = (
     "ValueError: could not convert string to float: 'x'",
     "ValueError: too many values to unpack (expected 2)",
     "ValueError: fp16 mixed precision requires a GPU",
+    "AssertionError: There is no training data",
     "AssertionError: no sync context manager is incompatible with gradient partitioning logic of ZeRO stage 2",
     "ValueError: Unsupported strategy: ddp_sharded",
     "KeyError: 'state_dict'",
@@ -129,7 +130,7 @@ def test_an_exception_ends_an_excerpt(last: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "state", ("  0%|          | 0/6931 [00:01<?, ?it/s]", "  5%|#  | 341/6931 [01:00<20:11,  5.40it/s]")
+    "state", ["  0%|          | 0/6931 [00:01<?, ?it/s]", "  5%|#  | 341/6931 [01:00<20:11,  5.40it/s]"]
 )
 def test_a_bar_that_is_shown_once_more_is_no_progress(state: str) -> None:
     """tqdm shows the last state when an exception leaves its loop. A bar that goes on shows that the run does."""
