@@ -16,7 +16,17 @@ from typing import TypeVar
 
 from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
-from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, as_word, needed, with_values
+from ddpkit.diagnosis.catalogue.entry import (
+    BRANCHES,
+    OWN,
+    Entry,
+    Instead,
+    as_word,
+    filled,
+    filled_command,
+    needed,
+    with_values,
+)
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import (
@@ -30,6 +40,7 @@ from ddpkit.diagnosis.line_prefixes import (
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.readers import LOG_READERS, READERS, STORIES, meaning_of
+from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
 from ddpkit.text import one_line
 
@@ -495,6 +506,7 @@ class LogReader:
         asserted = self._condition(trace)
         code = self._code(asserted)[:MAX_CODE] if asserted is not None else ""
         condition = f" ({code})" if code else ""
+        meaning, usual_fix = ("", "") if also else _usual(origin)
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -507,8 +519,9 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 values={},
-                summary=one_line(f"{whose}: {_message(origin)}{condition}{where}{also}"),
-                location=_name_arguments("correct", code)
+                summary=one_line(f"{whose}: {_message(origin)}{condition}{where}{also}").rstrip(".") + meaning,
+                location=usual_fix
+                + _name_arguments("correct", code)
                 + self._argument_missing(origin)
                 + self._table_of(origin)
                 + _where_to_look(origin, above=origin.number > self._first_words),
@@ -621,6 +634,16 @@ def _message(origin: RaisedException) -> str:
     room = MAX_TEXT - MAX_CODE
     at = max(room, len(origin.words) - len(origin.text) + advice.start(1))
     return f"{origin.words[:room]}{' ... ' if at > room else ''}{origin.words[at : at + MAX_CODE]}"
+
+
+def _usual(origin: RaisedException) -> tuple[str, str]:
+    """Return what usually is behind an exception of this kind, and what helps then; both are empty if not known."""
+    usual = find_symptom(OWN, origin.words)
+    match = re.search(usual.text, origin.words) if usual.cause else None
+    if match is None:
+        return "", ""
+    values = {name: value for name, value in match.groupdict().items() if value}
+    return f". Usual reason: {filled(usual.cause, values)}", f"{filled_command(usual.fix, values)}. Otherwise "
 
 
 def _where_to_look(origin: RaisedException, above: bool) -> str:

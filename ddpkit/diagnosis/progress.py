@@ -81,6 +81,7 @@ _MILD = re.compile(
 
 # A bar of progress that has not ended, and the time since it began.
 _BAR = re.compile(r"\b\d{1,2}%\|.*\[(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d)<")
+_STATE = re.compile(r"\b\d{1,2}%\|[^|]*\| *(\d+/\d+) \[")  # how far it is
 _TRAINS = re.compile(r"(?i)\b(?:epochs?|steps?|iter\w*|loss|lr|train\w*|ppl|acc\w*)\b")
 _TIMEOUT = re.compile(r"Timeout\(ms\)=(\d+)|(?:timed out after|[Tt]imed out waiting|timeout after|ran for) (\d+) ?m")
 TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
@@ -266,7 +267,11 @@ class Course:
         known = Counter(shape_of(line) for line in {*above, *(() if match.top else (self.lines[each] for each in own))})
         least = 1 if match.top else 2
         seen, before, count = set(above), {shape_of(line) for line in above}, 0
+        # A program that ends with an exception shows its bar once more: one state alone is no progress.
+        stands = len({state for index in own for state in _STATE.findall(self.lines[index])}) == 1
         for line in (self.lines[index] for index in own):
+            if stands and _STATE.search(line):
+                continue
             shape = shape_of(line)
             recurs = (
                 shape is not None

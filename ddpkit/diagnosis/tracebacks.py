@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,10 +20,31 @@ _USUAL = re.compile(
     r"(?:Error|Exception|Exit|Interrupt|Quit|Warning|Timeout|Iteration|Failure|Failed|Expired|Abort|Group)$"
 )
 # Classes of exceptions that are no usual names, and that no other text has at the begin of a line.
-OTHER_CLASSES = ("pyarrow.lib.Arrow", ".exceptions.", ".errors.", "subprocess.TimeoutExpired", "BrokenProcessPool")
+OTHER_CLASSES = (
+    "pyarrow.lib.Arrow",
+    ".exceptions.",
+    ".errors.",
+    "subprocess.TimeoutExpired",
+    "BrokenProcessPool",
+    "queue.Empty",
+    "socket.timeout",
+    "cv2.error: ",
+    "StopIteration",
+)
 _OTHER_CLASS = re.compile(
     r"pyarrow\.lib\.Arrow\w+$|(?:\w+\.)+(?:exceptions|errors)\.\w+$|subprocess\.TimeoutExpired$|concurrent\.\S+BrokenProcessPool$"
 )
+# Words that a logger, pytest or a quotation puts before an exception.
+_QUOTED = re.compile(r"^[\s>`*]*(?:(?:ERROR|CRITICAL|FATAL|E)(?: -)?:?\s+)?")
+_BUILTIN = frozenset(
+    name
+    for name, each in vars(builtins).items()
+    if isinstance(each, type)
+    and issubclass(each, Exception)
+    and not issubclass(each, Warning)
+    and each is not Exception
+)
+_OF_PYTHON = frozenset(("queue.Empty", "queue.Full", "_queue.Empty", "socket.timeout", "socket.gaierror", "cv2.error"))
 _SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 _GUTTER = re.compile(r"(?<!\s)\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
 _LINK = {
@@ -61,6 +83,7 @@ _LOGGED = re.compile(
 MAX_LINES = 1500  # lines of one rank that a traceback may have
 MAX_HEADERS = 200  # of others between them, without labels
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
+FEW_LINES = 4  # that may stand below the last line with words
 MAX_CUT_LINES = 200  # lines above an exception without a header that are searched for its frames
 PACKAGE_LINES = 80  # lines above an error that are searched for the packages of its frames
 MAX_MESSAGE_LINES = 12  # lines of an exception's message that are looked at
@@ -362,18 +385,30 @@ def read_boxed_traceback(lines: Sequence[str], start: int) -> Traceback | None:
 def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     """Read the line of an exception whose traceback is not in the log."""
     prefixed = split_prefix(visible_line(lines[index]))
-    error = _ERROR.match(prefixed.text.strip())
+    error = _ERROR.match(_QUOTED.sub("", prefixed.text).strip("`*\u2502 \t"))
+    if error is None:
+        return None
+    known = (error["name"] in _BUILTIN and error["name"] != "Exception") or error["kind"] in _OF_PYTHON
     if (
-        error is None
-        or not (error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]))
+        not (known or error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]))
         or _is_mixed(error)
-        or not (re.search("[A-Za-z]{3}", error["text"] or "") or (index and is_code(lines, index - 1)))
+        or not (
+            re.search("[A-Za-z]{3}" if not known else r"\S", error["text"] or "")
+            or (index and is_code(lines, index - 1))
+            or (known and _is_last(lines, index))
+        )
         or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"] or "")))
     ):
         return None  # `MeanSquaredError: 0.25` is none, nor is `  Error: Function not implemented (38)` of MPI
     trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)
     trace.raised.append(_raised(error, index, _frames_above(lines, index)))
     return trace
+
+
+def _is_last(lines: Sequence[str], index: int) -> bool:
+    """Whether a line is the last of its log, or has only a bar of progress below it."""
+    below = [line for line in lines[index + 1 : index + 1 + FEW_LINES] if line.strip() and "%|" not in line]
+    return not below and len(lines) - index <= FEW_LINES + 1
 
 
 def _frames_above(lines: Sequence[str], index: int) -> list[tuple[str, int, str]]:

@@ -419,7 +419,7 @@ def test_the_frames_of_an_excerpt_belong_to_the_exception_below_them() -> None:
         "rank 1's own exception: AssertionError (assert decoupled_learning_rate is not None) "
         "at /app/megatron/training/training.py:1555 in training_log"
     )
-    assert of("MyError\n  File listing\nAssertionError\n").first is None
+    assert of("MyError\n  File listing\nAssertionError\nready\n").first is None
 
 
 def test_interfaces_that_nccl_lists_are_no_cause() -> None:

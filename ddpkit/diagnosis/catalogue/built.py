@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ddpkit.diagnosis.catalogue.entry import Entry, Instead
+from ddpkit.diagnosis.catalogue.entry import OWN, Entry, Instead
 from ddpkit.diagnosis.catalogue.matcher import Index
 
 HERE = Path(__file__).parent
@@ -114,7 +114,7 @@ def build(sources: Mapping[str, bytes], checks: bytes = b"") -> Built:
     check_references(tables, places, ())
     entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
     seen = {name: entry.id for entry in entries for name in entry.seen}
-    symptoms = read_checks(checks.decode(), CHECKS.name, tables)
+    symptoms = read_checks(checks.decode(), CHECKS.name, {OWN, *tables})
     return Built(parts, tables, index_of(entries), standing_in(entries), seen, symptoms)
 
 
