@@ -14,9 +14,9 @@ import sys
 
 # `python -m` looks for modules in the working directory first, where anybody's `json.py` may lie; the program `ddpkit`
 # does not. While Python looks for the module, "-m" is the first argument. What it imports before this line is its own.
-if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
-    if sys.orig_argv[-len(sys.argv)].removeprefix("-m").partition(".")[0] == "ddpkit":
-        del sys.path[0]
+_IS_MODULE = sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").partition(".")[0] == "ddpkit"
+if _IS_MODULE and not getattr(sys.flags, "safe_path", sys.flags.isolated):
+    del sys.path[0]
 
 from ddpkit.cli import __version__
 
