@@ -10,7 +10,15 @@
 See `ddpkit.api`, which is imported at the first use of a name.
 """
 
+import sys
+
 from ddpkit.cli import __version__
+
+# `python -m` looks for modules in the working directory first, where anybody's `json.py` may lie; the program `ddpkit`
+# does not. While Python looks for the module, "-m" is the first argument. What it imports before this line is its own.
+_IS_MODULE = sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m").partition(".")[0] == "ddpkit"
+if _IS_MODULE and not getattr(sys.flags, "safe_path", sys.flags.isolated):
+    del sys.path[0]
 
 TYPE_CHECKING = False  # type checkers take it for typing's, whose import costs more than this one
 

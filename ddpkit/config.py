@@ -928,6 +928,9 @@ def _invalid_toml(text: _Text, error: str) -> UsageError:
     if at is None:
         return UsageError(f"{text.name}: invalid TOML: {error}")
     line = text.lines[int(at[1]) - 1].strip() if int(at[1]) <= len(text.lines) else ""
+    name, equals, _ = line.partition("=")
+    if equals and re.search("[A-Z]", name):  # a variable of [env]: it may be a secret
+        line = f"{name}= ..."
     what = f"{text.name}:{at[1]}: invalid TOML: {error[: at.start()]} at column {at[2]}: {line}"
     return UsageError(what, 'text needs quotes: backend = "ssh"')
 

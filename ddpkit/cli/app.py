@@ -238,12 +238,14 @@ def redirect_to_devnull(*outputs: int) -> None:
 
 
 def _explain(error: DdpkitError, line: Line | None = None) -> int:
+    from ddpkit.launchers.shell import hide_in_text
+
     # The message can list problems, each with its hint.
     message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
     text = f"ddpkit: error: {message}"
     if error.hint:
         text += f"\nhint: {hint_for(error.hint, line)}"
-    print(text, file=sys.stderr)
+    print(hide_in_text(text), file=sys.stderr)  # errors stand in logs of others
     return error.exit_code
 
 

@@ -455,12 +455,12 @@ def _with_values(words: Sequence[str]) -> list[list[str]]:
 
 def command_line(words: Sequence[str]) -> str:
     """Write the words of one command for a shell, without secrets."""
-    from ddpkit.launchers.shell import join
+    from ddpkit.launchers.shell import hide_secrets, join
 
     first, *rest = words
     end = rest.index("--") if "--" in rest else len(rest)
     shown = [_public(word, before) for before, word in zip(words, rest[:end], strict=False)]
-    return f"ddpkit {join([first, *shown, *rest[end:]])}"
+    return f"ddpkit {join([first, *shown, *hide_secrets(rest[end:])])}"
 
 
 def _public(word: str, before: str) -> str:

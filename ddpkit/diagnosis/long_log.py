@@ -6,6 +6,8 @@ numbers of the lines are those of the file.
 
 from __future__ import annotations
 
+import errno
+import os
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -143,6 +145,32 @@ def condense(blocks: Iterable[bytes]) -> LogText:
     return condenser.text()
 
 
+def _between(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a part of a file without its holes: a file of one byte can have a size of terabytes."""
+    begin = stream.tell()
+    try:
+        file = os.open(f"/proc/self/fd/{stream.fileno()}", os.O_RDONLY | os.O_CLOEXEC)  # with a place of its own
+    except (OSError, ValueError):  # no file, or no Linux
+        yield from blocks_of(stream, size)
+        return
+    try:
+        at, end = begin, begin + size
+        while at < end:
+            try:
+                at = os.lseek(file, at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # else a file system without holes
+                    break
+            block = os.pread(file, min(BLOCK, end - at), at) if at < end else b""
+            if not block:
+                break
+            yield block
+            at += len(block)
+    finally:
+        os.close(file)
+    stream.seek(begin + size)
+
+
 def read_long(stream: BinaryIO, size: int) -> LogText:
     """Read the begin and the end of a file of so many bytes; lines between them are counted."""
     if size <= FIRST + LAST:
@@ -153,7 +181,7 @@ def read_long(stream: BinaryIO, size: int) -> LogText:
     # The begin ends in a line, most often: its end is the first of those that are counted.
     stream.seek(FIRST - 1)
     whole = stream.read(1) == b"\n"
-    between = sum(block.count(b"\n") for block in blocks_of(stream, size - LAST - FIRST))
+    between = sum(block.count(b"\n") for block in _between(stream, size - LAST - FIRST))
     stream.readline(BLOCK)  # the rest of a line
     condenser.skip(between + whole)
     for lines in read_lines(blocks_of(stream)):

@@ -41,7 +41,8 @@ def problem(name: str, user: str, port: int | None) -> str:
     if not is_host(name):
         return f"{name!r} is not the name of a host"
     if user and not re.fullmatch(USER, user):
-        return f"{user!r} is not the name of a user"
+        name, colon, _ = user.partition(":")  # behind it a password, as in a URL
+        return f"{name + (colon and ':***')!r} is not the name of a user"
     if port is not None and not (type(port) is int and 0 < port <= MOST_PORT):
         return f"{port!r} is not a port"
     return ""

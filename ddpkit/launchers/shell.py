@@ -83,6 +83,11 @@ def hide_secrets(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(_hidden(word, before) for before, word in zip(("", *words), words, strict=False))
 
 
+def hide_in_text(text: str) -> str:
+    """Return a text for people with `***` in place of what has the form of a secret."""
+    return _SECRET_VALUE.sub(lambda match: "://***@" if match[0].startswith("://") else "***", text)
+
+
 def _hidden(word: str, before: str) -> str:
     option, equals, value = word.partition("=") if word.startswith("-") else (before, "", word)
     name = option[2:].replace("-", "_") if option.startswith("--") else ""

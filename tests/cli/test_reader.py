@@ -162,6 +162,36 @@ def test_a_corrected_command_line_shows_no_secret(option: str, typed: TYPED) -> 
     assert done.err.endswith("-- train.py --env HF_TOKEN=own\n")
 
 
+TOKEN = "hf_" + "AbCdEfGh" * 4
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        (f"launch ok.py --token {TOKEN} --dry-run", ""),
+        (f"launch -n two -- ok.py --api-key {TOKEN[3:]}", ""),
+        (f"launch -n two -- ok.py --api-key={TOKEN[3:]}", ""),
+        (f"launch --envv X={TOKEN} -- ok.py", ""),
+        (f"launch -b ssh me:{TOKEN[3:]}@node1 -- ok.py", ""),
+        (f"launch -b ssh https://me:{TOKEN[3:]}@node1 -- ok.py", ""),
+        ("launch -- ok.py", f"[env]\nWANDB_API_KEY = {TOKEN[3:]}\n"),
+        ("launch -- ok.py", f"env = {{ HF_TOKEN = {TOKEN} }}\n"),
+        ("launch", f"script = ['ok.py', '--token', '{TOKEN}', 3]\n"),
+        ("launch -b slurm -- ok.py", f"options = {{ via = 'me:{TOKEN[3:]}@login' }}\n"),
+        ("launch -- ok.py", f"nnodes = '{TOKEN}'\n"),
+    ],
+    ids=lambda text: text.replace(TOKEN[3:], "T"),
+)
+def test_an_error_shows_no_secret(line: str, file: str, typed: TYPED, tmp_path: Path) -> None:
+    """Whatever was mistyped: errors stand in logs of jobs."""
+    (tmp_path / "ok.py").touch()
+    (tmp_path / "ddpkit.toml").write_text(file)
+    done = typed(line)
+    assert done.code == UsageError.exit_code, done.err
+    assert "ddpkit: error: " in done.err
+    assert TOKEN[3:] not in done.out + done.err
+
+
 @pytest.mark.parametrize("command", ["bash -c 'torchrun ok.py; true'", "env A=1 mpirun python ok.py"])
 def test_a_launcher_within_a_launcher_can_be_allowed(
     command: str, typed: TYPED, monkeypatch: pytest.MonkeyPatch

@@ -196,6 +196,28 @@ def test_of_a_file_the_begin_and_the_end_are_read(monkeypatch: pytest.MonkeyPatc
     assert len(wrong) <= 1  # the line across which the begin ends
 
 
+def test_the_holes_of_a_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a few lines can have a size of terabytes: reading its zeros would take hours."""
+    for name, value in (("SHORT", 1000), ("FIRST", 3000), ("LAST", 5000)):
+        monkeypatch.setattr(long_log, name, value)
+    path, part = tmp_path / "huge.log", 1 << 41
+    with path.open("wb") as file:
+        file.write(b"first\n")
+        file.seek(part)
+        file.write(b"middle\n" * 3)
+        file.seek(2 * part)
+        file.write(b"\n" + b"step\n" * 2000 + b"RuntimeError: last\n")
+    began = time.process_time()
+    with path.open("rb") as file:
+        file.read(100)  # as the caller does
+        file.seek(0)
+        text = long_log.read_long(file, path.stat().st_size)
+    assert time.process_time() - began < 10
+    assert text.numbers is not None
+    lines = dict(zip(text.numbers, text.text.split("\n"), strict=False))
+    assert (lines[1], lines[2006]) == ("first", "RuntimeError: last")
+
+
 def test_a_line_without_an_end_costs_little() -> None:
     text = long_log.condense(b"x" * long_log.BLOCK for _ in range(64))
     assert len(text.text) < 2 * long_log.BLOCK

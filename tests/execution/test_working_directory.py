@@ -57,6 +57,35 @@ def test_a_command_imports_nothing_of_the_working_directory(
     assert words[0] != "launch" or "--dry-run" in words or done.stdout.count("trains") == 2
 
 
+@pytest.mark.parametrize("words", [("ps",), ("env",), ("launch", "--dry-run", "--", "../project/job.py")], ids=" ".join)
+def test_a_module_of_python_imports_nothing_more_of_the_working_directory(
+    clean_environ: dict[str, str], planted: tuple[Path, Path], words: tuple[str, ...]
+) -> None:
+    """What `python -m` imports before it begins any module is Python's own, and cannot be held back from here."""
+    folder, found = planted
+    (folder.parent / "first.py").write_text("import sys; print(*sys.modules)")
+    first = [sys.executable, "-m", "first"]
+    own = subprocess.run(first, cwd=folder.parent, env=clean_environ, capture_output=True, text=True, check=True)
+    for name in {*SHADOWS} & {*own.stdout.split()}:
+        (folder / f"{name}.py").unlink()
+    assert len([*folder.iterdir()]) > 10
+    argv = [sys.executable, "-m", "ddpkit", *words]
+    done = subprocess.run(argv, cwd=folder, env=clean_environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not found.exists(), found.read_text()
+
+
+def test_a_program_of_the_user_keeps_its_path(clean_environ: dict[str, str], tmp_path: Path) -> None:
+    """`python -m pkg` imports ddpkit while Python still looks for its module."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/__init__.py").write_text("import ddpkit\n")
+    (tmp_path / "pkg/__main__.py").write_text("import beside, sys; print(sys.path[0])\n")
+    (tmp_path / "beside.py").touch()
+    argv = [sys.executable, "-m", "pkg", "-m", "ddpkit"]
+    done = subprocess.run(argv, cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tmp_path}\n"
+
+
 def test_the_search_for_a_python_imports_nothing_of_the_working_directory(
     planted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
