@@ -41,11 +41,6 @@ from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
 from ddpkit.files import read_trusted
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 FILE = "ddpkit.toml"
 MOST_CODE = 255  # exit code of a process
 DAY = 86400.0
@@ -901,6 +896,10 @@ def read_file(folder: Path) -> SettingsFile:
         if untrusted and not keys:
             raise UsageError(*untrusted)
         text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
+        if sys.version_info >= (3, 11):
+            import tomllib  # here, as it takes 6 ms, and many launches have no file
+        else:
+            import tomli as tomllib
         try:
             table: dict[str, object] = tomllib.loads(content)
         except tomllib.TOMLDecodeError as error:

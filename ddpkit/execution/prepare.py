@@ -34,12 +34,12 @@ from ddpkit.run.run_files import check_run_folder
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports import slurm_nodes
 from ddpkit.transports.choose import transport_class
-from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
-from ddpkit.transports.this_machine import LocalTransport
 from ddpkit.transports.transport import Transport
 
 if TYPE_CHECKING:
     from ddpkit.execution.named_nodes import Approach
+    from ddpkit.transports.scheduler import SchedulerTransport
+    from ddpkit.transports.this_machine import LocalTransport
 
 # The plan of another attempt: its hosts, its variables; the function gets notes.
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
@@ -178,6 +178,8 @@ def prepare_offline(
 
     `avoid` gets a line for each bad node that the job excludes. None: no node is excluded.
     """
+    from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
+
     backend, environ = build_backend(settings), requested_nodes.surroundings(settings, environ)
     if getattr(backend, "via", ""):
         raise UsageError("--via is an option of ddpkit launch and ddpkit bench", "run this command on the login host")
@@ -228,6 +230,9 @@ def _offline_transport(
     chosen: type[Transport], settings: LaunchSettings, environ: Mapping[str, str], nnodes: int | None, nproc: int | None
 ) -> SchedulerTransport | LocalTransport:
     """Return the transport to a scheduler, or to this machine. Raises UsageError."""
+    from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
+    from ddpkit.transports.this_machine import LocalTransport
+
     if issubclass(chosen, SlurmTransport):
         slurm = chosen(nnodes, nproc, environ)
         named, slurm.counts = requested_nodes.scheduled_hosts(settings)

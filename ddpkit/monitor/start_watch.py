@@ -1,11 +1,12 @@
 """The start of ranks, seen from outside: when to look at each node, and what its answers say.
 
-`ddpkit/node/calls/rank_start.py` looks. A call lasts for some seconds and returns what happened in them: the first ones
-are short, so that a short run has marks as well. Ranks that tell it themselves (`--observe start`) are not looked at.
+`ddpkit/node/calls/rank_start.py` looks. A call returns soon after something new, or when its time is over. Ranks that
+tell it themselves (`--observe start`) are not looked at.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,17 +15,8 @@ from ddpkit.launchers.plan import Step
 from ddpkit.monitor.server import Node
 
 WATCH = "rank_start.watch"
-# Seconds of each call, and between two looks in it; after the last one nobody looks any more.
-CALLS = (
-    (0.3, 0.1),
-    (0.7, 0.1),
-    (1.0, 0.1),
-    (2.0, 0.1),
-    (4.0, 0.2),
-    (8.0, 0.25),
-    *[(15.0, 0.5)] * 4,
-    *[(30.0, 2.0)] * 40,
-)
+LIMIT = 30.0  # seconds of a call without news
+WATCHED = 1200.0  # seconds, after which nobody looks any more
 MARKS = ("import", "meet", "group", "past")
 
 
@@ -39,15 +31,15 @@ class StartWatch:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._known: dict[str, list[str]] = {}
-        self._calls = iter(CALLS)
+        self._began = time.monotonic()
         self._call: int | None = None
         self.ask()
 
     def ask(self) -> None:
-        limit, pace = next(self._calls, (0.0, 0.0))
+        age = time.monotonic() - self._began
         self._call = None
-        if limit and not self._node.ended:
-            self._call = self._node.link.call(WATCH, {"known": self._known, "pace": pace, "limit": limit})
+        if age < WATCHED and not self._node.ended:
+            self._call = self._node.link.call(WATCH, {"known": self._known, "age": age, "limit": LIMIT})
 
     def on_answer(self, event: AnswerEvent) -> Iterator[MarkEvent | VersionsEvent]:
         """Yield what an answer of the node says, in the launcher's time, and ask for more."""

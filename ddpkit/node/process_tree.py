@@ -272,9 +272,12 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
 
 def children(parent: int) -> set[int]:
     """Return the processes whose parent is this one, also those that have ended and were not waited for."""
+    found: set[int] = set()
     try:
-        with open("/proc/%d/task/%d/children" % (parent, parent)) as file:
-            return {int(word) for word in file.read().split()}
+        for thread in os.listdir("/proc/%d/task" % parent):  # each has those that it started
+            with open("/proc/%d/task/%s/children" % (parent, thread)) as file:
+                found.update(int(word) for word in file.read().split())
+        return found
     except OSError:  # a kernel without CONFIG_PROC_CHILDREN
         return {pid for pid, process in processes(zombies=True).items() if process.parent == parent}
 

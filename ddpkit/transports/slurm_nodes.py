@@ -15,7 +15,6 @@ from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
 from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request
-from ddpkit.launchers.slurm import SLURM
 from ddpkit.machine import HERE, Machine, Reply, run_command
 from ddpkit.node.calls import probe
 
@@ -88,6 +87,8 @@ def query_allocation(job: str) -> tuple[str, str]:
 
 def ended_job(job: str, reply: Reply, user: int) -> str:
     """Return why a job is none in which steps of this user can run. Empty: it is one, or SLURM did not answer."""
+    from ddpkit.launchers.slurm import SLURM
+
     if re.search(SLURM.forgotten_pattern, reply.error):
         return f"SLURM does not know job {job}, which has ended"
     owner = re.search(r"\bUserId=([^\s(]+)\((\d+)\)", reply.output)

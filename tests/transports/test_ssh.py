@@ -46,12 +46,16 @@ def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
     assert found == {f"node{number}": (f"user{number}", (f"/keys/{number}",)) for number in range(64)}
 
 
-def test_what_libraries_import_for_tests_alone_costs_a_launch_nothing() -> None:
+def test_what_invoke_imports_for_others_costs_a_launch_nothing_and_works_for_them(tmp_path: Path) -> None:
+    (tmp_path / "invoke.yaml").write_text("asks: {shell: zsh}")
     code = "import sys, ddpkit.transports.ssh.client\n"
-    code += "print(*sorted({'asyncio', 'unittest', 'unittest.mock'} & set(sys.modules)))"
-    code += "\nfrom unittest.mock import Mock; print(type(Mock().any).__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "\nMock\n"
+    code += "print(*sorted({'asyncio', 'unittest', 'invoke.vendor.yaml'} & set(sys.modules)))\n"
+    code += "import invoke; from unittest.mock import Mock\n"
+    code += "config = invoke.config.Config(system_prefix=sys.argv[1], lazy=True); config.load_system()\n"
+    code += "print(config.asks.shell, invoke.MockContext(run={'ls': True}).run('ls').ok, type(Mock().any).__name__)"
+    argv = [sys.executable, "-c", code, f"{tmp_path}/"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout == "\nzsh True Mock\n"
 
 
 @pytest.mark.parametrize("module", ["openssh", "pdsh"])

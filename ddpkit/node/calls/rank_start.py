@@ -18,7 +18,7 @@ import re
 import time
 
 from ddpkit.node.kernel import list_names, open_files, read_link, read_text, tcp_sockets
-from ddpkit.node.process_tree import below, processes, read_process
+from ddpkit.node.process_tree import children, read_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,27 +27,34 @@ if TYPE_CHECKING:
 TORCH = re.compile(r"(/\S.*/torch)/lib/libtorch\w*\.so")
 GROUPS = ("pt_gloo_runloop", "pt_nccl_watchdg")
 BUSY = 20.0  # seconds of a processor after which a rank does not wait in a rendezvous
+TOGETHER = 0.3  # seconds after the first new mark, in which those of other ranks come
+LOOK_EVERY = (0.1, 2.0)  # seconds: between the first looks and, as the start lasts longer, between the last ones
+REST = 20  # times what a look costs: sockets take the kernel 9 ms, and the ranks need the processors
 
 
-def watch(ranks: dict[str, dict[str, Any]], known: dict[str, list[str]], pace: float, limit: float) -> dict[str, Any]:
-    """Marks of the ranks ({rank: {"pid", "last_line"}}) within `limit` seconds.
+def watch(ranks: dict[str, dict[str, Any]], known: dict[str, list[str]], age: float, limit: float) -> dict[str, Any]:
+    """New marks of the ranks ({rank: {"pid", "last_line"}}), soon after the first one; none within `limit` seconds.
 
     Returns {"t": time here, "over": whether no more can come, "marks": {rank: {name: t}}, "versions": None or those of
     Python, torch, CUDA and NCCL}.
 
-    known: the marks that calls before have seen. pace: seconds between two looks.
+    known: the marks that calls before have seen. age: seconds since the ranks were started.
     """
-    began = time.monotonic()
+    began = time.monotonic() - age
+    until = began + age + limit
     starts = [_Start(process, known.get(rank, [])) for rank, process in ranks.items()]
     while True:
-        sockets = _Sockets()
-        table = processes()
+        sockets, before = _Sockets(), time.process_time()
         for start in starts:
-            start.look(table, sockets)
+            start.look(sockets)
         over = all(start.over for start in starts)
-        if over or time.monotonic() + pace >= began + limit:
+        if any(start.marks for start in starts):
+            until = min(until, time.monotonic() + TOGETHER)
+        now = time.monotonic()
+        pause = max(min(max((now - began) / 20, LOOK_EVERY[0]), LOOK_EVERY[1]), REST * (time.process_time() - before))
+        if over or now + pause >= until:
             break
-        time.sleep(pace)
+        time.sleep(pause)
     marks = {rank: start.marks for rank, start in zip(ranks, starts) if start.marks}
     versions = next((start.versions for start in starts if start.versions), None)
     return {"t": time.time(), "over": over, "marks": marks, "versions": versions}
@@ -59,12 +66,12 @@ class _Sockets:
     def __init__(self) -> None:
         self._of: dict[str, dict[str, set[int]]] = {}  # by network namespace: link of a socket: ports
 
-    def ports(self, pid: int) -> set[int]:
-        """Ports of the sockets of a process."""
+    def ports(self, pid: int, links: set[str]) -> set[int]:
+        """Ports of these sockets of a process."""
         space = read_link("/proc/%d/ns/net" % pid)
         if space not in self._of:
             self._of[space] = {link: {local, remote} for local, remote, _, link in tcp_sockets(pid)}
-        return {port for link in open_files(pid).values() for port in self._of[space].get(link, ())}
+        return {port for link in links for port in self._of[space].get(link, ())}
 
 
 class _Start:
@@ -79,16 +86,18 @@ class _Start:
         self._pid = 0  # of the process that has torch
         self._port = 0
         self._busy = 0.0
+        self._links: set[str] = set()  # to its sockets, at the last look
+        self._others: set[str] = set()  # those that have no part in the rendezvous
 
-    def look(self, table: Any, sockets: _Sockets) -> None:
-        top = self._process["pid"]
-        if self.over or top not in table:
+    def look(self, sockets: _Sockets) -> None:
+        top = read_process(self._process["pid"])
+        if self.over or top is None or top.state == "Z":
             self.over = True  # it ended, if it was not through before
             return
         try:
             if not self._pid:
-                self._find([top, *below(top, table)])
-            if self._pid and "meet" not in self._known and self._port and self._port in sockets.ports(self._pid):
+                self._find()
+            if self._pid and "meet" not in self._known and self._port and self._meets(sockets):
                 self._mark("meet")
             if "meet" in self._known:
                 self._look_past()
@@ -101,15 +110,25 @@ class _Start:
             self.marks[name] = time.time()
         self.over = self.over or bool({"group", "past"} & self._known)
 
-    def _find(self, family: list[int]) -> None:
-        for pid in family:
+    def _find(self) -> None:
+        family = [self._process["pid"]]
+        for pid in family:  # it grows meanwhile
+            family += sorted(children(pid))
             match = TORCH.search(read_text("/proc/%d/maps" % pid))
             if match:
                 self._pid = pid
                 self._port = _port(read_text("/proc/%d/environ" % pid))
-                self.versions = _versions("/proc/%d/root" % pid, match[1])
+                self.versions = None if "import" in self._known else _versions("/proc/%d/root" % pid, match[1])
                 self._mark("import")
                 return
+
+    def _meets(self, sockets: _Sockets) -> bool:
+        """Whether a socket has the port of the rendezvous. Only sockets that are new are looked up."""
+        links = {target for target in open_files(self._pid).values() if target.startswith("socket:")}
+        new = links - self._others
+        self._others = links & self._links  # at its first look a socket may have no port yet
+        self._links = links
+        return bool(new) and self._port in sockets.ports(self._pid, new)
 
     def _look_past(self) -> None:
         folder = "/proc/%d/task" % self._pid
