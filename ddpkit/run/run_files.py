@@ -35,12 +35,12 @@ class _Content:
         """Return the content of a directory in this one; None: it is not ddpkit's."""
         kind = next((kind for kind, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
         content = self.directories.get(kind)
-        unmarked = kind == "test" and not is_owned(os.fspath(path), KIND)
+        unmarked = kind == "run" and not is_owned(os.fspath(path), KIND)
         return None if unmarked else content
 
 
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`
-_DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "test": r"\d{8}-\d{6}-.+"}
+_DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "run": r"\d{8}-\d{6}-.+"}
 
 
 def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
@@ -77,10 +77,11 @@ _ATTEMPT = _Content(
     stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar")),
 )
 _RUN = _Content(
-    *_FILES, r"\.ddpkit", r"run\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
+    *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
     r"on_attempt\.log", r"metrics_before\.json", **_ATTEMPT.directories, attempt=_ATTEMPT,
 )  # fmt: skip
-_RUN.directories["tests"] = _Content(test=_RUN)  # of suspects, before the next attempt
+_RUN.directories["tests"] = _Content(run=_RUN)  # of suspects, before the next attempt
+_RUN.directories["roles"] = _Content(run=_RUN)  # the runs of a run's replicas
 
 
 def is_of_attempt(path: Path) -> bool:
