@@ -368,8 +368,11 @@ class RolesRun:
             before, restarts = self._states.get(str(name)), self.order.restarts[name]
             if before is None or (before.phase, before.restarts) != (phase, restarts):
                 probed = self.prepared.parts[name].role.ready is not None
+                ready = (
+                    now if phase is Phase.READY else (before and phase is not Phase.STARTING and before.ready) or None
+                )
                 self._states[str(name)] = replicas.ReplicaState(
-                    phase=phase, restarts=restarts, since=now, probed=probed
+                    phase=phase, restarts=restarts, since=now, ready=ready, probed=probed
                 )
                 self._unsaved_states = True
         if (self._unsaved_states and self.inbox.empty()) or self.order.over:

@@ -34,6 +34,7 @@ class ReplicaState:
     phase: Literal[Phase.WAITING, Phase.STARTING, Phase.READY, Phase.DONE, Phase.FAILED, Phase.STOPPED]
     restarts: Count = 0
     since: Seconds
+    ready: Seconds | None = None  # when it was ready, of its last start
     probed: bool = False
 
 
@@ -131,7 +132,7 @@ def _replica(run: Run, name: str, state: ReplicaState | None, *, alone: bool) ->
         except RecordError as error:
             problem = error.message
         except OSError as error:
-            problem = f"{folder}: {error.strerror or error}"
+            problem = f"{folder / record.FILE}: {error.strerror or error}"
     return Replica(of=run.run_id, name=name, alone=alone, state=state, starts=tuple(starts), problem=problem)
 
 

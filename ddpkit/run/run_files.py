@@ -69,7 +69,13 @@ _FILES = (
 _ATTEMPT = _Content(
     *_FILES,
     __pycache__=_programs(*_OF_RANKS).directories["__pycache__"],
-    dump=_Content(r"(summary|answers)\.jsonl?", r"stacks\.txt", r"rank_\d+\.(json|txt)", r"ras_[A-Za-z0-9.:-]+\.txt"),
+    dump=_Content(
+        r"(summary|answers)\.jsonl?",
+        r"(stacks|hardware)\.txt",
+        r"rank_\d+\.(json|txt)",
+        r"ras_[A-Za-z0-9.:-]+\.txt",
+        r"smi_[A-Za-z0-9.:-]+\.xml",
+    ),
     marks=_Content("job", r"events(_\d+)?", r"\d+(_\d+)?"),
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_server.py", "fork_task.py", *_OF_RANKS, "spec.json"),
