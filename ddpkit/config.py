@@ -36,13 +36,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, get_args
+from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
 from ddpkit.files import read_trusted
-
-if TYPE_CHECKING:
-    from ddpkit.launchers.plan import Ready
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -67,6 +64,9 @@ VARIABLES = {
         ("DDPKIT_RANK", "DDPKIT_WORLD_SIZE", "DDPKIT_LOCAL_RANK", "DDPKIT_LOCAL_WORLD_SIZE", "DDPKIT_NODE_RANK"),
         "the place of a rank that is started by hand, for ddpkit.distributed.torch.init()",
     ),
+    "DDPKIT_ROLE": "the role of a process; ddpkit sets it in every rank of a run of roles",
+    "DDPKIT_REPLICA": "the number of its replica, from 0",
+    "DDPKIT_PORT": "the port that ddpkit chose for a program that listens",
     **dict.fromkeys(("DDPKIT_MASTER_ADDR", "DDPKIT_MASTER_PORT"), "the address of rank 0, for such a rank"),
     **dict.fromkeys(
         (
@@ -82,6 +82,7 @@ VARIABLES = {
         "internal: ddpkit sets it in processes that it starts",
     ),
 }
+ROLE_ADDRESS = "DDPKIT_ROLE_"  # front of the variables with the addresses of roles
 _FILE_ONLY = ("profile", "profiles", "groups", "host", "roles")
 _TABLES = {"options": "-o KEY=VALUE", "env": "--env NAME=VALUE"}  # settings without a variable, and their flags
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -360,7 +361,8 @@ class Replica:
     run_id: str
     wants_port: bool  # its program listens
     port: int | None = None  # that it had before
-    ready: Ready | None = None  # when it is ready
+    ready: str = ""  # when it is ready, as in `[roles.NAME]`
+    ready_timeout: float = 0.0
 
 
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
@@ -816,7 +818,12 @@ def _variable(name: str) -> str:
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each variable DDPKIT_* that ddpkit neither reads nor sets: mistyped, it has no effect."""
     settings = {_variable(name): name for name in SETTINGS if name not in _TABLES}
-    names = [each for each in environ if each.startswith("DDPKIT_") and each not in settings and each not in VARIABLES]
+    known = {*settings, *VARIABLES}
+    names = [
+        each
+        for each in environ
+        if each.startswith("DDPKIT_") and each not in known and not each.startswith(ROLE_ADDRESS)
+    ]
     return [f"{name} has no effect: {_meant(name, (*settings, *VARIABLES))}" for name in sorted(names)]
 
 

@@ -73,6 +73,8 @@ def test_keywords_are_the_settings() -> None:
         "inherited",
         "sources",
         "file",
+        "roles",
+        "replica",
     }
 
 

@@ -18,6 +18,7 @@ ORDER = (
     "__init__",
     "cli",
     "api",
+    "roles",
     "preflight",
     "execution",
     "monitor",
@@ -64,9 +65,9 @@ def test_no_modules_import_each_other() -> None:
 def test_the_package_can_be_drawn() -> None:
     """The bounds of what a reader can hold: rooms, floors and arrows as `tools/rooms.py` counts them."""
     between = rooms.rooms(modules())
-    assert len(between) <= 20
+    assert len(between) <= 21
     assert max(rooms.floors(between).values()) + 1 <= 9  # the door of `node/owned.py` is below `files`
-    assert sum(map(len, between.values())) <= 76
+    assert sum(map(len, between.values())) <= 84
 
 
 @pytest.mark.parametrize("room", ["node", "templates", "text", "errors"])

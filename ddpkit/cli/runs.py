@@ -99,7 +99,7 @@ def show_status(
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     from ddpkit.launchers import registry
     from ddpkit.run import replicas, status
-    from ddpkit.run.documents import run_document
+    from ddpkit.run.documents import replica_document, run_document
 
     roles = replicas.replicas_of(now.run)
     sampled = not roles and now.state in (RunState.RUNNING, RunState.ELSEWHERE)
@@ -107,7 +107,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     odd = status.describe_oddities(now, seen) if seen else []
     if as_json:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
-        of_roles = [replicas.document(each, now.state) for each in roles]
+        of_roles = [replica_document(each, now.state) for each in roles]
         document = {**run_document(now.run, now), "roles": of_roles, "sample": sample, "findings": odd}
         print_json("status", document, line=line)
         return
@@ -518,8 +518,9 @@ def ps(
 
 def _roles_of(now: RunStatus, wanted: bool) -> dict[str, object]:
     from ddpkit.run import replicas
+    from ddpkit.run.documents import replica_document
 
-    return {"roles": [replicas.document(each, now.state) for each in replicas.replicas_of(now.run)]} if wanted else {}
+    return {"roles": [replica_document(each, now.state) for each in replicas.replicas_of(now.run)]} if wanted else {}
 
 
 def _lines_of_roles(now: RunStatus) -> list[str]:

@@ -21,7 +21,7 @@ from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
 from ddpkit.launchers.nested import SHELLS, find_launcher, split_python
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Job
+from ddpkit.launchers.plan import Job, Ready
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, guard, is_secret, join, quote
 from ddpkit.node.env_names import env_matcher
@@ -156,7 +156,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         observe=settings.observe if kind != "program" else (),
         wants_port=replica is not None and replica.wants_port,
         port=replica.port if replica else None,
-        ready=replica.ready if replica else None,
+        ready=Ready.of(replica.ready, replica.ready_timeout) if replica and replica.ready else None,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 

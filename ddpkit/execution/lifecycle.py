@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import queue
 import shlex
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -126,7 +125,7 @@ class LiveRun:
 
     def release(self) -> None:
         """Hold the run's directory no longer: this process writes nothing more there."""
-        owned.release_directory(str(self.folder))
+        record.release_folder(self.folder)
 
     def cancel_job(self) -> None:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
@@ -160,6 +159,9 @@ class LiveRun:
 
     def on_ready(self) -> None:
         """The program is ready: called by the thread that follows the run."""
+
+    def on_failure(self) -> None:
+        """The run ends by a failure, and no other attempt follows: called by the same thread, while the ranks end."""
 
     def _begin_diagnosis(self, failure: Failure) -> None:
         """Load the catalogue while the ranks end."""
@@ -199,7 +201,7 @@ class RecordedRun(LiveRun):
         self._attempts = self._first_attempt(ready, began)
         self._write_timeline(began, [*notes, *([ready.left] if ready.left else ())])
         self._remember_metrics()
-        self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
+        self._marker = launcher_process.hold_marker(self.folder)
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
         self.record = self._first_record(began, session, in_program)
@@ -221,11 +223,7 @@ class RecordedRun(LiveRun):
             project=str(run_index.find_project(Path.cwd())),
             hosts=plan.hosts,
             world_size=plan.world_size,
-            launcher_pid=os.getpid(),
-            launcher_started=launcher_process.process_start(os.getpid()),
-            launcher_host=os.uname().nodename,
-            launcher_boot=launcher_process.boot_id(),
-            launcher_python=sys.executable,
+            **launcher_process.this_launcher(),
             ranks=_ranks(plan),
             grace=plan.grace,
             started=began,
@@ -369,7 +367,9 @@ class RecordedRun(LiveRun):
 
     def _begin_diagnosis(self, failure: Failure) -> None:
         super()._begin_diagnosis(failure)
-        if self._attempts is not None:
+        if self._attempts is None:
+            self.on_failure()
+        else:
             self._attempts.begin_check(failure, self._check)
 
     def _plan_next(self, attempts: Attempts, relay: Relay, outcome: Outcome, decision: Decision) -> Plan | NotPlanned:

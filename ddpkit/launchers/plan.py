@@ -36,6 +36,12 @@ class Ready:
     value: str = ""
     timeout: float
 
+    @classmethod
+    def of(cls, text: str, timeout: float) -> Ready:
+        """Read `http:/health`, `tcp` or `line:text`. Raises ValueError."""
+        kind, _, value = text.partition(":")
+        return cls(probe=Probe(kind), value=value.strip(), timeout=timeout)
+
     def __str__(self) -> str:
         return f"{self.probe.value}:{self.value}" if self.value else self.probe.value
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ddpkit.config import ROLE_ADDRESS
 from ddpkit.errors import UsageError
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Probe
@@ -115,7 +116,7 @@ def _bracketed(host: str) -> str:
 def variables(roles: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the variables with the addresses of roles: DDPKIT_ROLE_INFER_URLS."""
     return {
-        f"DDPKIT_ROLE_{re.sub('[^A-Z0-9]', '_', name.upper())}_{key.upper()}": value
+        f"{ROLE_ADDRESS}{re.sub('[^A-Z0-9]', '_', name.upper())}_{key.upper()}": value
         for name, values in roles.items()
         for key, value in values.items()
         if key in ("hosts", "addresses", "urls")

@@ -10,7 +10,6 @@ import os
 import queue
 import shlex
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,23 +23,20 @@ from pathlib import Path
 from ddpkit.config import LaunchSettings, Replica, overlaid
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay, Sink
-from ddpkit.diagnosis.outcome import Failure, Outcome
-from ddpkit.diagnosis.verdict import verdict
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.execution import executor, prepare
 from ddpkit.execution.background import REQUESTS_EVERY
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
+from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Job, Plan
 from ddpkit.launchers.shell import count, hide_secrets
-from ddpkit.node import owned
 from ddpkit.roles.order import Action, End, Ending, Name, Order, Start
 from ddpkit.roles.place import Place, addresses, variables
 from ddpkit.roles.spec import Role, fill
 from ddpkit.run import launcher_process, record, replicas, run_index
 from ddpkit.run.log_files import FINE, LogFiles
 from ddpkit.run.state import EndState, Origin, Phase, RunState
-from ddpkit.text import format_duration, format_hosts
 
 AT_ONCE = 16  # replicas that are prepared at the same time
 
@@ -59,7 +55,6 @@ class Event:
 
     replica: Name
     kind: What
-    outcome: Outcome | None = None
     error: BaseException | None = None
 
 
@@ -123,10 +118,8 @@ class RoleRun(RecordedRun):
     def on_ready(self) -> None:
         self.tell(What.READY)
 
-    def _begin_diagnosis(self, failure: Failure) -> None:
-        if self._attempts is None:  # else another attempt may follow
-            self.tell(What.FAILED)
-        super()._begin_diagnosis(failure)
+    def on_failure(self) -> None:
+        self.tell(What.FAILED)
 
 
 @dataclass(kw_only=True)
@@ -142,8 +135,7 @@ class Part:
     run: RoleRun | None = None  # None: it has not started
     signals: list[int] = field(default_factory=list)  # that it was sent
     words: Words | None = None
-    outcome: Outcome | None = None
-    error: BaseException | None = None
+    error: BaseException | None = None  # it could not start, or ddpkit failed
     started: float = 0.0
     ended: float = 0.0
 
@@ -160,7 +152,7 @@ class Part:
     def begin(self, sink: Sink) -> None:
         """It starts now, perhaps again. `sink` gets its notes."""
         self.words = Words(sink, str(self.name))
-        self.started, self.ended, self.run, self.outcome, self.error = time.time(), 0.0, None, None, None
+        self.started, self.ended, self.run, self.error = time.time(), 0.0, None, None
 
     def start(self, tell: Callable[[What], None]) -> RoleRun:
         """Make its run. Raises UsageError, LaunchError."""
@@ -175,7 +167,7 @@ class Part:
     @property
     def failed_at(self) -> float:
         """Seconds since the epoch."""
-        failure = self.outcome.failure if self.outcome else None
+        failure = self.run.record.failure if self.run else None
         return failure.at if failure is not None and failure.at else self.ended or time.time()
 
     @property
@@ -183,8 +175,7 @@ class Part:
         """The exit code of a run that fails with it. A service that ended with 0 has failed as well."""
         if isinstance(self.error, DdpkitError):
             return self.error.exit_code
-        code = self.outcome.exit_code if self.outcome else DdpkitError.exit_code
-        return code or 1
+        return (self.run and self.run.record.exit_code) or (DdpkitError.exit_code if self.error else 1)
 
     @property
     def end_words(self) -> str:
@@ -195,8 +186,10 @@ class Part:
                 if isinstance(self.error, DdpkitError)
                 else f"{type(self.error).__name__}: {self.error}"
             )
-        failure = self.outcome.failure if self.outcome else None
-        return verdict(failure, failure.diagnosis) if failure else "it ended with exit code 0 before the run"
+        words = self.run.record.verdict if self.run else None
+        if not words and self.run is not None and self.run.record.state is RunState.STOPPED:
+            words = "it was stopped"
+        return words or "it ended with exit code 0 before the run"
 
 
 class Prepared:
@@ -268,7 +261,12 @@ class Prepared:
             hostfile="",
             nnodes=None,
             env={**settings.env, **env},
-            replica=replace(part.settings.replica, port=port, ready=role.ready),
+            replica=replace(
+                part.settings.replica,
+                port=port,
+                ready=str(role.ready or ""),
+                ready_timeout=role.ready.timeout if role.ready else 0.0,
+            ),
             on_end="",
         )
 
@@ -297,7 +295,7 @@ class RolesRun:
         self.order = Order(prepared.roles)
         self.inbox: queue.SimpleQueue[tuple[int, Event | int]] = queue.SimpleQueue()
         self.folder = record.make_folder(prepared.folder.parent, prepared.run_id)
-        self._marker = owned.open_for_append(str(self.folder / owned.MARKER))  # see `launcher_process.is_launcher`
+        self._marker = launcher_process.hold_marker(self.folder)
         self._stopped_by: int | None = None
         self._states: dict[str, replicas.ReplicaState] = {}
         self._unsaved_states = False
@@ -314,11 +312,7 @@ class RolesRun:
             project=str(run_index.find_project(Path.cwd())),
             hosts=tuple(dict.fromkeys(host for part in parts for host in part.plan.hosts)),
             world_size=sum(part.plan.world_size for part in parts),
-            launcher_pid=os.getpid(),
-            launcher_started=launcher_process.process_start(os.getpid()),
-            launcher_host=os.uname().nodename,
-            launcher_boot=launcher_process.boot_id(),
-            launcher_python=sys.executable,
+            **launcher_process.this_launcher(),
             grace=settings.grace,
             started=began,
             session=session,
@@ -395,8 +389,8 @@ class RolesRun:
             self._on_end(part, event)
 
     def _on_end(self, part: Part, event: Event) -> None:
-        part.outcome, part.error, part.ended = event.outcome, event.error, time.time()
-        ok = event.outcome is not None and event.outcome.exit_code == 0
+        part.error, part.ended = event.error, time.time()
+        ok = event.error is None and part.run is not None and part.run.record.exit_code == 0
         if ok and self.order.ending is None and not part.role.ends_run:
             self._note(f"{part.name} ended with exit code 0, and the run needs it")
         self._do(self.order.on_end(part.name, ok=ok))
@@ -446,7 +440,7 @@ class RolesRun:
 
     def _follow(self, part: Part, restarts: int) -> None:
         """The thread of one replica."""
-        outcome, error = None, None
+        error: BaseException | None = None
         try:
             if restarts:
                 self.prepared.again(part, restarts)
@@ -465,7 +459,7 @@ class RolesRun:
             with part.connections:
                 outcome = run.follow(relay, PartOfScreen(self._display))
             part.words.keep()
-            outcome = run.finish(relay, outcome)
+            run.finish(relay, outcome)
             relay.close()
         except BaseException as problem:  # for the loop
             error = problem
@@ -474,7 +468,7 @@ class RolesRun:
         finally:
             if part.run is not None:
                 part.run.release()
-            self.inbox.put((-1, Event(part.name, What.ENDED, outcome, error)))
+            self.inbox.put((-1, Event(part.name, What.ENDED, error)))
 
     @staticmethod
     def _label(part: Part, rank: int | None, host: str, agent: str) -> str:
@@ -510,7 +504,7 @@ class RolesRun:
         self._save_states(self._first().name if ending is Ending.FAILED else None)
         if ending is Ending.FAILED:
             part = self._first()
-            failure = part.outcome.failure if part.outcome else None
+            failure = part.run.record.failure if part.run else None
             code = part.exit_code
             state, words = RunState.FAILED, f"{part.name}: {part.end_words}"
             kept = part.words.kept if part.words else []
@@ -527,7 +521,7 @@ class RolesRun:
             state, code = RunState.STOPPED, 128 + (self._stopped_by or signal.SIGTERM)
             self._note(f"stopped by {signal.Signals(self._stopped_by or signal.SIGTERM).name}")
         else:
-            self._relay.routine_note(f"ddpkit: done in {format_duration(ended - self.record.started)}")
+            self._relay.routine_note(f"ddpkit: done in {replace(self.record, ended=ended).duration}")
         self.record = replace(self.record, ended=ended, state=state, exit_code=code, verdict=words, failure=failure)
         try:
             self.record.save()
@@ -536,12 +530,12 @@ class RolesRun:
             end = run_index.KnownEnd(state=state, exit_code=code, verdict=words, failure=failure)
             run_index.keep_end(self.record, end)
         os.close(self._marker)
-        owned.release_directory(str(self.folder))
+        record.release_folder(self.folder)
         return code
 
     def _first(self) -> Part:
         """Return the replica that failed first, of a run that failed."""
         assert self.order.first is not None
         known = self.prepared.parts[self.order.first]
-        failed = [part for part in self.prepared.parts.values() if part.outcome and part.outcome.failure]
+        failed = [part for part in self.prepared.parts.values() if part.run is not None and part.run.record.failure]
         return min([*failed, known], key=lambda part: part.failed_at)

@@ -187,11 +187,11 @@ class _Table:
             if "ready_timeout" in self._table:
                 raise UsageError(f"{self._place}.ready_timeout has no effect without ready", 'ready = "tcp"')
             return None
-        kind, _, value = self.text("ready").partition(":")
-        value = value.strip()
-        if kind not in [each.value for each in Probe]:
-            raise self._wrong("ready", '"http:/health", "tcp" or "line: text"')
-        probe = Probe(kind)
+        try:
+            ready = Ready.of(self.text("ready"), timeout)
+        except ValueError:
+            raise self._wrong("ready", '"http:/health", "tcp" or "line: text"') from None
+        probe, value = ready.probe, ready.value
         if probe is Probe.TCP and value:
             raise self._wrong("ready", 'ready = "tcp": the port is {port} of its command')
         if probe is Probe.HTTP and not re.fullmatch(r"/[!-~]*", value):
@@ -203,7 +203,7 @@ class _Table:
                 raise UsageError(f"{self._place}.ready: {error}", "a regular expression of Python") from None
             if not value:
                 raise self._wrong("ready", 'ready = "line: started"')
-        return Ready(probe=probe, value=value, timeout=timeout)
+        return ready
 
     def _seconds(self, key: str) -> float:
         """Read 90, "90s", "20m" or "2h"."""

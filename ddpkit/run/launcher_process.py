@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TypedDict
 
 from ddpkit.errors import UsageError
-from ddpkit.files import MARKER, append, read_bounded
+from ddpkit.files import MARKER, append, open_for_append, read_bounded
 from ddpkit.run.record import REQUESTS, RecordError, Run, load
 from ddpkit.run.state import Origin
 
@@ -25,6 +26,32 @@ SIGNS = (
     "all.log",
     "run.json",
 )  # files that a launcher writes while it lives
+
+
+class ThisLauncher(TypedDict):
+    """The fields of a record that say which process is its launcher."""
+
+    launcher_pid: int
+    launcher_started: str
+    launcher_host: str
+    launcher_boot: str
+    launcher_python: str
+
+
+def this_launcher() -> ThisLauncher:
+    """Return the fields of a run that this process carries out."""
+    return ThisLauncher(
+        launcher_pid=os.getpid(),
+        launcher_started=process_start(os.getpid()),
+        launcher_host=os.uname().nodename,
+        launcher_boot=boot_id(),
+        launcher_python=sys.executable,
+    )
+
+
+def hold_marker(folder: Path) -> int:
+    """Open the marker of a run's folder, by which `is_launcher` knows this process. Returns the open file."""
+    return open_for_append(str(folder / MARKER))
 
 
 def process_start(pid: int) -> str:

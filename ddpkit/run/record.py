@@ -25,7 +25,7 @@ from ddpkit.diagnosis.outcome import Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import create, make_directories, make_directory, remove_files, write_atomically
+from ddpkit.files import create, make_directories, make_directory, release_directory, remove_files, write_atomically
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
@@ -347,6 +347,11 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
             f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"
         ) from None
     return folder
+
+
+def release_folder(folder: Path) -> None:
+    """Hold a run's folder no longer: this process writes nothing more there."""
+    release_directory(str(folder))
 
 
 # ---- the machine with the scheduler and the output of a job: this one, or a login host

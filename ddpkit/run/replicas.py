@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from ddpkit.errors import UsageError, nearest
 from ddpkit.files import write_atomically
 from ddpkit.launchers.typed_json import Between, Count, Seconds
-from ddpkit.run import record, run_files, run_index, status
+from ddpkit.run import record, run_files, run_index
 from ddpkit.run.record import RecordError, ReplicaName, Run
 from ddpkit.run.state import Origin, Phase, RunState
 from ddpkit.text import format_age
@@ -184,7 +184,7 @@ def _listed(names: Sequence[str]) -> str:
     return "roles: " + ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-# ---- for people and for --json
+# ---- for people
 
 
 def words_of(replica: Replica, now: RunState) -> str:
@@ -207,24 +207,3 @@ def words_of(replica: Replica, now: RunState) -> str:
 def age_of(replica: Replica, now: float) -> str:
     """Return for how long it is where it is."""
     return format_age(max(0.0, now - replica.state.since)) if replica.state else ""
-
-
-def document(replica: Replica, now: RunState) -> Mapping[str, object]:
-    """Return a replica as JSON types."""
-    last = replica.starts[-1] if replica.starts else None
-    state = status.get_status(last).state if last is not None else None
-    return {
-        "name": replica.name,
-        "role": replica.role,
-        "phase": replica.state.phase.value if replica.state else None,
-        "summary": words_of(replica, now),
-        "restarts": replica.state.restarts if replica.state else 0,
-        "since": replica.state.since if replica.state else None,
-        "state": state,
-        "run_id": last.run_id if last else None,
-        "folder": last.folder if last else None,
-        "hosts": list(last.hosts) if last else [],
-        "world_size": last.world_size if last else None,
-        "exit_code": last.exit_code if last else None,
-        "verdict": last.verdict if last else None,
-    }
