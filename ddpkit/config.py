@@ -360,7 +360,8 @@ class Replica:
 
     run_id: str
     wants_port: bool  # its program listens
-    port: int | None = None  # that it had before
+    port: int | None = None  # that was found for it, or that it had before
+    gpus: range | None = None  # of each of its nodes; None: all
     ready: str = ""  # when it is ready, as in `[roles.NAME]`
     ready_timeout: float = 0.0
 

@@ -139,9 +139,10 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
     leave = detach and not dry_run and waits is None
     if leave:
         _refuse_pipe(settings)
-    if leave and not prepare.transport_of(settings).scheduled:
+    roles = _has_roles(settings)
+    if leave and (roles or not prepare.transport_of(settings).scheduled):
         return _detach(as_json)
-    if _has_roles(settings):
+    if roles:
         return _launch_roles(
             settings, allowed, note, began, as_json=as_json and waits is None, quiet=quiet, waits=waits
         )
@@ -213,11 +214,6 @@ def _launch_roles(
         if as_json:
             _print_run(run.record, as_json)
         return code
-
-
-def _note(text: str) -> None:
-    """Print a line for a person, on standard error."""
-    print(f"ddpkit: {text}", file=sys.stderr)
 
 
 class _Copying:

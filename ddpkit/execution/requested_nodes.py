@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ from ddpkit.files import read_trusted
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import count, quote
+from ddpkit.launchers.shell import count, join, quote
+from ddpkit.launchers.slurm import Slurm
 from ddpkit.launchers.starters import Starter
 from ddpkit.transports import slurm_nodes
 
@@ -288,6 +290,89 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
     if missing:
         raise UsageError(f"{missing} has no number of ranks, and other hosts have one", "add -n 1")
     return names, tuple(spec.slots or each or 1 for spec in specs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldNodes:
+    """Nodes of one run that several launches share. `environ`: where each of them finds the allocation, if any."""
+
+    hosts: tuple[str, ...]  # as a user types them
+    environ: Mapping[str, str]
+    gpus: Mapping[str, int] = field(default_factory=dict)  # of each host; without an entry it is not known
+    ports: Mapping[str, list[int]] = field(default_factory=dict)  # free ones; else each launch asks its nodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What several launches need together: nodes, ranks on each of them, and ports there."""
+
+    name: str
+    nodes: int
+    ranks: int
+    ports: int
+
+
+@contextmanager
+def hold_nodes(
+    settings: LaunchSettings,
+    backend: Launcher,
+    transport: type[Transport],
+    environ: Mapping[str, str],
+    wanted: Wanted,
+    note: Callable[[str], None],
+    queries: Queries = Queries.ALL,
+) -> Iterator[HeldNodes]:
+    """Hold the nodes of a run that has several launches. A job of its own ends with this. Raises DdpkitError."""
+    from ddpkit.transports import this_machine
+
+    if getattr(backend, "via", ""):
+        raise UsageError("roles do not work with --via", "run this command on the login host")
+    if transport.local:
+        check_one_machine(settings, environ)
+        here = slurm_nodes.short_hostname()
+        yield HeldNodes(hosts=(here,), environ=environ, gpus={here: this_machine.gpus(environ)})
+    elif transport.names_nodes:
+        specs = named_hosts(replace(settings, spares=0), backend, NodeOptions.of(backend))
+        yield HeldNodes(hosts=tuple(spec.typed for spec in specs), environ=environ)
+    elif isinstance(backend, Slurm):
+        with _hold_job(settings, backend, surroundings(settings, environ), wanted, note, queries) as held:
+            yield held
+    else:
+        raise UsageError(f"roles do not work with backend {settings.backend}", "add -b slurm")
+
+
+@contextmanager
+def _hold_job(
+    settings: LaunchSettings,
+    backend: Slurm,
+    environ: Mapping[str, str],
+    wanted: Wanted,
+    note: Callable[[str], None],
+    queries: Queries,
+) -> Iterator[HeldNodes]:
+    """Hold nodes of the allocation that this shell stands in, or a job of its own."""
+    from ddpkit.transports.allocation import find_ports, own_allocation
+
+    named, counts = scheduled_hosts(settings)
+    if counts:
+        raise UsageError("roles have their own numbers of ranks", "nproc_per_node = N in [roles.NAME]")
+    with ExitStack() as stack:
+        if not slurm_nodes.allocation(environ):
+            argv = backend.allocate(wanted.name, wanted.nodes, wanted.ranks, named)
+            if queries.dry:
+                note(f"in a job of its own: {join(argv)}")
+                variables = slurm_nodes.placeholder(named, wanted.nodes)
+            else:
+                variables = stack.enter_context(own_allocation(argv, note))
+            kept = {name: value for name, value in environ.items() if not slurm_nodes.is_of_job(name)}
+            environ = {**kept, **variables, "DDPKIT_DETECT_SLURM": "1"}
+        held = slurm_nodes.held_nodes(environ, named)
+        hosts, ports = held.hosts, dict[str, list[int]]()
+        if not queries.dry:
+            found = find_ports(held.job_id, hosts, wanted.ports)
+            given = bool(named) or backend.order in ("given", "block")
+            hosts, ports = hosts if given else found.hosts, dict(found.ports)
+        yield HeldNodes(hosts=hosts[: wanted.nodes], environ=environ, gpus=held.gpus, ports=ports)
 
 
 def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec]:

@@ -68,7 +68,8 @@ class Job:
     python_here: bool = True  # this machine has it; else the nodes may
     stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
     wants_port: bool = False  # its program listens: a port is chosen for it, on its first node
-    port: int | None = None  # that it had before
+    port: int | None = None  # that was found for it, or that it had before
+    gpus: range | None = None  # of each node, where others have the rest
     ready: Ready | None = None
 
     @property

@@ -10,7 +10,8 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -53,6 +54,12 @@ _NUMBERS = """\
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES\""""
+
+# The GPUs of one role among those of the step, by their places.
+_DEVICES = """\
+[ -n "$CUDA_VISIBLE_DEVICES" ] || CUDA_VISIBLE_DEVICES=$(seq -s , 0 $(({last} - 1)))
+CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f {first}-{last}); export CUDA_VISIBLE_DEVICES
+"""
 
 # As torchrun sets it: restarts before this start, by --retries or a requeue.
 _RESTARTS = """
@@ -570,6 +577,8 @@ class Slurm(Contained):
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
         enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
         own = self._python(job)
+        devices = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop) if job.gpus else ""
+        devices = "export CUDA_VISIBLE_DEVICES=\n" if job.gpus == range(0) else devices
         python: Word = job.stage.python if job.stage else own
         files = [f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json"]
         run = enter or 'exec "$@"'
@@ -579,9 +588,9 @@ class Slurm(Contained):
             if enter and not more and job.kind == "program":  # its image may have no Python
                 python, command, run = "python3", ["sh", "-c", enter, "sh", *job.command], 'exec "$@"'
             there = _IS_THERE if enter and not more else _OR_ALONE
-            text = there + numbers + _RESTARTS + _CORES + _DEFAULTS + _STEP_TASK.format(agent="", run=run)
+            text = devices + there + numbers + _RESTARTS + _CORES + _DEFAULTS + _STEP_TASK.format(agent="", run=run)
             return [python, *files, *command], text, more
-        text = _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
+        text = devices + _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
         if not self.torchrun:
             text = text + _RESTARTS.lstrip() + "\n" + _STEP_TASK.format(agent="", run=run)
             return [python, *files, own, *job.command], text, more
@@ -649,6 +658,38 @@ class Slurm(Contained):
             ]
         return lines
 
+    def _asked(
+        self, name: str, nodes: int, each: tuple[int, int], named: str, more: Mapping[str, str]
+    ) -> Iterator[str]:
+        """Yield the options of a request, quoted. `each`: tasks on a node, and the CPUs of each of them."""
+        asked: dict[str, object] = {
+            "job-name": name,
+            "nodes": nodes,
+            "ntasks-per-node": each[0],
+            "cpus-per-task": each[1] or "",
+            "nodelist": named,
+            **more,
+        }
+        for setting in (
+            "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive array "
+            "dependency signal"
+        ).split():
+            asked[setting.replace("_", "-")] = getattr(self, setting) or asked.get(setting, "")
+        for word, value in asked.items():
+            if word in _FLAGS:
+                yield from [f"--{word}"] if value else []
+            elif value != "":
+                yield f"--{word}={quote(str(value))}"
+
+    def allocate(self, name: str, nodes: int, ranks: int, named: Sequence[str]) -> tuple[str, ...]:
+        """The command that requests nodes for several steps, with so many ranks on each. Raises UsageError."""
+        for setting in ("array", "chain", "requeue", "output", "hetjob"):
+            if getattr(self, setting):
+                raise UsageError(f"-o {setting} does not work with roles", f"remove -o {setting}")
+        asked = self._asked(self.job_name or name, nodes, (ranks, self.cpus_per_task), ",".join(named), {})
+        words = [word for each in asked for word in shlex.split(each)]
+        return "salloc", "--no-bell", *words, *split_option("sbatch", self.sbatch)
+
     def _script(self, job: Job, step: Step, layout: Layout, named: str, spares: int | None) -> str:
         """The job script: what an administrator reads, and `sbatch` takes. `named`: hosts, with commas."""
         if named and self.nodelist:
@@ -659,28 +700,14 @@ class Slurm(Contained):
             raise UsageError(
                 f"--time {self.time} is not a time limit", "--time 2:00:00: minutes, H:MM:SS or D-HH:MM:SS"
             )
-        tasks, cpus = self._asked_tasks(job, layout.groups[0])
-        asked: dict[str, object] = {
-            "job-name": self._job_name(job),
-            "nodes": layout.groups[0].nodes + (spares or 0),
-            "ntasks-per-node": tasks,
-            "cpus-per-task": cpus or "",
-            "nodelist": named,
+        more = {
             "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
             # After a requeue the job goes on in the same file.
             "open-mode": "append",
         }
-        for name in (
-            "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive array "
-            "dependency signal"
-        ).split():
-            asked[name.replace("_", "-")] = getattr(self, name) or asked.get(name, "")
-        lines = []
-        for name, value in asked.items():
-            if name in _FLAGS:
-                lines += [_directive(name, f"--{name}")] if value else []
-            elif value != "":
-                lines.append(_directive(name, f"--{name}={quote(str(value))}"))
+        nodes, each = layout.groups[0].nodes + (spares or 0), self._asked_tasks(job, layout.groups[0])
+        asked = self._asked(self._job_name(job), nodes, each, named, more)
+        lines = [_directive(word[2:].partition("=")[0], word) for word in asked]
         lines += ["#SBATCH --no-kill"] * (spares is not None)  # a node that fails does not end the job
         if self.requeue or self.chain:
             again = self.requeue.lower() or "true"

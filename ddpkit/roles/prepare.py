@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from ddpkit.config import SETTINGS, LaunchSettings, current_folder
-from ddpkit.errors import UsageError
 from ddpkit.execution import prepare, requested_nodes
-from ddpkit.execution.requested_nodes import Queries
-from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.roles.place import place
+from ddpkit.execution.requested_nodes import Queries, Wanted
+from ddpkit.roles.place import nodes_needed, place
 from ddpkit.roles.run import Prepared
-from ddpkit.roles.spec import parse_roles
-from ddpkit.transports import this_machine
-from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.slurm_nodes import short_hostname
+from ddpkit.roles.spec import Role, parse_roles
 
 
 def wanted(settings: LaunchSettings) -> bool:
@@ -36,29 +30,27 @@ def prepare_roles(
 
     Raises DdpkitError for what cannot run.
     """
-    file = Path(settings.file).name or "roles"
-    roles = parse_roles(settings.roles, file, SETTINGS)
-    chosen = prepare.transport_of(settings)
-    if chosen.local:
-        requested_nodes.check_one_machine(settings, environ)
-        hosts, gpus = [short_hostname()], {short_hostname(): this_machine.gpus(environ)}
-    elif chosen.names_nodes:
-        backend = prepare.build_backend(settings)
-        specs = requested_nodes.named_hosts(replace(settings, spares=0), backend, NodeOptions.of(backend))
-        hosts, gpus = [_word(spec) for spec in specs], {}
-    else:
-        raise UsageError(f"roles do not work with backend {settings.backend} yet", "add -b ssh")
+    roles = parse_roles(settings.roles, Path(settings.file).name or "roles", SETTINGS)
+    chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     current_folder()
-    prepared = Prepared(roles, place(roles, hosts, gpus), settings, environ, note)
-    prepared.prepare(queries)
-    try:
-        yield prepared
-    finally:
-        prepared.close()
+    with requested_nodes.hold_nodes(
+        settings, backend, chosen, environ, _wanted(roles, settings), note, queries
+    ) as held:
+        prepared = Prepared(roles, place(roles, held.hosts, held.gpus), settings, held, note)
+        prepared.prepare(queries)
+        try:
+            yield prepared
+        finally:
+            prepared.close()
 
 
-def _word(spec: HostSpec) -> str:
-    """Return a host as a user types it."""
-    name = f"[{spec.name}]" if ":" in spec.name else spec.name
-    user = f"{spec.user}@" if spec.user else ""
-    return f"{user}{name}:{spec.port}" if spec.port else f"{user}{spec.name}"
+def _wanted(roles: Sequence[Role], settings: LaunchSettings) -> Wanted:
+    """What all roles need of a scheduler."""
+
+    def ranks(role: Role) -> int:
+        number = role.settings.get("nproc_per_node", settings.nproc_per_node)
+        return number if isinstance(number, int) else max(1, role.gpus or 1)
+
+    most = max(ranks(role) + sum(ranks(each) for each in roles if each.beside == role.name) for role in roles)
+    ports = sum(role.replicas for role in roles if role.needs_port)
+    return Wanted(name=settings.name or roles[-1].name, nodes=nodes_needed(roles), ranks=most, ports=ports)

@@ -27,7 +27,7 @@ from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.execution import executor, prepare
 from ddpkit.execution.background import REQUESTS_EVERY
 from ddpkit.execution.lifecycle import RecordedRun
-from ddpkit.execution.requested_nodes import Queries
+from ddpkit.execution.requested_nodes import HeldNodes, Queries
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Job, Plan
 from ddpkit.launchers.shell import count, hide_secrets
@@ -39,6 +39,7 @@ from ddpkit.run.log_files import FINE, LogFiles
 from ddpkit.run.state import EndState, Origin, Phase, RunState
 
 AT_ONCE = 16  # replicas that are prepared at the same time
+_OF_JOB = ("new_job", "nodelist", "exclude")  # options of the allocation that all roles share
 
 
 class What(Enum):
@@ -129,7 +130,8 @@ class Part:
     name: Name
     role: Role
     place: Place
-    settings: LaunchSettings
+    base: LaunchSettings  # of the whole run, and what this replica is
+    settings: LaunchSettings  # with those of its role and its nodes
     ready: prepare.Ready | None = None  # its plan; None: not prepared yet
     connections: ExitStack = field(default_factory=ExitStack)
     run: RoleRun | None = None  # None: it has not started
@@ -200,20 +202,26 @@ class Prepared:
         roles: Sequence[Role],
         places: Mapping[Name, Place],
         settings: LaunchSettings,
-        environ: Mapping[str, str],
+        held: HeldNodes,
         note: Callable[[str], None],
     ) -> None:
         self.roles, self.settings = roles, settings
         self.run_id = record.new_id(record.usable_name(settings.name or roles[-1].name))
         self.folder = Path(settings.log_dir).absolute() / self.run_id
-        self._environ, self._note = environ, note
+        self._environ, self._note = held.environ, note
+        ports = {host: [*free] for host, free in held.ports.items()}
         self._addresses: dict[str, dict[str, str]] = {}
         self.parts: dict[Name, Part] = {}
         named = {role.name: role for role in roles}
         for name, place in places.items():
-            replica = Replica(run_id=f"{self.run_id}.{name}", wants_port=named[name.role].needs_port)
+            replica = Replica(
+                run_id=f"{self.run_id}.{name}",
+                wants_port=named[name.role].needs_port,
+                port=ports[place.hosts[0]].pop() if ports and named[name.role].needs_port else None,
+                gpus=place.gpus,
+            )
             own = replace(settings, log_dir=str(self.folder / replicas.FOLDER), roles={}, replica=replica)
-            self.parts[name] = Part(name=name, role=named[name.role], place=place, settings=own)
+            self.parts[name] = Part(name=name, role=named[name.role], place=place, base=own, settings=own)
 
     def prepare(self, queries: Queries = Queries.ALL) -> None:
         """Prepare all replicas, so that what is wrong with any shows before one starts. Raises DdpkitError."""
@@ -224,7 +232,7 @@ class Prepared:
                 now = [role for role in left if not waiting.intersection(role.after)]
                 parts = [part for part in self.parts.values() if part.role in now]
                 with ThreadPoolExecutor(AT_ONCE) as pool:
-                    list(pool.map(lambda part: self._prepare(part, None, queries), parts))
+                    list(pool.map(lambda part: self._prepare(part, queries), parts))
                 left = [role for role in left if role not in now]
                 for role in now:
                     own = [part for part in parts if part.role is role]
@@ -234,36 +242,41 @@ class Prepared:
             self.close()
             raise
 
-    def _prepare(self, part: Part, port: int | None, queries: Queries = Queries.ALL) -> None:
-        part.settings = self._settings_of(part, port)
+    def _prepare(self, part: Part, queries: Queries = Queries.ALL) -> None:
+        part.settings = self._settings_of(part)
         progress = None if queries.dry else lambda *_: None
         ready = prepare.prepare(
             part.settings, self._environ, lambda text: self._note(f"{part.name}: {text}"), progress, queries=queries
         )
         part.ready = part.connections.enter_context(ready)
 
-    def _settings_of(self, part: Part, port: int | None) -> LaunchSettings:
+    def _settings_of(self, part: Part) -> LaunchSettings:
         """Settings of the launch of one replica. Raises UsageError."""
         role, place = part.role, part.place
+        hosts = tuple(dict.fromkeys(place.hosts))
         own = {"host": place.hosts[0], "replica": str(part.name.number)}
         env = {"DDPKIT_ROLE": role.name, "DDPKIT_REPLICA": own["replica"], **variables(self._addresses)}
-        if place.gpus is not None:
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.gpus))
         script = list(fill(role.command, own, self._addresses))
-        settings = overlaid(part.settings, {**role.settings, "script": script}, f"roles.{role.name}")
-        local = prepare.transport_of(settings).local
-        ranks = settings.nproc_per_node
-        assert part.settings.replica is not None
+        settings = overlaid(part.base, {**role.settings, "script": script}, f"roles.{role.name}")
+        chosen, ranks = prepare.transport_of(settings), settings.nproc_per_node
+        if place.gpus is not None:
+            ranks = max(1, len(place.gpus)) if ranks == "auto" else ranks
+            # Under SLURM they are counted among those of the step, which are known on the node alone.
+            if not chosen.slurm:
+                seen = self._environ.get("CUDA_VISIBLE_DEVICES", "") if chosen.local else ""
+                names = seen.split(",")[place.gpus.start : place.gpus.stop] if seen else map(str, place.gpus)
+                env["CUDA_VISIBLE_DEVICES"] = ",".join(names)
+        assert part.base.replica is not None
         return replace(
             settings,
-            nproc_per_node=ranks * len(place.hosts) if local and isinstance(ranks, int) else ranks,
-            hosts=() if local else place.hosts,
+            nproc_per_node=ranks * (len(place.hosts) // len(hosts)) if isinstance(ranks, int) else ranks,
+            hosts=() if chosen.local else hosts,
             hostfile="",
             nnodes=None,
             env={**settings.env, **env},
+            options={name: value for name, value in settings.options.items() if name not in _OF_JOB},
             replica=replace(
-                part.settings.replica,
-                port=port,
+                part.base.replica,
                 ready=str(role.ready or ""),
                 ready_timeout=role.ready.timeout if role.ready else 0.0,
             ),
@@ -272,12 +285,12 @@ class Prepared:
 
     def again(self, part: Part, restarts: int) -> None:
         """Prepare a replica that starts again, on the port that others know. Raises DdpkitError."""
-        port, replica = part.plan.port, part.settings.replica
+        replica = part.base.replica
         assert replica is not None
         run_id = f"{self.run_id}.{part.name}.{restarts + 1}"  # its logs stand beside those of the start before
-        part.settings = replace(part.settings, replica=replace(replica, run_id=run_id))
+        part.base = replace(part.base, replica=replace(replica, run_id=run_id, port=part.plan.port))
         part.connections = ExitStack()
-        self._prepare(part, port)
+        self._prepare(part)
 
     def close(self) -> None:
         """Close the connections of replicas that did not start."""

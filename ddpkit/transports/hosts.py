@@ -53,6 +53,13 @@ class HostSpec(HostSettings):
         return ("ssh", *(("-p", str(self.port)) if self.port else ()), f"{user}{self.name}")
 
     @property
+    def typed(self) -> str:
+        """The word for this node on a command line of ddpkit."""
+        name = f"[{self.name}]" if ":" in self.name else self.name
+        user = f"{self.user}@" if self.user else ""
+        return f"{user}{name}:{self.port}" if self.port else f"{user}{self.name}"
+
+    @property
     def target(self) -> str:
         """The arguments of that ssh."""
         return " ".join(self.by_hand[1:])

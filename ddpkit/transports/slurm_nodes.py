@@ -55,8 +55,32 @@ def lost_script_node(job: str) -> str:
     return match["host"] if match and is_lost(match["host"], match["nodes"]) else ""
 
 
+def is_of_job(name: str) -> bool:
+    """Tell whether a variable is of an allocation, and not of the site."""
+    return name.startswith(("SLURM_", "SRUN_")) and name not in _SITE
+
+
+def placeholder(named: Sequence[str], nodes: int) -> dict[str, str]:
+    """Return variables of a job that is not there yet, for a dry run."""
+    return {"SLURM_JOB_ID": "JOB", "SLURM_JOB_NODELIST": ",".join(named or (f"NODE{n + 1}" for n in range(nodes)))}
+
+
+def held_nodes(environ: Mapping[str, str], named: Sequence[str]) -> Allocation:
+    """Return the allocation of a process with this environment. Raises UsageError."""
+    shown, left_over = query_allocation(environ["SLURM_JOB_ID"])
+    if left_over:
+        raise UsageError(left_over, "add --new-job")
+    held = slurm(None, 1, environ, named, (), shown).allocation
+    assert held is not None
+    if held.groups:
+        raise UsageError(f"roles do not work in heterogeneous allocation {held.job_id}", "salloc --nodes=N")
+    return held
+
+
 def query_allocation(job: str) -> tuple[str, str]:
     """Return what SLURM shows of a job, and in words that its variables are left over in this shell; empty: nothing."""
+    if not job.isdecimal():
+        return "", ""  # see `placeholder`
     reply = HERE.run(["scontrol", "--oneliner", "--details", "show", "job", job])
     over = ended_job(job, reply, os.getuid())
     return reply.output, f"SLURM_JOB_ID={job} is left over in this shell: {over}" if over else ""
@@ -168,7 +192,7 @@ def slurm(
     allocation as `scontrol --oneliner --details show job` prints it; empty: no answer.
     """
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
-    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
+    left = [name for name in environ if is_of_job(name)]
     here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
     request = Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, hosts=tuple(named), counts=tuple(counts))
     job_id = allocation(environ)

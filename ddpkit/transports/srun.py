@@ -36,12 +36,12 @@ _LINE = re.compile(rb' *(\d{1,9}): (\{"e":"answer".*\})')
 _PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
 
-def _srun(job: str, group: int | None, hosts: list[str]) -> tuple[list[str], dict[str, None]]:
-    """The command line of such a step, and its environment: one Python on each of these nodes."""
+def overlap_step(job: str, group: int | None, hosts: list[str], text: str = BOOT) -> tuple[list[str], dict[str, None]]:
+    """The command line of such a step, and variables to unset: on each of these nodes one Python runs a text."""
     argv = ["srun", f"--jobid={job}", "--overlap", *([] if group is None else [f"--het-group={group}"])]
     argv += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
     argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
-    argv += ["sh", "-c", _PYTHON, sys.executable, BOOT]
+    argv += ["sh", "-c", _PYTHON, sys.executable, text]
     # The options must not contradict what the shell's own step has left in the environment.
     left = [name for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"]
     return argv, dict.fromkeys(left)
@@ -118,7 +118,7 @@ class OverlapStep:
 
     def _start(self, hosts: list[str]) -> None:
         self._hosts, self._partial = hosts, b""
-        self._stream = self._machine.open(*_srun(self.job, self._group, hosts))
+        self._stream = self._machine.open(*overlap_step(self.job, self._group, hosts))
         self._caller = Caller(self._write_command)
         self._write(program("rpc"))
 
