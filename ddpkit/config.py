@@ -580,6 +580,7 @@ class LaunchSettings:
     inherited: frozenset[str] = frozenset()  # variables with a value of this environment: they are secret
     file: str = ""  # the absolute path of the file that was read; empty: none
     roles: Mapping[str, object] = field(default_factory=dict)  # their tables, as they stand in the file
+    roles_from: str = ""  # who gave them, in place of the file
     replica: Replica | None = None  # of a role, which these settings are for
 
     def source(self, name: SourcedName) -> str:

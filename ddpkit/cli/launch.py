@@ -162,7 +162,7 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
 
 
 def _has_roles(settings: LaunchSettings) -> bool:
-    if not settings.roles:
+    if not settings.roles and not settings.roles_from:
         return False
     from ddpkit.roles.prepare import wanted
 

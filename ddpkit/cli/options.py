@@ -8,6 +8,7 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from inspect import Parameter, Signature
 from types import FrameType
@@ -133,6 +134,7 @@ def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSe
         keywords = dict(json.loads(text))
     except (ValueError, TypeError):
         raise UsageError(f"{KEYWORDS} {text}: is not a JSON object", "ddpkit launch --help") from None
+    roles = keywords.pop("roles", None)
     typed |= {"options": parse_options(typed["options"]), "env": parse_variables(typed["env"])}
     typed["preflight"] = False if typed.get("preflight") else None
     flags = cast("Keywords", {**typed, **keywords})
@@ -152,6 +154,8 @@ def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSe
         for warning in config.unknown_variables(os.environ):
             note(f"warning: {warning}")
     settings = config.collect_settings(config.current_folder(), os.environ, profile, flags)
+    if roles is not None:
+        settings = replace(settings, roles=roles, roles_from="launch()")
     return config.choose_python(settings, os.environ)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ddpkit.config import SETTINGS, LaunchSettings, current_folder
+from ddpkit.errors import UsageError
 from ddpkit.execution import prepare, requested_nodes
 from ddpkit.execution.requested_nodes import Queries, Wanted
 from ddpkit.roles.place import nodes_needed, place
@@ -15,8 +16,14 @@ from ddpkit.roles.spec import Role, parse_roles
 
 
 def wanted(settings: LaunchSettings) -> bool:
-    """Tell whether a launch is one of roles: they are in the file, and nobody gave a script."""
-    return bool(settings.roles) and not settings.is_given("script")
+    """Tell whether a launch is one of roles: the caller gave them, or they are in the file and nobody gave a script.
+
+    Raises UsageError for a caller who gave both.
+    """
+    given = settings.is_given("script")
+    if given and settings.roles_from:
+        raise UsageError("a script and roles exclude each other", "give the script as the command of a role")
+    return bool(settings.roles or settings.roles_from) and not given
 
 
 @contextmanager
@@ -30,7 +37,7 @@ def prepare_roles(
 
     Raises DdpkitError for what cannot run.
     """
-    roles = parse_roles(settings.roles, Path(settings.file).name or "roles", SETTINGS)
+    roles = parse_roles(settings.roles, settings.roles_from or Path(settings.file).name or "roles", SETTINGS)
     chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     current_folder()
     with requested_nodes.hold_nodes(

@@ -302,8 +302,15 @@ class Prepared:
 class RolesRun:
     """A run of roles: its folder, its record, and the loop of its replicas. `inbox` takes (-1, signal)."""
 
-    def __init__(self, prepared: Prepared, *, began: float, session: record.Session | None = None) -> None:
-        """Make the folder and save the record. The replicas are prepared. Raises UsageError."""
+    job_id: str | None = None  # its replicas may run in an allocation, which is no job of theirs
+
+    def __init__(
+        self, prepared: Prepared, *, began: float, session: record.Session | None = None, in_program: bool = False
+    ) -> None:
+        """Make the folder and save the record. The replicas are prepared. Raises UsageError.
+
+        `in_program`: the run is a thread of a program that takes no signals for it.
+        """
         self.prepared = prepared
         self.order = Order(prepared.roles)
         self.inbox: queue.SimpleQueue[tuple[int, Event | int]] = queue.SimpleQueue()
@@ -329,6 +336,7 @@ class RolesRun:
             grace=settings.grace,
             started=began,
             session=session,
+            in_program=in_program,
             origin=Origin.INDEX,
             settings_file=settings.file,
             replicas=tuple(str(name) for name in prepared.parts),
@@ -340,11 +348,11 @@ class RolesRun:
             raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
         self._unlisted = run_index.add_run(self.record)
 
-    def open_logs(self) -> LogFiles:
+    def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
         """Return the log of the launcher's own lines. Each replica has those of its ranks."""
         return LogFiles(self.folder, block_seconds=FINE)
 
-    def announce(self, relay: Relay) -> None:
+    def announce(self, relay: Relay, *, hang_timeout: float = 0.0) -> None:
         """Write the first lines of the run."""
         run = self.record
         whole = f"{count(len(run.replicas), 'replica')} of {count(len(self.prepared.roles), 'role')}"
@@ -542,9 +550,34 @@ class RolesRun:
             self._note(f"cannot write the record of this run to {self.folder}: {error.strerror}")
             end = run_index.KnownEnd(state=state, exit_code=code, verdict=words, failure=failure)
             run_index.keep_end(self.record, end)
-        os.close(self._marker)
-        record.release_folder(self.folder)
+        self.release()
         return code
+
+    def carry_out(
+        self, relay: Relay, display: executor.Display, settings: LaunchSettings, cancelled: Callable[[], bool]
+    ) -> None:
+        """Follow the run to its finished record."""
+        self.finish(self.follow(relay, display))
+
+    def cancel_job(self) -> None:
+        """There is no job of its own."""
+
+    def abandon(self, error: BaseException) -> None:
+        """Write an error of ddpkit into the record. The ranks have ended with their connections."""
+        code, words = DdpkitError.exit_code, f"{type(error).__name__}: {error}"
+        if isinstance(error, DdpkitError):
+            code, words = error.exit_code, error.message
+        self.record = replace(self.record, ended=time.time(), state=RunState.FAILED, exit_code=code, verdict=words)
+        with suppress(OSError):
+            self.record.save()
+        self.release()
+
+    def release(self) -> None:
+        """Hold the run's directory no longer, and take no more signals of other shells."""
+        marker, self._marker = self._marker, -1
+        if marker >= 0:
+            os.close(marker)
+        record.release_folder(self.folder)
 
     def _first(self) -> Part:
         """Return the replica that failed first, of a run that failed."""
