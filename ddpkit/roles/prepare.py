@@ -19,6 +19,11 @@ def wanted(settings: LaunchSettings) -> bool:
     return bool(settings.roles) and not settings.is_given("script")
 
 
+def read_roles(settings: LaunchSettings) -> tuple[Role, ...]:
+    """Return the roles of a launch. Raises UsageError."""
+    return parse_roles(settings.roles, Path(settings.file).name or "roles", SETTINGS)
+
+
 @contextmanager
 def prepare_roles(
     settings: LaunchSettings,
@@ -30,7 +35,7 @@ def prepare_roles(
 
     Raises DdpkitError for what cannot run.
     """
-    roles = parse_roles(settings.roles, Path(settings.file).name or "roles", SETTINGS)
+    roles = read_roles(settings)
     chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     current_folder()
     with requested_nodes.hold_nodes(
