@@ -112,8 +112,8 @@ def _role_rows(settings: LaunchSettings) -> Iterator[tuple[str, object, str]]:
 
     read_roles(settings)
     file = os.path.relpath(settings.file)
-    for role, table in settings.roles.items():
-        for key, value in cast("Mapping[str, object]", table).items():
+    for role, own in settings.roles.items():
+        for key, value in cast("Mapping[str, object]", own).items():
             inner = value if isinstance(value, dict) else None
             pairs = {f"{key}.{name}": text for name, text in inner.items()} if inner is not None else {key: value}
             yield from ((f"roles.{role}.{name}", text, file) for name, text in pairs.items())
