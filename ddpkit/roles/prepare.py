@@ -26,6 +26,11 @@ def wanted(settings: LaunchSettings) -> bool:
     return bool(settings.roles or settings.roles_from) and not given
 
 
+def read_roles(settings: LaunchSettings) -> tuple[Role, ...]:
+    """Return the roles of a launch. Raises UsageError."""
+    return parse_roles(settings.roles, settings.roles_from or Path(settings.file).name or "roles", SETTINGS)
+
+
 @contextmanager
 def prepare_roles(
     settings: LaunchSettings,
@@ -37,7 +42,7 @@ def prepare_roles(
 
     Raises DdpkitError for what cannot run.
     """
-    roles = parse_roles(settings.roles, settings.roles_from or Path(settings.file).name or "roles", SETTINGS)
+    roles = read_roles(settings)
     chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     current_folder()
     with requested_nodes.hold_nodes(

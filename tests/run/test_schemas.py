@@ -77,6 +77,14 @@ def test_commands_without_a_run(name: str, ddpkit: DDPKIT) -> None:
     check(ddpkit(*ALONE[name]).stdout, name)
 
 
+def test_a_plan_of_roles(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text('[roles.train]\ncommand = "true"\nends_run = true\n')
+    document = check(ddpkit("launch", "--dry-run", "--json").stdout, "roles_plan")
+    plan = json.loads((SCHEMAS / "plan.json").read_text())
+    whole = {"schema": "ddpkit.plan/1", **document["replicas"]["train.0"]}
+    importlib.import_module("jsonschema").Draft202012Validator(plan).validate(whole)
+
+
 def test_bad_nodes(ddpkit: DDPKIT, tmp_path: Path) -> None:
     file, now = str(tmp_path / "bad.json"), time.time()
     for host in ("node1", "node2"):
