@@ -618,6 +618,10 @@ def result(now: RunStatus) -> str:
     if now.state is RunState.FAILED and failure is not None:
         how = f"exit {now.run.exit_code}" if failure.signal is None else f"signal {failure.signal}"
         who = f"rank {failure.rank}" if failure.rank is not None else failure.what
+        if now.run.replicas:
+            from ddpkit.run.replicas import first_failed
+
+            who = f"{first_failed(now.run) or ''} {who}".strip()
         why = failure.reason or (failure.diagnosis.cause if failure.diagnosis else "")
         where = f" on {failure.host}" if len(now.run.hosts) > 1 or now.run.job_id else ""
         return f"{how}, {who}{where}" + (f": {why}" if why else "")

@@ -226,6 +226,7 @@ def test_the_failure_of_a_replica_is_explained_and_reported(run: Command, projec
     explained = ddpkit("explain")
     assert "train failed first" in explained.stderr
     assert "rank 1" in explained.stdout
+    assert "exit 7, train.0 rank 1" in ddpkit("ps").stdout
     assert json.loads(ddpkit("report", "--json").stdout)["lanes"][2]["parts"][0]["state"] == "failed"
     page = Path(ddpkit("report").stdout.strip()).read_text()
     assert [name for name in ("infer.0", "infer.1", "train") if f'data-replica="{name}"' in page] == [
@@ -248,6 +249,16 @@ def test_the_directories_of_replicas_are_the_runs_own(run: Command, project: Pat
     assert f"roles/{replica.name}/weights.bin" in kept.stderr
     assert (replica / "weights.bin").exists()
     (replica / "weights.bin").unlink()
+    assert ddpkit("rm", "--ended").returncode == 0
+    assert list((project / "logs").iterdir()) == []
+
+
+def test_a_run_whose_launcher_was_killed_is_lost_with_its_replicas(run: Command, project: Path, ddpkit: DDPKIT) -> None:
+    run.process.kill()
+    run.process.wait()
+    run.wait_for_no_survivor()
+    assert [each["summary"] for each in roles(ddpkit)] == ["lost"] * 3
+    assert "has ended" in ddpkit("dump").stderr
     assert ddpkit("rm", "--ended").returncode == 0
     assert list((project / "logs").iterdir()) == []
 
