@@ -1,7 +1,8 @@
 """Kills each of 20 processes of a run of four roles on the lab's nodes, one a round: the run names it, and ends.
 
 A round starts the run, waits until all processes work, and kills one with SIGKILL: a rank, the parent of one, the
-launcher, or a node. Then it checks the role, the host and the exit code in the last lines, the time to the end, and that nothing is left.
+launcher, or a node. Then it checks the role, the host and the exit code in the last lines, the time to the end, and
+that nothing is left.
 
 As a program: role_kills.py [--backend ssh] [--only train.0:5]. Exit code 1: anything was wrong.
 """

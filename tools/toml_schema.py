@@ -85,9 +85,7 @@ def schema() -> dict[str, Any]:
                 ),
                 "groups": _by_name(WORDS, "Names for groups of nodes: `ddpkit launch -b ssh @NAME`."),
                 "host": _by_name(_table(hosts), "Settings of one node."),
-                "roles": _by_name(
-                    _role(settings), "Programs of one run, which `ddpkit launch` starts."
-                ),
+                "roles": _by_name(_role(settings), "Programs of one run, which `ddpkit launch` starts."),
             }
         ),
     }

@@ -45,6 +45,8 @@ def prepare_roles(
     roles = read_roles(settings)
     chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     current_folder()
+    if chosen.slurm:
+        _check_one_request(roles)
     with requested_nodes.hold_nodes(
         settings, backend, chosen, environ, _wanted(roles, settings), note, queries
     ) as held:
@@ -54,6 +56,23 @@ def prepare_roles(
             yield prepared
         finally:
             prepared.close()
+
+
+# Options of a request for nodes. One allocation of SLURM has them once, for all roles.
+_OF_REQUEST = (
+    "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive dependency "
+    "signal sbatch hetjob new_job"
+).split()
+
+
+def _check_one_request(roles: Sequence[Role]) -> None:
+    """Refuse a role that requests nodes of its own kind: it would have no effect. Raises UsageError."""
+    for role in roles:
+        options = role.settings.get("options")
+        for name in options if isinstance(options, Mapping) else ():
+            if str(name).replace("-", "_") in _OF_REQUEST:
+                what = f"roles.{role.name}.options.{name}: all roles share one allocation"
+                raise UsageError(what, f"set {name} in [options], for all of them")
 
 
 def _wanted(roles: Sequence[Role], settings: LaunchSettings) -> Wanted:

@@ -73,6 +73,10 @@ REFUSED = {
         'backend = "slurm"\noptions = { array = "0-3" }\n' + TRAIN,
         r"-o array does not work with roles$",
     ),
+    "nodes of another kind": (
+        'backend = "slurm"\n' + TRAIN + 'options = { partition = "gpu" }',
+        r"roles\.train\.options\.partition: all roles share one allocation$",
+    ),
     "a script that is missing": (TRAIN.replace("train.py", "nope.py"), r"nope\.py"),
 }
 
