@@ -1,7 +1,8 @@
 """Kills each of 20 processes of a run of four roles on the lab's nodes, one a round: the run names it, and ends.
 
-A round starts the run, waits until all processes work, and kills one with SIGKILL: a rank, the launcher, or a node.
-Then it checks the role, the host and the exit code in the last lines, the time to the end, and that nothing is left.
+A round starts the run, waits until all processes work, and kills one with SIGKILL: a rank, the parent of one, the
+launcher, or a node. Then it checks the role, the host and the exit code in the last lines, the time to the end, and
+that nothing is left.
 
 As a program: role_kills.py [--backend ssh] [--only train.0:5]. Exit code 1: anything was wrong.
 """
@@ -110,6 +111,10 @@ def kill(lab: Lab, launch: Launch, victim: Rank | str) -> tuple[str, str]:
     if victim == "node":
         lab.kill(NODES[2])
         return "", NODES[2]
+    if victim == "parent":
+        host, pid = ranks_of(launch)["train.0", 5]
+        os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+        return "train.0", host
     assert not isinstance(victim, str)
     host, pid = ranks_of(launch)[victim]
     os.kill(pid, signal.SIGKILL)
@@ -149,18 +154,18 @@ def round_(lab: Lab, backend: str, victim: Rank | str) -> str:
 def _wrong(victim: Rank | str, replica: str, host: str, code: int, text: str) -> list[str]:
     if victim == "launcher":
         return [] if code == -9 else [f"exit code {code}"]
-    first = re.search(r"ddpkit: (\S+?): .*(?:\n.*)*", text)
-    wrong = [] if host in text else [f"{host} is not named"]
-    if victim == "node":
-        return wrong + ([] if code else ["exit code 0"])
-    wrong += [] if first and first[1] == replica else [f"{replica} is not named first"]
+    if isinstance(victim, str):
+        named = re.search(rf"ddpkit: {replica or '[a-z]+[.][0-9]'}: .*{host}.* failed first", text)
+        return ([] if named else [f"{replica} on {host} is not named"]) + ([] if code else ["exit code 0"])
+    first = re.findall(r"ddpkit: (\S+): rank (\d+) on (\w+) failed first", text)
+    wrong = [] if first == [(replica, str(victim[1]), host)] else [f"not {victim} on {host} is named: {first}"]
     return wrong + ([] if code == 137 else [f"exit code {code}"])
 
 
 def victims() -> list[Rank | str]:
     """Every process, then the launcher and a node."""
     services: list[Rank | str] = [(f"{role}.{n}", 0) for role in ("infer", "data", "eval") for n in range(4)]
-    return [*services, *(("train.0", rank) for rank in range(8)), *ALONE]
+    return [*services, *(("train.0", rank) for rank in range(8)), "parent", *ALONE]
 
 
 def main() -> int:

@@ -11,6 +11,8 @@ Settings are keywords with the names of the flags: `nproc_per_node=4` is `--npro
 `--env DEBUG=1 --env HOME`. Other settings come from `DDPKIT_*` variables and `ddpkit.toml`, as on the command
 line. A wrong setting raises `UsageError`, which names the keyword.
 
+Several programs are one run: `ddpkit.launch(roles={"infer": ddpkit.Role(...), "train": ddpkit.Role(...)})`.
+
 ddpkit prints only with `echo=True`, and changes no signal handler. It works in a notebook and in any thread. Several
 runs can be active. Runs end with the program. At its normal end each rank gets SIGTERM, and SIGKILL after the grace. If
 the program is killed, its supervisors see their standard input close and end the ranks. Jobs of a scheduler continue:
@@ -29,7 +31,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -43,10 +45,12 @@ from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import run_module
 from ddpkit.preflight.check import Check, CheckReport
-from ddpkit.run import control, record, run_index, state, status
+from ddpkit.roles import prepare as prepare_roles
+from ddpkit.roles.run import RolesRun
+from ddpkit.run import control, record, replicas, run_index, state, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Attempt, Diagnosis, Failure
-from ddpkit.run.state import RunState
+from ddpkit.run.state import Phase, RunState
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,6 +69,8 @@ __all__ = [
     "Outcome",
     "Plan",
     "PreflightError",
+    "Replica",
+    "Role",
     "Run",
     "RunFailedError",
     "RunState",
@@ -144,11 +150,73 @@ class LogLine:
     agent: str
     host: str
     text: str
+    role: str = ""  # the replica, such as infer.1, of a run of roles
+    front: str = ""  # what `ddpkit logs` shows before such a line
 
     def __str__(self) -> str:
         """Show the line as `ddpkit logs` does."""
-        source = f"{self.agent if self.rank is None else self.rank} {self.host}".strip()
+        source = self.front or f"{self.agent if self.rank is None else self.rank} {self.host}".strip()
         return f"[{source}] {self.text}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replica:
+    """One replica of a role, such as infer.1."""
+
+    name: str
+    phase: Phase | None  # waiting, starting, ready, done, failed, stopped; None: not known
+    words: str  # the phase for people
+    restarts: int  # how often it started again
+    hosts: tuple[str, ...]  # empty before it has started
+    run: Run | None  # its last start, with logs, state, outcome and `stop()`; None: there is none, or none can be read
+
+
+# ---- roles
+
+
+class Role:
+    """One program of a run, for `launch(roles={"infer": Role(...)})`.
+
+    `command`: a script or a program with its arguments; `{port}` is a port that is free on its node, and `{infer.urls}`
+    stands for the addresses of another role. `replicas`: parts that run by themselves, each on its own nodes; a role
+    that does not end the run has one on each node. `after`: roles that must be ready first. `ends_run`: the run ends
+    when all such roles have ended. `ready`: "tcp", "http:/health" or "line: a regular expression", and `ready_timeout`
+    the time for it: "20m". `restart`: how often one replica starts again by itself. `beside`: the role whose nodes it
+    shares; `gpus`: how many of each node's. Any setting of a launch can be given, and holds for the role.
+
+        ddpkit.Role("serve.py --port {port}", nnodes=2, ready="http:/health", restart=2)
+        ddpkit.Role(["train.py", "--servers", "{infer.urls}"], after=["infer"], ends_run=True, nproc_per_node=8)
+    """
+
+    def __init__(
+        self,
+        command: str | Sequence[str],
+        *,
+        replicas: int | None = None,
+        after: Sequence[str] | None = None,
+        ends_run: bool | None = None,
+        ready: str | None = None,
+        ready_timeout: float | str | None = None,
+        restart: int | None = None,
+        beside: str | None = None,
+        gpus: int | None = None,
+        **settings: Unpack[config.LaunchKeywords],
+    ) -> None:
+        own = {
+            "replicas": replicas,
+            "after": after,
+            "ends_run": ends_run,
+            "ready": ready,
+            "ready_timeout": ready_timeout,
+            "restart": restart,
+            "beside": beside,
+            "gpus": gpus,
+        }
+        given: dict[str, object] = {"command": command, **own, **settings}
+        self.table = {name: value for name, value in given.items() if value is not None}
+
+    def __repr__(self) -> str:
+        return f"ddpkit.Role({', '.join(f'{name}={value!r}' for name, value in self.table.items())})"
 
 
 # ---- runs
@@ -209,6 +277,24 @@ class Run:
     def command(self) -> tuple[str, ...]:
         """The script and its arguments."""
         return self._entry.command
+
+    @property
+    def roles(self) -> dict[str, tuple[Replica, ...]]:
+        """The replicas of each role, as they are now: `run.roles["infer"][1].phase`. Empty for a run without roles."""
+        now = status.get_status(self._record)
+        found: dict[str, tuple[Replica, ...]] = {}
+        for each in replicas.replicas_of(now.run):
+            last = each.starts[-1] if each.starts and not each.problem else None
+            replica = Replica(
+                name=each.name,
+                phase=each.state.phase if each.state else None,
+                words=replicas.words_of(each, now.state),
+                restarts=each.state.restarts if each.state else 0,
+                hosts=last.hosts if last else (),
+                run=Run(last) if last else None,
+            )
+            found[each.role] = (*found.get(each.role, ()), replica)
+        return found
 
     @property
     def job_id(self) -> str | None:
@@ -280,6 +366,7 @@ class Run:
     def logs(
         self,
         *,
+        role: str | None = None,
         rank: int | str | None = None,
         host: str | None = None,
         grep: str | None = None,
@@ -289,6 +376,7 @@ class Run:
     ) -> Iterator[LogLine]:
         """Read the lines that the run printed, in the order of their arrival.
 
+        `role`: of a run of roles, "infer" or "infer.1".
         `rank`: 3, or "0,2" or "4-7". `grep`: a regular expression. `lines`: begin with the last so many. `follow`: also
         yield what comes, until the run ends. `attempt`: from 1; None: the last one. Raises UsageError.
 
@@ -297,6 +385,8 @@ class Run:
         """
         entry = self._record if attempt is None else run_logs.choose_attempt(self._record, attempt)
         choice = run_logs.parse_filter(entry, None if rank is None else str(rank), host, grep)
+        if role is not None:
+            choice = replace(choice, replicas=frozenset(each.name for each in replicas.choose(entry, role)))
         number = None if lines is None else config.whole(lines, "-n ")
         return self._lines(entry, choice, number, self._going_on(entry) if follow else None)
 
@@ -310,7 +400,8 @@ class Run:
         for line in run_logs.read_lines(entry, choice, going_on, number):
             rank = int(line.source) if line.source.isdecimal() else None
             agent = "" if rank is not None else line.source or "ddpkit"
-            yield LogLine(rank=rank, agent=agent, host=line.host, text=line.text.decode("utf-8", "replace"))
+            text = line.text.decode("utf-8", "replace")
+            yield LogLine(rank=rank, agent=agent, host=line.host, text=text, role=line.replica, front=line.front)
 
     def stop(self, *, now: bool = False) -> Outcome:
         """End the run, and wait for its end. Ranks get SIGTERM, and SIGKILL after the grace; with `now` only SIGKILL.
@@ -423,6 +514,7 @@ def launch(
     script: str | os.PathLike[str] | None = None,
     args: Sequence[str] = (),
     *,
+    roles: Mapping[str, Role] | None = None,
     profile: str | None = None,
     detach: bool = False,
     on: str | None = None,
@@ -431,6 +523,7 @@ def launch(
 ) -> Run:
     """Start a script on every rank, and return when the ranks are being started. The first failure ends the run.
 
+    `roles`: several programs in place of a script, see `Role`; settings beside them hold for all.
     `script` is "train.py", "-m" with `args` ["pkg.train", ...], or any program; None: the one of `ddpkit.toml`. Times
     (`grace`, `hang_timeout`) are in seconds. `detach`: the run continues after this program, in tmux or as a job;
     `on`: its launcher runs on that host. `echo`: print the lines of the run to `sys.stdout` and `sys.stderr`; `header`
@@ -442,17 +535,22 @@ def launch(
         run = ddpkit.launch("train.py", ["--epochs", "3"], backend="ssh", hosts=["node1", "node2"], nproc_per_node=4)
     """
     began, notes = time.time(), Notes(echo)
-    chosen = _settings(script, args, profile, settings)
+    chosen = _with_roles(_settings(script, args, profile, settings), roles)
     for warning in config.unknown_variables(os.environ):
         notes.add(f"warning: {warning}")
     if on is not None and not detach:
         raise UsageError(f"--on {on} requires --detach", "add --detach")
-    if detach and (on is not None or not prepare.transport_of(chosen).scheduled):
-        return _launch_detached(script, args, profile, on, settings)
+    roles_leave = detach and prepare_roles.wanted(chosen)
+    if detach and (on is not None or roles_leave or not prepare.transport_of(chosen).scheduled):
+        return _launch_detached(script, args, profile, on, settings, chosen)
     with ExitStack() as connections:
+        if prepare_roles.wanted(chosen):
+            prepared = connections.enter_context(prepare_roles.prepare_roles(chosen, os.environ, notes.add))
+            of_roles = RolesRun(prepared, began=began, in_program=True)
+            return Run(of_roles.record, BackgroundRun(of_roles, chosen, connections.pop_all(), echo=echo))
         ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
         if detach and ready.plan.batch is None:
-            return _launch_detached(script, args, profile, on, settings)
+            return _launch_detached(script, args, profile, on, settings, chosen)
         allocation = prepare.unused_allocation(chosen, os.environ)
         if allocation:
             notes.add(allocation)
@@ -489,6 +587,8 @@ def plan(
         print(ddpkit.plan("train.py", backend="slurm", nnodes=2, options={"partition": "gpu"}))
     """
     chosen = _settings(script, args, profile, settings)
+    if prepare_roles.wanted(chosen):
+        raise UsageError("the roles of a run have a plan each", "ddpkit launch --dry-run")
     allowed = Queries.SURVEY if survey else Queries.TYPED
     with prepare.prepare(chosen, os.environ, Notes(echo).add, queries=allowed) as ready:
         return ready.plan
@@ -556,6 +656,19 @@ def _settings(
     return config.choose_python(chosen, os.environ)
 
 
+def _with_roles(chosen: config.LaunchSettings, roles: Mapping[str, Role] | None) -> config.LaunchSettings:
+    """Return settings with the roles of the caller, if any. Raises UsageError."""
+    if roles is None:
+        return chosen
+    example = 'ddpkit.launch(roles={"train": ddpkit.Role("train.py", ends_run=True)})'
+    if not isinstance(roles, Mapping) or not all(isinstance(name, str) for name in roles):
+        raise UsageError(f"roles={roles!r} is not a dict of roles by their names", example)
+    for name, role in roles.items():
+        if not isinstance(role, Role):
+            raise UsageError(f"roles: {name} is {role!r}, and not a ddpkit.Role", example)
+    return replace(chosen, roles={name: role.table for name, role in roles.items()}, roles_from="launch()")
+
+
 def _script_words(script: object, args: object) -> list[str] | None:
     """Check a script and its arguments, which may be anything in a program. None: neither is given."""
     example = 'ddpkit.launch("train.py", ["--epochs", "3"])'
@@ -585,9 +698,11 @@ def _launch_detached(
     profile: str | None,
     on: str | None,
     given: config.LaunchKeywords,
+    chosen: config.LaunchSettings,
 ) -> Run:
     """Run the command line, whose launcher starts itself again in a session of its own."""
-    words, env = _command_line(script, args, profile, given)
+    roles = chosen.roles if chosen.roles_from else None
+    words, env = _command_line(script, args, profile, given, roles)
     words[:0] = ["--detach", "--json", *(["--on", on] if on is not None else [])]
     done = subprocess.run(
         [sys.executable, "-c", run_module("ddpkit"), "launch", *words],
@@ -609,7 +724,11 @@ def _launch_detached(
 
 
 def _command_line(
-    script: str | os.PathLike[str] | None, args: Sequence[str], profile: str | None, given: config.LaunchKeywords
+    script: str | os.PathLike[str] | None,
+    args: Sequence[str],
+    profile: str | None,
+    given: config.LaunchKeywords,
+    roles: Mapping[str, object] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
     """Write keywords as words of `ddpkit launch`, and the values of variables as an environment for it."""
     words: list[str] = ["--profile", profile] if profile is not None else []
@@ -619,6 +738,7 @@ def _command_line(
     in_file = {
         name: values.pop(name) for name in [*values] if name in config.SETTINGS and not config.SETTINGS[name].flag
     }
+    in_file |= {} if roles is None else {"roles": roles}
     words += ["--settings-as-json", json.dumps(in_file, default=str)] if in_file else []
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"

@@ -575,6 +575,7 @@ class LaunchSettings:
     inherited: frozenset[str] = frozenset()  # variables with a value of this environment: they are secret
     file: str = ""  # the absolute path of the file that was read; empty: none
     roles: Mapping[str, object] = field(default_factory=dict)  # their tables, as they stand in the file
+    roles_from: str = ""  # who gave them, in place of the file
     replica: Replica | None = None  # of a role, which these settings are for
 
     def source(self, name: SourcedName) -> str:
@@ -672,9 +673,18 @@ class SettingsFile:
 
 
 def collect_settings(
-    folder: Path, environ: Mapping[str, str], profile: str | None, keywords: Keywords, *, source: Caller = "flag"
+    folder: Path,
+    environ: Mapping[str, str],
+    profile: str | None,
+    keywords: Keywords,
+    *,
+    source: Caller = "flag",
+    roles: str | None = None,
 ) -> LaunchSettings:
-    """Combine all sources. `keywords` win; errors about them name flags where `source` is `flag`. Raises UsageError."""
+    """Combine all sources. `keywords` win; errors about them name flags where `source` is `flag`. Raises UsageError.
+
+    `roles`: another file, with roles and perhaps settings, which win over those of `ddpkit.toml`.
+    """
     words = dict(cast("Mapping[str, object]", keywords))
     typed, inherited = words.get("env"), frozenset[str]()
     if isinstance(typed, Mapping):
@@ -690,7 +700,12 @@ def collect_settings(
     chosen = profile or environ.get("DDPKIT_PROFILE") or file.profile
     if chosen is not None:
         layers.append((_profile(file, chosen), f"profile {chosen} ({file.name})"))
-    if file.path and file.path.parent != folder and any("script" in layer for layer, _ in layers):
+    if roles is not None:
+        more = _read_roles(folder / roles, folder)
+        layers.append((more.values, more.name))
+        file = replace(more, groups={**file.groups, **more.groups}, host={**file.host, **more.host})
+    programs = file.roles or any("script" in layer for layer, _ in layers)
+    if file.path and file.path.parent != folder and programs:
         layers.insert(0, ({"workdir": str(file.path.parent)}, f"directory of {file.name}"))
     for name in SETTINGS:
         variable = _variable(name)
@@ -887,12 +902,9 @@ def read_file(folder: Path) -> SettingsFile:
     """Read `ddpkit.toml`, or the table of pyproject.toml, here or above (`find_file`). Raises UsageError."""
     for path, keys in find_file(folder):
         try:
-            content, untrusted = read_trusted(path)
+            content, untrusted = _read_text(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, UnicodeDecodeError) as error:
-            what = f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
-            raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
         if untrusted and not keys:
             raise UsageError(*untrusted)
         text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
@@ -919,6 +931,37 @@ def read_file(folder: Path) -> SettingsFile:
         if table or not keys:
             return _check_file(table, text, path, folder)
     return SettingsFile()
+
+
+def _read_roles(path: Path, folder: Path) -> SettingsFile:
+    """Read the file of --roles. Raises UsageError."""
+    try:
+        content, untrusted = _read_text(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(f"--roles {path}: {error.strerror}", f"ls -l {shlex.quote(str(path.parent))}") from None
+    if untrusted:
+        raise UsageError(*untrusted)
+    text = _Text(os.path.relpath(path, folder), content.splitlines(), ())
+    try:
+        table: dict[str, object] = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid_toml(text, str(error)) from None
+    except (RecursionError, ValueError):
+        raise UsageError(f"{text.name}: invalid TOML: nested too deeply, or a number is too long") from None
+    if "roles" not in table:
+        raise UsageError(f"--roles {text.name}: it has no roles", '[roles.train]: command = "train.py"')
+    return _check_file(table, text, path, folder)
+
+
+def _read_text(path: Path) -> tuple[str, tuple[str, str] | None]:
+    """Return the text of a file, and why it is not trusted. Raises UsageError, or OSError where there is none."""
+    try:
+        return read_trusted(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        what = f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
+        raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
 
 
 def _invalid_toml(text: _Text, error: str) -> UsageError:

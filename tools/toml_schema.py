@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from ddpkit.config import DAY, MOST_CODE, SETTINGS, HostSettings, LaunchSettings
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS
 from ddpkit.launchers import registry
+from ddpkit.roles.spec import KEYS, OF_RUN
 
 WIDTH = 118  # of a line, with a comma behind it
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +43,18 @@ OF_HOST = {
     "python": "Python on this node.",
     "workdir": "Working directory on this node.",
     "env": "Variables for the ranks on this node.",
+}
+NUMBER = {"type": "integer", "minimum": 0, "maximum": MOST_NODES}
+OF_ROLE: dict[str, tuple[dict[str, Any], str]] = {
+    "command": ({"anyOf": [TEXT, WORDS]}, "Script or program with its words: `serve.py --port {port}`."),
+    "replicas": ({**NUMBER, "minimum": 1}, "Replicas on its nodes; default: one, for a service one on each node."),
+    "after": (WORDS, "Roles that have to be ready before."),
+    "ends_run": ({"type": "boolean"}, "The run ends well once all such roles have ended with 0."),
+    "ready": (TEXT, "When it is ready: `http:/health`, `tcp`, or `line: a regular expression`."),
+    "ready_timeout": ({"type": ["string", "number"]}, 'Time from its start until it has to be ready: 90 or "20m".'),
+    "restart": (NUMBER, "Restarts of one replica that do not end the run."),
+    "beside": (TEXT, "Role whose nodes it shares."),
+    "gpus": (NUMBER, "GPUs of each node; the others are for roles beside it."),
 }
 # What the parser accepts beside the type of the setting.
 ALSO: dict[str, list[dict[str, Any]]] = {
@@ -72,9 +85,17 @@ def schema() -> dict[str, Any]:
                 ),
                 "groups": _by_name(WORDS, "Names for groups of nodes: `ddpkit launch -b ssh @NAME`."),
                 "host": _by_name(_table(hosts), "Settings of one node."),
+                "roles": _by_name(_role(settings), "Programs of one run, which `ddpkit launch` starts."),
             }
         ),
     }
+
+
+def _role(settings: dict[str, Any]) -> dict[str, Any]:
+    """The table of a role: its own keys, and settings of a launch."""
+    own: dict[str, Any] = {name: {**OF_ROLE[name][0], "description": OF_ROLE[name][1]} for name in KEYS}
+    shared = {name: {"$ref": f"#/properties/{name}"} for name in settings if name not in OF_RUN}
+    return {**_table({**own, **shared}), "required": ["command"]}
 
 
 def _settings() -> dict[str, Any]:

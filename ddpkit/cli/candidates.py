@@ -97,6 +97,8 @@ def _value(option: str, current: str, words: Sequence[str]) -> Iterable[str] | N
         return _options(_line(words), current)
     if option == "--profile":
         return profiles()
+    if option == "--role":
+        return roles(words)
     if option == "--on":
         return hosts(words, always=True)
     if option in ("-n", "--nproc-per-node"):
@@ -139,6 +141,18 @@ def runs() -> list[str]:
     from ddpkit.run import run_index
 
     return [entry.run.run_id for entry in run_index.list_runs() if entry.run is not None]
+
+
+def roles(words: Sequence[str]) -> list[str]:
+    """Return the roles and the replicas of the run that is named, else of the newest of this project."""
+    from ddpkit.run import run_index, status
+
+    known = run_index.list_runs()
+    every = {entry.run_id: entry.run for entry in known if entry.run is not None}
+    mine = [entry.run for entry in status.runs_of_project(known) if entry.run is not None]
+    run = next((every[word] for word in words[1:-2] if word in every), mine[0] if mine else None)
+    names = run.replicas if run is not None else ()
+    return [*dict.fromkeys(name.rpartition(".")[0] for name in names), *names]
 
 
 def bad_nodes(words: Sequence[str]) -> list[str]:

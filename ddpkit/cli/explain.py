@@ -19,7 +19,7 @@ import typer
 from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import Force, check_output, write_output
-from ddpkit.cli.runs import RunName
+from ddpkit.cli.runs import RoleName, RunName
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis import long_log
 from ddpkit.diagnosis.long_log import LogText
@@ -78,11 +78,12 @@ def explain(
     from ddpkit.diagnosis import analyze
 
     names: list[str] = []
+    run, running = _record(files[0]) if len(files) == 1 else None, ""
+    if run is not None and run.replicas:
+        run, files = _of_roles(run)
     result = analyze.analyze_log(_texts(files, names))
     if result.unread:
         note(f"{result.unread} lines were not looked at: to read them all takes too long")
-
-    run, running = _record(files[0]) if len(files) == 1 else None, ""
     if run is not None and not run.state.ended:
         from ddpkit.run import status
 
@@ -98,6 +99,21 @@ def explain(
         _show_failure(result, failure, many=len(names) > 1)
     else:
         _show(result, run, hang, many=len(names) > 1, running=running)
+
+
+def _of_roles(run: Run) -> tuple[Run, list[str]]:
+    """Return the run of the replica that failed first, and its log; without one, the run and the logs of all."""
+    from ddpkit.run import replicas
+
+    every = replicas.replicas_of(run)
+    first = next((each for each in every if each.name == replicas.first_failed(run)), None)
+    if first is not None and first.starts:
+        note(f"run {run.run_id}: {first.shown} failed first")
+        return first.run, [first.run.folder]
+    for each in every:
+        if each.problem:
+            note(f"{each.shown}: {each.problem}")
+    return run, [run.folder, *(start.folder for each in every for start in each.starts)]
 
 
 # ---- the catalogue
@@ -550,11 +566,12 @@ def report(
         str | None,
         option("--metrics", "Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]", "FILE"),
     ] = None,
+    role: RoleName = None,
     show: Annotated[bool, option("--open", "Open the page in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
-    from ddpkit.run import status
+    from ddpkit.run import replicas, status
     from ddpkit.run.documents import attempt_document, failure_document
     from ddpkit.run.report import load, page, summary
 
@@ -563,9 +580,10 @@ def report(
     given = Path(metrics) if metrics is not None else None
     if given is not None and not given.is_file():
         raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
-    now = status.get_status(status.choose(run, "ddpkit report {}", newest=True))
+    chosen = status.choose(run, "ddpkit report {}", newest=True)
     if run is None:
-        note(f"run {now.run.run_id}, the newest of this project")
+        note(f"run {chosen.run_id}, the newest of this project")
+    now = status.get_status(chosen if role is None else replicas.choose_one(chosen, role).run)
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         failure = failure_document(contents.failure) if contents.failure else None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -22,6 +23,7 @@ from ddpkit.cli.look import table
 from ddpkit.cli.options import (
     CHECKS,
     LEAVE,
+    NODES,
     OUTPUT,
     WHOLE_LAUNCH,
     DryRun,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.execution.prepare import Ready
     from ddpkit.execution.requested_nodes import Queries
     from ddpkit.launchers.plan import Job, Plan
+    from ddpkit.roles.run import Prepared
     from ddpkit.run.record import Run
 
 
@@ -57,6 +60,7 @@ def launch(
     hosts: HostWords = None,
     dry_run: DryRun = False,
     survey: Survey = False,
+    roles: Annotated[str | None, option("--roles", "Launch the roles of FILE.", "FILE", NODES)] = None,
     explain: Annotated[
         bool, option("--explain", "Print each setting and its source; run nothing.", group=CHECKS)
     ] = False,
@@ -70,7 +74,7 @@ def launch(
     as_json: JsonFlag = False,
 ) -> None:
     """Run a script on every rank; the first failure ends all."""
-    settings = launch_settings(context, hosts)
+    settings = launch_settings(context, hosts, roles)
     allowed = queries(dry_run=dry_run, survey=survey)
     if explain:
         _explain(settings, as_json)
@@ -94,11 +98,25 @@ def _rows(settings: LaunchSettings) -> list[tuple[str, object, str]]:
     from ddpkit.launchers.shell import is_secret
 
     def shown(name: str, value: object) -> object:
-        variable = name.removeprefix("env.")
+        variable = re.sub(r"^(roles\.[^.]+\.)?env\.", "", name)
         secret = variable != name and (variable in settings.inherited or is_secret(variable, str(value)))
         return "***" if secret or is_secret("", str(value)) else value
 
-    return [(name, shown(name, value), source) for name, value, source in settings.rows()]
+    rows = [*settings.rows(), *(_role_rows(settings) if _has_roles(settings) else ())]
+    return [(name, shown(name, value), source) for name, value, source in rows]
+
+
+def _role_rows(settings: LaunchSettings) -> Iterator[tuple[str, object, str]]:
+    """Name, value and source of what the tables of roles say. Raises UsageError for roles that cannot run."""
+    from ddpkit.roles.prepare import read_roles
+
+    read_roles(settings)
+    file = os.path.relpath(settings.file)
+    for role, own in settings.roles.items():
+        for key, value in cast("Mapping[str, object]", own).items():
+            inner = value if isinstance(value, dict) else None
+            pairs = {f"{key}.{name}": text for name, text in inner.items()} if inner is not None else {key: value}
+            yield from ((f"roles.{role}.{name}", text, file) for name, text in pairs.items())
 
 
 def _explain(settings: LaunchSettings, as_json: bool) -> None:
@@ -162,7 +180,7 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
 
 
 def _has_roles(settings: LaunchSettings) -> bool:
-    if not settings.roles:
+    if not settings.roles and not settings.roles_from:
         return False
     from ddpkit.roles.prepare import wanted
 
@@ -190,9 +208,7 @@ def _launch_roles(
 
     with prepare_roles(settings, os.environ, note, allowed) as prepared:
         if allowed.dry:
-            for name, part in prepared.parts.items():
-                print(f"# {name}")
-                show_plan(part.plan, as_json)
+            _show_plans(prepared, as_json)
             return 0
         session = tmux.expected_session(os.environ) if waits else None
         run = RolesRun(prepared, began=began, session=session)
@@ -214,6 +230,19 @@ def _launch_roles(
         if as_json:
             _print_run(run.record, as_json)
         return code
+
+
+def _show_plans(prepared: Prepared, as_json: bool) -> None:
+    """Print the dry run of a run of roles."""
+    from ddpkit.launchers.plan import plan_as_dict
+
+    if as_json:
+        plans = {str(name): plan_as_dict(part.plan) for name, part in prepared.parts.items()}
+        print_json("roles_plan", {"run_id": prepared.run_id, "replicas": plans})
+        return
+    for name, part in prepared.parts.items():
+        print(f"# ---- {name}", flush=True)
+        show_plan(part.plan, as_json=False)
 
 
 class _Copying:

@@ -6,20 +6,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ddpkit.cli import look, runs
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, option, print_json
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import table
-from ddpkit.cli.runs import RunName
-from ddpkit.errors import UsageError
+from ddpkit.cli.runs import RoleName, RunName
+from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.run.state import RunState
 from ddpkit.text import format_age, format_ranks, format_size
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.monitor.client import JobSamples, LauncherSamples
-    from ddpkit.monitor.top import GpuProcess, HostRow, Size, Summary
+    from ddpkit.monitor.client import Samples
+    from ddpkit.monitor.top import Gpu, GpuProcess, HostRow, Size, Summary
     from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
@@ -31,20 +31,63 @@ MOST_ROWS = 64  # of more ranks the table has those that a finding names
 @app.command(cls=LeanCommand)
 def dump(
     run: RunName = None,
+    role: RoleName = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Print the stacks of all ranks, and the rank that the others wait for."""
-    from ddpkit.monitor import client
-    from ddpkit.run import status
-
-    now = status.get_status(runs.choose(run, "ddpkit dump {}"))
-    _check_answers(now, "dump")
-    chosen = now.run
-    summary = client.dump_job(chosen) if chosen.job else client.request_dump(chosen)
-    if as_json:
-        print_json("dump", summary)
+    chosen = _asked(runs.choose(run, "ddpkit dump {}"), role, "dump")
+    if len(chosen) == 1:
+        answers: list[tuple[str, dict[str, Any] | DdpkitError]] = [("", _dump(chosen[0][1]))]
     else:
-        _show(summary)
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = [
+                *zip((name for name, _ in chosen), pool.map(_try_dump, (each for _, each in chosen)), strict=True)
+            ]
+    for name, summary in answers:
+        if isinstance(summary, DdpkitError):
+            note(f"{name}: {summary.message}")
+        elif as_json:
+            print_json("dump", summary, line=len(answers) > 1)
+        else:
+            if name:
+                print(f"{name}:")
+            _show(summary)
+
+
+def _dump(run: Run) -> dict[str, Any]:
+    from ddpkit.monitor import client
+
+    return client.dump_job(run) if run.job else client.request_dump(run)
+
+
+def _try_dump(run: Run) -> dict[str, Any] | DdpkitError:
+    """Dump one of several: the others answer also where it does not."""
+    try:
+        return _dump(run)
+    except DdpkitError as error:
+        return error
+
+
+def _asked(run: Run, role: str | None, command: str) -> list[tuple[str, Run]]:
+    """Return the runs whose ranks are asked, by their names: the run, or those of its replicas that run.
+
+    Raises UsageError where none can answer.
+    """
+    from ddpkit.run import replicas, status
+
+    now = status.get_status(run)
+    _check_answers(now, command)
+    if not now.run.replicas and role is None:
+        return [("", now.run)]
+    chosen = replicas.choose(now.run, role)
+    living = [(each.shown, status.get_status(each.starts[-1])) for each in chosen if each.starts and not each.problem]
+    found = [(name, each.run) for name, each in living if each.state.living]
+    if not found:
+        _check_answers(status.get_status(chosen[0].run), command)
+        raise UsageError(f"no replica of run {run.run_id} runs", status.command("status", run))
+    return found
 
 
 def _check_answers(now: RunStatus, command: str) -> None:
@@ -114,6 +157,8 @@ LEAST = 0.5
 SHARE = 0.1  # of the time, at most, in which nvidia-smi holds a driver that ranks need
 MOST_SENTENCES = 6  # sentences on a screen
 GIB = 1 << 30
+AT_ONCE = 16  # replicas that are asked at the same time
+Shown = list[tuple[str, "Summary"]]  # by the name of the replica; of a run without roles, one without a name
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
@@ -123,13 +168,13 @@ def top(
     once: Annotated[bool, option("--once", "Print once and exit (default when not a terminal).")] = False,
     interval: Annotated[str | None, option("--interval", "Time between two samples. [default: 2]", "SECONDS")] = None,
     pss: Annotated[bool, option("--pss", "Measure memory with shared pages divided (PSS); slower.")] = False,
+    role: RoleName = None,
     as_json: Annotated[
         bool, option("--json", "Print JSON: one object with --once, else one per sample and line.")
     ] = False,
 ) -> None:
     """Show the GPUs, CPUs and memory of a run, live and rank by rank."""
     from ddpkit import config
-    from ddpkit.monitor import client
     from ddpkit.run import status
     from ddpkit.run.run_index import reload
 
@@ -138,19 +183,90 @@ def top(
     if not now.state.may_live and now.state is not RunState.UNKNOWN:
         _say_end(now, as_json=as_json)
         return
-    _check_answers(now, "top")
-    chosen = now.run
-    source: client.Samples = client.JobSamples(chosen, seconds) if chosen.job else client.LauncherSamples(chosen)
+    watched = Watched(now.run, role, seconds, pss=pss)
     try:
         if once or not (as_json or sys.stdout.isatty()):
-            _once(chosen, source, pss=pss, as_json=as_json)
+            _once(watched, as_json=as_json)
         elif as_json:
-            _watch(chosen, source, seconds, pss, lambda sample: print_json("top", sample, line=True))
-            _say_end(status.get_status(reload(chosen)), as_json=True)
+            _watch(watched, seconds, _print_samples)
+            _say_end(status.get_status(reload(now.run)), as_json=True)
         else:
-            _live(chosen, source, seconds, pss)
+            _live(watched, seconds)
     finally:
-        source.close()
+        watched.close()
+
+
+def _print_samples(shown: Shown) -> None:
+    for _, summary in shown:
+        print_json("top", summary, line=True)
+
+
+class Watched:
+    """The runs that `top` asks: one, or the replicas of one that run now. Raises UsageError where none can answer."""
+
+    def __init__(self, run: Run, role: str | None, seconds: float, *, pss: bool) -> None:
+        self.run = run
+        self._role, self._seconds, self._pss = role, seconds, pss
+        self._sources: dict[str, Samples] = {}  # by the id of a run
+        self._before: dict[str, Sequence[Any]] = {}
+        self._first: list[tuple[str, Run]] | None = _asked(run, role, "top")
+        self._many = bool(run.replicas)
+
+    def sample(self) -> Shown | None:
+        """Ask all once. Returns what each answers, by its name; None: the run has ended.
+
+        The first answer has two looks; each later one is compared with that before.
+        """
+        from ddpkit.run import run_index, status
+
+        try:
+            asked = self._first or (
+                _asked(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
+            )
+        except UsageError:
+            return [] if status.get_status(run_index.reload(self.run)).state.living else None
+        self._first = None
+        if not self._many:
+            alone = self._ask(asked[0][1])
+            return None if alone is None else [("", alone)]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = [*pool.map(self._try, (run for _, run in asked))]
+        return [(name, each) for (name, _), each in zip(asked, answers, strict=True) if each is not None]
+
+    def _try(self, run: Run) -> Summary | None:
+        """Ask one of several: one that has just ended does not answer."""
+        try:
+            return self._ask(run)
+        except DdpkitError:
+            return None
+
+    def _ask(self, run: Run) -> Summary | None:
+        from ddpkit.monitor import client, top
+
+        source = self._sources.get(run.run_id)
+        if source is None:
+            source = client.JobSamples(run, self._seconds) if run.job else client.LauncherSamples(run)
+            self._sources[run.run_id] = source
+        before = self._before.get(run.run_id, ())
+        sample = source.sample(0.0 if before else top.SPAN, self._pss)
+        if sample is not None and not before and any(len(host["looks"]) < 2 for host in sample["hosts"]):
+            # Another shell had asked for less at the same moment: with what comes next there are two looks.
+            before, sample = sample["hosts"], source.sample(top.SPAN, self._pss)
+        if sample is None:
+            return None
+        self._before[run.run_id] = sample["hosts"]
+        return top.compose(run.run_id, sample, before)
+
+    @property
+    def pause(self) -> float:
+        """The least seconds between two samples: nvidia-smi takes long without persistence mode."""
+        return max((host.get("asked", 0.0) / SHARE for hosts in self._before.values() for host in hosts), default=0.0)
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            source.close()
 
 
 def _say_end(now: RunStatus, *, as_json: bool) -> None:
@@ -165,85 +281,72 @@ def _say_end(now: RunStatus, *, as_json: bool) -> None:
 # ---- samples
 
 
-def _once(run: Run, source: LauncherSamples | JobSamples, *, pss: bool, as_json: bool) -> None:
-    from ddpkit.monitor import top
+def _once(watched: Watched, *, as_json: bool) -> None:
     from ddpkit.run.run_index import reload
     from ddpkit.run.status import get_status
 
-    sample = source.sample(top.SPAN, pss)
-    if sample is not None and any(len(host["looks"]) < 2 for host in sample["hosts"]):
-        # Another shell had asked for less at the same moment: with what comes next there are two looks.
-        before, sample = sample["hosts"], source.sample(top.SPAN, pss)
-    else:
-        before = ()
-    if sample is None:
-        _say_end(get_status(reload(run)), as_json=as_json)
+    shown = watched.sample()
+    if not shown:
+        _say_end(get_status(reload(watched.run)), as_json=as_json)
         return
-    summary = top.compose(run.run_id, sample, before)
     if as_json:
-        print_json("top", summary)
+        for _, summary in shown:
+            print_json("top", summary, line=len(shown) > 1)
         return
-    for line in _head(summary):
+    for line in _head(shown):
         look.say(line, "WARN")
-    for head, rows in _tables(summary):
+    for head, rows in _tables(shown):
         table(head, rows)
 
 
-def _watch(
-    run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool, show: Callable[[Summary], None]
-) -> None:
-    """Show samples until the run ends. The first has two looks; each later one is compared with that before.
+def _watch(watched: Watched, seconds: float, show: Callable[[Shown], object]) -> None:
+    """Show samples until the run ends.
 
     Where nvidia-smi takes long (without persistence mode: seconds), samples come less often than every `seconds`.
     """
-    from ddpkit.monitor import top
-
-    before: Sequence[Any] = ()
     while True:
         began = time.monotonic()
-        sample = source.sample(0.0 if before else top.SPAN, pss)
-        if sample is None:
+        shown = watched.sample()
+        if shown is None:
             return
-        show(top.compose(run.run_id, sample, before))
-        before = sample["hosts"]
-        pause = max(seconds, *(host.get("asked", 0.0) / SHARE for host in before), 0.0)
-        time.sleep(max(0.05, began + pause - time.monotonic()))
+        show(shown)
+        time.sleep(max(0.05, began + max(seconds, watched.pause) - time.monotonic()))
 
 
-def _live(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool) -> None:
+def _live(watched: Watched, seconds: float) -> None:
     """On a terminal: the same place, over and over; on one that cannot, one below the other. Ctrl-C leaves it."""
     from ddpkit.run.run_index import reload
     from ddpkit.run.status import get_status
 
-    last: list[Summary] = []
+    last: list[Shown] = []
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal gets its own screen back
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
 
-            def plain(summary: Summary) -> None:
-                print("\n".join([time.strftime("%H:%M:%S"), *_head(summary)]))
-                for head, rows in _tables(summary):
+            def plain(shown: Shown) -> None:
+                print("\n".join([time.strftime("%H:%M:%S"), *_head(shown)]))
+                for head, rows in _tables(shown):
                     table(head, rows)
 
-            _watch(run, source, seconds, pss, plain)
+            _watch(watched, seconds, plain)
         else:
-            _redraw(run, source, seconds, pss, last)
+            _redraw(watched, seconds, last)
     except KeyboardInterrupt:
         pass
     finally:
-        for summary in last:  # what was seen last stays on the screen
-            for head, rows in _tables(summary):
+        for shown in last:  # what was seen last stays on the screen
+            for head, rows in _tables(shown):
                 table(head, rows)
-    now = get_status(reload(run))
+    now = get_status(reload(watched.run))
     if now.state.living:
-        print(f"run {run.run_id} continues: {now.words}")
+        print(f"run {watched.run.run_id} continues: {now.words}")
     else:
         _say_end(now, as_json=False)
 
 
-def _redraw(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool, last: list[Summary]) -> None:
+def _redraw(watched: Watched, seconds: float, last: list[Shown]) -> None:
     from rich.console import Console, Group
     from rich.live import Live
 
@@ -251,14 +354,14 @@ def _redraw(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss:
     from ddpkit.console.guarded import unguarded
 
     console = Console(file=unguarded(sys.stdout), highlight=False)
-    title = f"run {run.run_id}: every {seconds:g} s; Ctrl-C closes this view only"
+    title = f"run {watched.run.run_id}: every {seconds:g} s; Ctrl-C closes this view only"
     with Live(as_text(f"{title}\nasking ..."), console=console, screen=True, auto_refresh=False) as live:
 
-        def show(summary: Summary) -> None:
-            last[:] = [summary]
-            words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(summary)[:MOST_SENTENCES]]
+        def show(shown: Shown) -> None:
+            last[:] = [shown]
+            words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(shown)[:MOST_SENTENCES]]
             tables = []
-            for head, rows in _fitted(_tables(summary, odd_first=True), console.size.height - len(words)):
+            for head, rows in _fitted(_tables(shown, odd_first=True), console.size.height - len(words)):
                 tables.append(as_table(head, rows))
                 for column in tables[-1].columns:
                     column.no_wrap = True  # a row is one line: so it was counted
@@ -266,7 +369,7 @@ def _redraw(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss:
             above.no_wrap, above.overflow = True, "ellipsis"
             live.update(Group(above, *tables), refresh=True)
 
-        _watch(run, source, seconds, pss, show)
+        _watch(watched, seconds, show)
 
 
 # ---- as tables
@@ -286,62 +389,93 @@ def _fitted(tables: list[Table], height: int) -> list[Table]:
     return fitted
 
 
-def _head(summary: Summary) -> list[str]:
-    ending = ["it is ending: its ranks are no longer sampled"] if summary["ending"] else []
-    return [*ending, *(finding["words"] for finding in summary["findings"])]
+def _head(shown: Shown) -> list[str]:
+    lines = []
+    for name, summary in shown:
+        of = f"{name}: " if name else ""
+        lines += [f"{of}it is ending: its ranks are no longer sampled"] if summary["ending"] else []
+        lines += [f"{of}{finding['words']}" for finding in summary["findings"]]
+    return lines
 
 
-def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
-    """Return the tables of hosts, GPUs and ranks. `odd_first`: where not all have room, those that a finding names."""
-    hosts: list[tuple[str, ...]] = [
-        (
-            host["host"],
-            f"{_percent(host['cpu'])} of {host['cpus']}",
-            " ".join(f"{load:.1f}" for load in host["load"]),
-            _usage(host["memory"]),
-            _usage(host["shm"]),
-            _gpus_of(host),
-        )
-        for host in summary["hosts"]
-    ]
-    hosts += [(host, "no answer", "", "", "", "") for host in summary["silent"]]
-    gpus: list[tuple[str, ...]] = [
-        (
-            host["host"],
-            str(gpu["index"]),
-            gpu["name"].removeprefix("NVIDIA "),
-            _number(gpu["utilization"], " %"),
-            _usage(gpu["memory"]),
-            _number(gpu["temperature"], " C"),
-            f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
-            ", ".join(str(each["rank"]) for each in gpu["processes"] if each["rank"] is not None),
-            ", ".join(_other(each) for each in gpu["processes"] if each["rank"] is None),
-        )
-        for host in summary["hosts"]
-        for gpu in host["gpus"] or ()
-    ]
-    named = {rank for finding in summary["findings"] for rank in finding["ranks"]}
-    ranks: list[tuple[str, ...]] = [
-        (
-            f"{rank['rank']}{'!' if rank['rank'] in named else ''}",
-            rank["host"],
-            str(rank["pid"]),
-            rank["state"],
-            _percent(rank["cpu"]),
-            format_size(rank["rss"] if rank["pss"] is None else rank["pss"]),
-            str(rank["tasks"]),
-            ", ".join(map(str, rank["gpus"])) or "-",
-            "-" if rank["quiet"] is None else f"{format_age(rank['quiet'])} ago",
-        )
-        for rank in sorted(summary["ranks"], key=lambda rank: odd_first and rank["rank"] not in named)
-    ]
-    memory = "PSS" if any(rank["pss"] is not None for rank in summary["ranks"]) else "RSS"
-    tables: list[Table] = [(("host", "CPU", "load", "memory", "/dev/shm", "GPUs"), hosts)]
+def _tables(shown: Shown, *, odd_first: bool = False) -> list[Table]:
+    """Return the tables of hosts, GPUs and ranks. `odd_first`: where not all have room, those that a finding names.
+
+    Replicas that share a host have one row of it, and of each of its GPUs.
+    """
+    hosts: dict[str, tuple[str, ...]] = {}
+    gpus: dict[tuple[str, str], tuple[str, ...]] = {}
+    users = _gpu_users(shown)
+    for _, summary in shown:
+        for host in summary["hosts"]:
+            hosts[host["host"]] = (
+                host["host"],
+                f"{_percent(host['cpu'])} of {host['cpus']}",
+                " ".join(f"{load:.1f}" for load in host["load"]),
+                _usage(host["memory"]),
+                _usage(host["shm"]),
+                _gpus_of(host),
+            )
+            for gpu in host["gpus"] or ():
+                gpus[host["host"], str(gpu["index"])] = (
+                    host["host"],
+                    str(gpu["index"]),
+                    gpu["name"].removeprefix("NVIDIA "),
+                    _number(gpu["utilization"], " %"),
+                    _usage(gpu["memory"]),
+                    _number(gpu["temperature"], " C"),
+                    f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
+                    ", ".join(users[host["host"], each["pid"]] for each in _of_ranks(users, host, gpu)),
+                    ", ".join(_other(each) for each in gpu["processes"] if (host["host"], each["pid"]) not in users),
+                )
+        for name in summary["silent"]:
+            hosts.setdefault(name, (name, "no answer", "", "", "", ""))
+    ranks = _rank_rows(shown, odd_first=odd_first)
+    memory = "PSS" if any(rank["pss"] is not None for _, each in shown for rank in each["ranks"]) else "RSS"
+    tables: list[Table] = [(("host", "CPU", "load", "memory", "/dev/shm", "GPUs"), [*hosts.values()])]
     if gpus:
-        tables.append((("host", "GPU", "name", "use", "memory", "temp", "power", "ranks", "others"), gpus))
+        head = ("host", "GPU", "name", "use", "memory", "temp", "power", "ranks", "others")
+        tables.append((head, [*gpus.values()]))
     if ranks:
         tables.append((("rank", "host", "pid", "state", "CPU", memory, "processes", "GPU", "last line"), ranks))
     return tables
+
+
+def _gpu_users(shown: Shown) -> dict[tuple[str, int], str]:
+    """Return the rank of each process on a GPU, by host and process id: to another replica it is a stranger."""
+    return {
+        (host["host"], process["pid"]): f"{name} {process['rank']}".strip()
+        for name, summary in shown
+        for host in summary["hosts"]
+        for gpu in host["gpus"] or ()
+        for process in gpu["processes"]
+        if process["rank"] is not None
+    }
+
+
+def _of_ranks(users: Mapping[tuple[str, int], str], host: HostRow, gpu: Gpu) -> list[GpuProcess]:
+    return [each for each in gpu["processes"] if (host["host"], each["pid"]) in users]
+
+
+def _rank_rows(shown: Shown, *, odd_first: bool) -> list[tuple[str, ...]]:
+    odd: list[tuple[str, ...]] = []
+    rest: list[tuple[str, ...]] = []
+    for name, summary in shown:
+        named = {rank for finding in summary["findings"] for rank in finding["ranks"]}
+        for rank in summary["ranks"]:
+            row = (
+                f"{name} {rank['rank']}{'!' if rank['rank'] in named else ''}".strip(),
+                rank["host"],
+                str(rank["pid"]),
+                rank["state"],
+                _percent(rank["cpu"]),
+                format_size(rank["rss"] if rank["pss"] is None else rank["pss"]),
+                str(rank["tasks"]),
+                ", ".join(map(str, rank["gpus"])) or "-",
+                "-" if rank["quiet"] is None else f"{format_age(rank['quiet'])} ago",
+            )
+            (odd if odd_first and rank["rank"] in named else rest).append(row)
+    return [*odd, *rest]
 
 
 def _gpus_of(host: HostRow) -> str:

@@ -8,6 +8,7 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from inspect import Parameter, Signature
 from types import FrameType
@@ -123,7 +124,7 @@ def launch_command(*settings: str) -> Any:
 WHOLE_LAUNCH = launch_command(*(name for group in _GROUPS.values() for name in group if name not in _SHARED))
 
 
-def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSettings:
+def launch_settings(context: typer.Context, words: list[str] | None, roles: str | None = None) -> LaunchSettings:
     """Collect the settings of a command line, its environment and its directory. Raises UsageError."""
     from ddpkit import config
 
@@ -133,6 +134,7 @@ def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSe
         keywords = dict(json.loads(text))
     except (ValueError, TypeError):
         raise UsageError(f"{KEYWORDS} {text}: is not a JSON object", "ddpkit launch --help") from None
+    tables = keywords.pop("roles", None)
     typed |= {"options": parse_options(typed["options"]), "env": parse_variables(typed["env"])}
     typed["preflight"] = False if typed.get("preflight") else None
     flags = cast("Keywords", {**typed, **keywords})
@@ -151,7 +153,11 @@ def launch_settings(context: typer.Context, words: list[str] | None) -> LaunchSe
     if "DDPKIT_DETACHED" not in os.environ:  # else the parent has printed them
         for warning in config.unknown_variables(os.environ):
             note(f"warning: {warning}")
-    settings = config.collect_settings(config.current_folder(), os.environ, profile, flags)
+    if roles is not None and line.script is not None:
+        raise UsageError(f"--roles {roles} and a script: each role has its own command", "remove -- and the script")
+    settings = config.collect_settings(config.current_folder(), os.environ, profile, flags, roles=roles)
+    if tables is not None:
+        settings = replace(settings, roles=tables, roles_from="launch()")
     return config.choose_python(settings, os.environ)
 
 

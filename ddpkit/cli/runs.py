@@ -13,7 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,9 +30,12 @@ from ddpkit.run.state import RunState
 from ddpkit.text import coloured, format_age, format_hosts, format_ranges, format_size, one_line
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from rich.text import Text
+
     from ddpkit.run.control import Removable
     from ddpkit.run.logs import Line, LineFilter
     from ddpkit.run.record import Attempt, Run
+    from ddpkit.run.replicas import Replica
     from ddpkit.run.status import RankSample, RankStatus, RunStatus
 
 
@@ -48,6 +51,9 @@ RunName = Annotated[
         help="Run id, unique prefix or suffix, name, or directory. [default: latest of this project]",
     ),
 ]
+
+
+RoleName = Annotated[str | None, option("--role", "Only this role, or this replica: infer, infer.1.", "ROLE")]
 
 
 def choose(run: str | None, command: str) -> Run:
@@ -66,48 +72,64 @@ def choose(run: str | None, command: str) -> Run:
 def show_status(
     run: RunName = None,
     watch: Annotated[bool, option("-w --watch", "Repeat every 2 seconds, until the run ends.")] = False,
+    role: RoleName = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
-    from ddpkit.run import status
+    from ddpkit.run import replicas, status
     from ddpkit.run.run_index import reload
 
-    now = status.get_status(choose(run, "ddpkit status {}"))
+    whole = choose(run, "ddpkit status {}")
+
+    def look_again() -> RunStatus:
+        again = reload(whole)
+        return status.get_status(again if role is None else replicas.choose_one(again, role).run)
+
+    now = look_again()
     while watch and (now.state.may_live):
         if sys.stdout.isatty() and not as_json:
             unguarded(sys.stdout).write("\x1b[H\x1b[2J")
         _show_status(now, as_json=as_json, line=True)
         sys.stdout.flush()
         time.sleep(WATCH)
-        now = status.get_status(reload(now.run))
+        now = look_again()
     _show_status(now, as_json=as_json, line=watch)
 
 
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     from ddpkit.launchers import registry
-    from ddpkit.run import status
-    from ddpkit.run.documents import run_document
+    from ddpkit.run import replicas, status
+    from ddpkit.run.documents import replica_document, run_document
 
-    seen = status.read_ranks(now.run) if now.state in (RunState.RUNNING, RunState.ELSEWHERE) else None
+    roles = replicas.replicas_of(now.run)
+    sampled = not roles and now.state in (RunState.RUNNING, RunState.ELSEWHERE)
+    seen = status.read_ranks(now.run) if sampled else None
     odd = status.describe_oddities(now, seen) if seen else []
     if as_json:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
-        print_json("status", {**run_document(now.run, now), "sample": sample, "findings": odd}, line=line)
+        of_roles = [replica_document(each, now.state) for each in roles]
+        document = {**run_document(now.run, now), "roles": of_roles, "sample": sample, "findings": odd}
+        print_json("status", document, line=line)
         return
     where = f"job {now.run.job_id}" if now.run.job_id else format_hosts(now.run.hosts)
     facts = [("hint", now.hint)] if now.hint else []
+    if roles:
+        facts += [("roles", f"{', '.join(dict.fromkeys(each.role for each in roles))} on {where}")]
+    else:
+        facts += [("command", shlex.join(now.run.command))]
     facts += [
-        ("command", shlex.join(now.run.command)),
         ("backend", registry.short_name(now.run.backend)),
-        ("ranks", f"{format_ranges(range(now.run.world_size))} on {where}"),
+        *([] if roles else [("ranks", f"{format_ranges(range(now.run.world_size))} on {where}")]),
         ("logs", f"{now.run.folder}/"),
         *([("note", now.run.log_problem)] if now.run.log_problem else []),
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
-    if seen is None and now.state is RunState.RUNNING and Path(now.run.folder).exists():
+    if seen is None and not roles and now.state is RunState.RUNNING and Path(now.run.folder).exists():
         facts += [("note", "no rank has reported yet")]
         facts += [("hint", status.command("dump", now.run))]
     look.show(Panel(now.state if look.rich_out() else "", f"run {now.run.run_id}: {now.words}", facts))
+    if roles:
+        _show_roles(roles, now)
     if seen is None:
         return
     if not seen.ranks:
@@ -119,6 +141,26 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         _show_sample(seen)
     for finding in odd:
         look.say(finding, "WARN")
+
+
+def _show_roles(roles: Sequence[Replica], now: RunStatus) -> None:
+    """Show the replicas of a run; of very many those that have failed or do not run yet, first."""
+    from ddpkit.run import replicas
+    from ddpkit.run.state import Phase
+
+    odd = [each for each in roles if each.problem or each.state is None or each.state.phase is not Phase.READY]
+    shown = roles if len(roles) <= MOST_ROWS else odd[:MOST_ROWS]
+    rows = []
+    for each in shown:
+        last = each.starts[-1] if each.starts else None
+        age = replicas.age_of(each, time.time()) if now.state.may_live else ""
+        ranks, hosts = (str(last.world_size), format_hosts(last.hosts)) if last else ("", "")
+        rows.append((each.shown, replicas.words_of(each, now.state), age and f"for {age}", ranks, hosts))
+    if rows:
+        table(("replica", "state", "", "ranks", "hosts"), rows)
+    if len(shown) < len(roles):
+        print(f"{len(roles) - len(shown)} of {count(len(roles), 'replica')} not shown; all: --json")
+    print(f"the ranks of one: ddpkit status {shlex.quote(now.run.run_id)} --role {roles[0].shown}")
 
 
 def _show_started(seen: RankSample) -> None:
@@ -177,6 +219,7 @@ def logs(
     rank: Annotated[
         str | None, option("--rank", "Print only these ranks: 3, 0,2, 4-7. One rank: exactly its output.", "R")
     ] = None,
+    role: RoleName = None,
     host: Annotated[str | None, option("--host", "Print only this host.", "H")] = None,
     grep: Annotated[str | None, option("--grep", "Print only lines that match a regular expression.", "P")] = None,
     lines: Annotated[str | None, option("-n --lines --tail", "Begin with the last N lines.", "N")] = None,
@@ -185,13 +228,17 @@ def logs(
     as_json: Annotated[bool, option("--json", "Print each line as a JSON object: rank, host, line.")] = False,
 ) -> None:
     """Print the output of a run."""
-    from ddpkit.run import logs, status
+    from ddpkit.run import logs, replicas, status
     from ddpkit.run.run_index import reload
 
-    chosen = choose(run, "ddpkit logs {}")
+    chosen = whole = choose(run, "ddpkit logs {}")
+    names = _replicas(chosen, role, rank)
+    if names and len(names) == 1 and (rank is not None or attempt is not None):
+        chosen = replicas.choose_one(chosen, min(names)).run
+        names = None
     if attempt is not None:
         chosen = logs.choose_attempt(chosen, _whole(attempt, "--attempt ", "ddpkit logs --attempt 1"))
-    wanted = logs.parse_filter(chosen, rank, host, grep)
+    wanted = replace(logs.parse_filter(chosen, rank, host, grep), replicas=names)
     number = None if lines is None else _whole(lines, "--tail ", "ddpkit logs --tail 20")
     begin = None if since is None else time.time() - _age(since)
     if number is None and begin is None and chosen.job is None and logs.is_cut(Path(chosen.folder)):
@@ -209,8 +256,18 @@ def logs(
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json, since=begin)
     if follow and (wanted != logs.LineFilter() or chosen.job is not None):
-        now = status.get_status(reload(chosen))
+        now = status.get_status(reload(whole))
         note(f"run {now.run.run_id}: {now.words}")
+
+
+def _replicas(run: Run, role: str | None, rank: str | None) -> frozenset[str] | None:
+    """Return the names of the replicas whose lines are wanted; None: of all. Raises UsageError."""
+    from ddpkit.run import replicas
+
+    if role is None and rank is not None and run.replicas:
+        name = run.replicas[-1].rpartition(".")[0]
+        raise UsageError(f"--rank {rank}: each role of run {run.run_id} has its own ranks", f"--role {name} --rank 0")
+    return None if role is None else frozenset(each.name for each in replicas.choose(run, role))
 
 
 def _whole(text: str, label: str, hint: str) -> int:
@@ -269,8 +326,8 @@ def _show(
         if as_json:
             rank = int(line.source) if line.source.isdecimal() else None
             words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "replace")}
-            agent = line.source if rank is None and line.source else None
-            text = json.dumps({"schema": "ddpkit.logs/1", **words, "agent": agent}).encode()
+            words["agent"] = line.source if rank is None and line.source else None
+            text = json.dumps({"schema": "ddpkit.logs/1", **words, "role": line.replica or None}).encode()
         elif terminal:
             text = coloured(text)
         sys.stdout.buffer.write(text + b"\n")
@@ -307,6 +364,10 @@ def _output_is_closed() -> bool:
 def stop(
     run: RunName = None,
     everything: Annotated[bool, option("--all", "Stop all runs of this project.")] = False,
+    role: Annotated[
+        str | None,
+        option("--role", "Stop this replica: it starts again where its `restart` allows, else the run fails.", "ROLE"),
+    ] = None,
     at_once: Annotated[bool, option("--now", "Send SIGKILL at once: no time to save.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Print what would be done; do nothing.")] = False,
     as_json: JsonFlag = False,
@@ -314,14 +375,18 @@ def stop(
     """Stop a run: send every rank SIGTERM, after its grace period SIGKILL, and wait for the end."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from ddpkit.run import control, status
+    from ddpkit.run import control, replicas, status
     from ddpkit.run.documents import run_document
 
     if everything and run is not None:
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {shlex.quote(run)}")
+    if everything and role is not None:
+        raise UsageError("--all and --role exclude each other", f"ddpkit stop RUN --role {shlex.quote(role)}")
     chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
+    if role is not None:
+        chosen = [each.run for each in replicas.choose(chosen[0], role)]
     seen = status.get_statuses(chosen)
-    if run is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
+    if run is None and role is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
         note("no run of this project is running; to list the runs: ddpkit ps")
     if dry_run:
         seen = [control.check_stop(now.run) for now in seen]  # it shows no command that `stop` would refuse to run
@@ -425,6 +490,7 @@ def ps(
     everything: Annotated[bool, option("-a --all", "Show all runs. [default: the last 20 ended]")] = False,
     number: Annotated[str | None, option("-n --last", "Show the newest N runs.", "N")] = None,
     quiet: Annotated[bool, option("-q --quiet", "Print ids only.")] = False,
+    roles: Annotated[bool, option("--roles", "Show the replicas of each run of roles.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List runs: those that are running, and the last that ended."""
@@ -445,19 +511,43 @@ def ps(
     if as_json:
         from ddpkit.run.documents import run_document
 
-        print_json("ps", {"runs": [run_document(now.run, now) for now in seen]})
+        documents = [{**run_document(now.run, now), **_roles_of(now, roles)} for now in seen]
+        print_json("ps", {"runs": documents})
         return
     short = run_index.short_ids([entry.run_id for entry in known])
     if seen:
         head, *lines = table_of_runs(seen, short, time.time(), _width(), status.here())
         at = head.index(HEAD[2])
-        look.write([head, *(look.coloured(line, now.state, at) for line, now in zip(lines, seen, strict=True))])
+        rows: list[Text | str] = [head]
+        for line, now in zip(lines, seen, strict=True):
+            rows += [look.coloured(line, now.state, at), *(_lines_of_roles(now) if roles else ())]
+        look.write(rows)
     else:
         print("no runs; to start one: ddpkit launch -- train.py", file=sys.stderr)
     if number is None and len(shown) < len(runs):
         print(f"older runs not shown: {len(runs) - len(shown)}; all: ddpkit ps --all", file=sys.stderr)
     for line in status.problems(known, everything=everything):
         print(f"not shown: {line}", file=sys.stderr)
+
+
+def _roles_of(now: RunStatus, wanted: bool) -> dict[str, object]:
+    from ddpkit.run import replicas
+    from ddpkit.run.documents import replica_document
+
+    return {"roles": [replica_document(each, now.state) for each in replicas.replicas_of(now.run)]} if wanted else {}
+
+
+def _lines_of_roles(now: RunStatus) -> list[str]:
+    """Return a line for each replica of a run."""
+    from ddpkit.run import replicas
+
+    every = replicas.replicas_of(now.run)
+    width = max((len(each.shown) for each in every), default=0)
+    lines = []
+    for each in every:
+        where = f" on {format_hosts(each.starts[-1].hosts)}" if each.starts else ""
+        lines.append(one_line(f"  {each.shown.ljust(width)}  {replicas.words_of(each, now.state)}{where}")[: _width()])
+    return lines
 
 
 def _width() -> int:
@@ -542,6 +632,10 @@ def result(now: RunStatus) -> str:
     if now.state is RunState.FAILED and failure is not None:
         how = f"exit {now.run.exit_code}" if failure.signal is None else f"signal {failure.signal}"
         who = f"rank {failure.rank}" if failure.rank is not None else failure.what
+        if now.run.replicas:
+            from ddpkit.run.replicas import first_failed
+
+            who = f"{first_failed(now.run) or ''} {who}".strip()
         why = failure.reason or (failure.diagnosis.cause if failure.diagnosis else "")
         where = f" on {failure.host}" if len(now.run.hosts) > 1 or now.run.job_id else ""
         return f"{how}, {who}{where}" + (f": {why}" if why else "")

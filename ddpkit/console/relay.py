@@ -69,7 +69,7 @@ class Relay:
 
     `rich`: outputs (1, 2) with colour. `folded`: outputs on which lines fold. `draw` makes what a terminal shows of a
     panel; without it a panel's lines are plain. `terminals`: outputs on which lines have no controls but colours.
-    `quiet`: routine notes are in the log only. `role`: of a run that is a part of another one, in front of its lines.
+    `quiet`: routine notes are in the log only. `label`: of rank, host and agent, what stands in front of their lines.
     """
 
     def __init__(
@@ -84,12 +84,12 @@ class Relay:
         folded: Collection[int] = (1, 2),
         draw: Callable[[Panel], bytes] | None = None,
         quiet: bool = False,
-        role: str = "",
+        label: Callable[[int | None, str, str], str] | None = None,
     ) -> None:
         self.logs = logs
         self.folder = logs.folder
         self.quiet = quiet
-        self._role = f"{role} " if role else ""
+        self._label = label or (lambda rank, host, agent: f"{agent if rank is None else rank} {host}")
         self.out = out
         self.err = err
         self.notes = err  # for ddpkit's own lines
@@ -117,7 +117,7 @@ class Relay:
         if data.endswith(b"\r"):
             lines += self._bar_state(name, number, data)
         if show and lines:
-            front = f"[{self._role}{agent if rank is None else rank} {host}] ".encode()
+            front = f"[{self._label(rank, host, agent)}] ".encode()
             self._count += len(lines)
             self._last[name] = self._count
             shown = [coloured(line) for line in lines] if number in self.terminals else lines

@@ -7,15 +7,17 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.plain import TextDisplay, TextStream
 from ddpkit.console.relay import Relay
 from ddpkit.errors import NO_THREAD, no_thread
-from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.run import launcher_process, record
+from ddpkit.run.log_files import LogFiles
 
 REQUESTS_EVERY = 0.25  # seconds between two looks for requests of other shells
 MARGIN = 15.0  # seconds beyond the grace in which a run has ended when its program ends
@@ -24,12 +26,41 @@ _living: set[BackgroundRun] = set()
 _lock = threading.Lock()
 
 
+class Carried(Protocol):
+    """A run with a record: `RecordedRun`, or that of roles."""
+
+    record: record.Run
+    folder: Path
+    job_id: str | None
+
+    @property
+    def inbox(self) -> TakesSignals: ...
+
+    def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles: ...
+
+    def announce(self, relay: Relay, *, hang_timeout: float = 0.0) -> None: ...
+
+    def carry_out(
+        self, relay: Relay, display: TextDisplay, settings: LaunchSettings, cancelled: Callable[[], bool]
+    ) -> None: ...
+
+    def cancel_job(self) -> None: ...
+
+    def abandon(self, error: BaseException) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class TakesSignals(Protocol):
+    """The inbox of a run."""
+
+    def put(self, item: tuple[int, int], /) -> None: ...
+
+
 class BackgroundRun:
     """A recorded run, carried out by a daemon thread."""
 
-    def __init__(
-        self, run: RecordedRun, settings: LaunchSettings, connections: ExitStack, *, echo: bool = False
-    ) -> None:
+    def __init__(self, run: Carried, settings: LaunchSettings, connections: ExitStack, *, echo: bool = False) -> None:
         """Start the thread. It closes `connections` at the end of the run. `echo`: show the lines of the run.
 
         Raises LaunchError where no thread can be started.
@@ -47,7 +78,7 @@ class BackgroundRun:
         run.announce(self._relay, hang_timeout=settings.hang_timeout)
         with _lock:
             _living.add(self)
-        name = f"ddpkit {run.plan.run_id}"
+        name = f"ddpkit {run.record.run_id}"
         try:
             threading.Thread(target=self._take_requests, name=f"{name} requests", daemon=True).start()
             threading.Thread(target=self._follow, name=name, daemon=True).start()
@@ -110,20 +141,12 @@ class BackgroundRun:
             self._asked = True
 
     def _follow(self) -> None:
-        run, settings = self._run, self._settings
         try:
             with self._connections:
-                outcome = run.follow(
-                    self._relay, self._display, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action
-                )
-            if self._cancelled and outcome.failure is not None and outcome.failure.rank is None:
-                # To the loop that followed it, somebody cancelled a job.
-                outcome = replace(outcome, failure=None, stopped_by=signal.SIGTERM)
-            run.finish(self._relay, outcome, cancelled=self._cancelled)
-            run.keep_metrics(settings.metrics)
+                self._run.carry_out(self._relay, self._display, self._settings, lambda: self._cancelled)
         except BaseException as error:  # for the thread that waits
             self._error = error
-            run.abandon(error)
+            self._run.abandon(error)
         finally:
             self._end()
 

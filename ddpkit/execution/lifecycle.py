@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import shlex
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -486,6 +487,17 @@ class RecordedRun(LiveRun):
         except record.RecordError as error:
             relay.note(f"ddpkit: {error.message}")
             return None
+
+    def carry_out(
+        self, relay: Relay, display: executor.Display, settings: LaunchSettings, cancelled: Callable[[], bool]
+    ) -> None:
+        """Follow the run to its finished record. `cancelled`: whether this program has cancelled its job."""
+        outcome = self.follow(relay, display, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
+        if cancelled() and outcome.failure is not None and outcome.failure.rank is None:
+            # To the loop that followed it, somebody cancelled a job.
+            outcome = replace(outcome, failure=None, stopped_by=signal.SIGTERM)
+        self.finish(relay, outcome, cancelled=cancelled())
+        self.keep_metrics(settings.metrics)
 
     def _close_marker(self) -> None:
         """Take no more signals of other shells: the run has ended."""

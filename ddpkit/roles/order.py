@@ -15,17 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ddpkit.roles.spec import Role
-
-
-class Phase(Enum):
-    """Where a replica is."""
-
-    WAITING = "waiting"  # for the roles that it is after
-    STARTING = "starting"  # or started, and not ready
-    READY = "ready"
-    DONE = "done"  # it ended with 0, and may
-    FAILED = "failed"
-    STOPPED = "stopped"  # ended with the run
+from ddpkit.run.state import Phase
 
 
 class Ending(Enum):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ddpkit.config import SETTINGS, LaunchSettings, current_folder
+from ddpkit.errors import UsageError
 from ddpkit.execution import prepare, requested_nodes
 from ddpkit.execution.requested_nodes import Queries, Wanted
 from ddpkit.roles.place import nodes_needed, place
@@ -15,8 +16,19 @@ from ddpkit.roles.spec import Role, parse_roles
 
 
 def wanted(settings: LaunchSettings) -> bool:
-    """Tell whether a launch is one of roles: they are in the file, and nobody gave a script."""
-    return bool(settings.roles) and not settings.is_given("script")
+    """Tell whether a launch is one of roles: the caller gave them, or they are in the file and nobody gave a script.
+
+    Raises UsageError for a caller who gave both.
+    """
+    given = settings.is_given("script")
+    if given and settings.roles_from:
+        raise UsageError("a script and roles exclude each other", "give the script as the command of a role")
+    return bool(settings.roles or settings.roles_from) and not given
+
+
+def read_roles(settings: LaunchSettings) -> tuple[Role, ...]:
+    """Return the roles of a launch. Raises UsageError."""
+    return parse_roles(settings.roles, settings.roles_from or Path(settings.file).name or "roles", SETTINGS)
 
 
 @contextmanager
@@ -30,9 +42,11 @@ def prepare_roles(
 
     Raises DdpkitError for what cannot run.
     """
-    roles = parse_roles(settings.roles, Path(settings.file).name or "roles", SETTINGS)
+    roles = read_roles(settings)
     chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     current_folder()
+    if chosen.slurm:
+        _check_one_request(roles)
     with requested_nodes.hold_nodes(
         settings, backend, chosen, environ, _wanted(roles, settings), note, queries
     ) as held:
@@ -42,6 +56,23 @@ def prepare_roles(
             yield prepared
         finally:
             prepared.close()
+
+
+# Options of a request for nodes. One allocation of SLURM has them once, for all roles.
+_OF_REQUEST = (
+    "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive dependency "
+    "signal sbatch hetjob new_job"
+).split()
+
+
+def _check_one_request(roles: Sequence[Role]) -> None:
+    """Refuse a role that requests nodes of its own kind: it would have no effect. Raises UsageError."""
+    for role in roles:
+        options = role.settings.get("options")
+        for name in options if isinstance(options, Mapping) else ():
+            if str(name).replace("-", "_") in _OF_REQUEST:
+                what = f"roles.{role.name}.options.{name}: all roles share one allocation"
+                raise UsageError(what, f"set {name} in [options], for all of them")
 
 
 def _wanted(roles: Sequence[Role], settings: LaunchSettings) -> Wanted:

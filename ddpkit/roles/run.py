@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from ddpkit.config import LaunchSettings, Replica, overlaid
@@ -30,16 +31,15 @@ from ddpkit.execution.requested_nodes import HeldNodes, Queries
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Job, Plan
 from ddpkit.launchers.shell import count, hide_secrets
-from ddpkit.roles.order import Action, End, Ending, Name, Order, Phase, Start
+from ddpkit.roles.order import Action, End, Ending, Name, Order, Start
 from ddpkit.roles.place import Place, addresses, variables
 from ddpkit.roles.spec import Role, fill
-from ddpkit.run import launcher_process, record, run_index
-from ddpkit.run.log_files import LogFiles
-from ddpkit.run.state import EndState, Origin, RunState
+from ddpkit.run import launcher_process, record, replicas, run_index
+from ddpkit.run.log_files import FINE, LogFiles
+from ddpkit.run.state import EndState, Origin, Phase, RunState
 
 AT_ONCE = 16  # replicas that are prepared at the same time
 _OF_JOB = ("new_job", "nodelist", "exclude")  # options of the allocation that all roles share
-FOLDER = "roles"  # in that of the run
 
 
 class What(Enum):
@@ -110,6 +110,11 @@ class RoleRun(RecordedRun):
     """The run of one replica."""
 
     tell: Callable[[What], None]
+
+    def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
+        """Return its log files. Their lines are put together with those of others by their times."""
+        settings = settings or self._ready.settings
+        return LogFiles(self.folder, all_log=settings.all_log, limit=settings.log_limit, block_seconds=FINE)
 
     def on_ready(self) -> None:
         self.tell(What.READY)
@@ -184,6 +189,8 @@ class Part:
                 else f"{type(self.error).__name__}: {self.error}"
             )
         words = self.run.record.verdict if self.run else None
+        if not words and self.run is not None and self.run.record.state is RunState.STOPPED:
+            words = "it was stopped"
         return words or "it ended with exit code 0 before the run"
 
 
@@ -213,7 +220,7 @@ class Prepared:
                 port=ports[place.hosts[0]].pop() if ports and named[name.role].needs_port else None,
                 gpus=place.gpus,
             )
-            own = replace(settings, log_dir=str(self.folder / FOLDER), roles={}, replica=replica)
+            own = replace(settings, log_dir=str(self.folder / replicas.FOLDER), roles={}, replica=replica)
             self.parts[name] = Part(name=name, role=named[name.role], place=place, base=own, settings=own)
 
     def prepare(self, queries: Queries = Queries.ALL) -> None:
@@ -295,14 +302,23 @@ class Prepared:
 class RolesRun:
     """A run of roles: its folder, its record, and the loop of its replicas. `inbox` takes (-1, signal)."""
 
-    def __init__(self, prepared: Prepared, *, began: float, session: record.Session | None = None) -> None:
-        """Make the folder and save the record. The replicas are prepared. Raises UsageError."""
+    job_id: str | None = None  # its replicas may run in an allocation, which is no job of theirs
+
+    def __init__(
+        self, prepared: Prepared, *, began: float, session: record.Session | None = None, in_program: bool = False
+    ) -> None:
+        """Make the folder and save the record. The replicas are prepared. Raises UsageError.
+
+        `in_program`: the run is a thread of a program that takes no signals for it.
+        """
         self.prepared = prepared
         self.order = Order(prepared.roles)
         self.inbox: queue.SimpleQueue[tuple[int, Event | int]] = queue.SimpleQueue()
         self.folder = record.make_folder(prepared.folder.parent, prepared.run_id)
         self._marker = launcher_process.hold_marker(self.folder)
         self._stopped_by: int | None = None
+        self._states: dict[str, replicas.ReplicaState] = {}
+        self._unsaved_states = False
         self._relay: Relay
         self._display: executor.Display
         parts = prepared.parts.values()
@@ -320,6 +336,7 @@ class RolesRun:
             grace=settings.grace,
             started=began,
             session=session,
+            in_program=in_program,
             origin=Origin.INDEX,
             settings_file=settings.file,
             replicas=tuple(str(name) for name in prepared.parts),
@@ -331,11 +348,11 @@ class RolesRun:
             raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
         self._unlisted = run_index.add_run(self.record)
 
-    def open_logs(self) -> LogFiles:
+    def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
         """Return the log of the launcher's own lines. Each replica has those of its ranks."""
-        return LogFiles(self.folder)
+        return LogFiles(self.folder, block_seconds=FINE)
 
-    def announce(self, relay: Relay) -> None:
+    def announce(self, relay: Relay, *, hang_timeout: float = 0.0) -> None:
         """Write the first lines of the run."""
         run = self.record
         whole = f"{count(len(run.replicas), 'replica')} of {count(len(self.prepared.roles), 'role')}"
@@ -351,12 +368,32 @@ class RolesRun:
         try:
             self._do(self.order.begin())
             while not self.order.over:
+                self._save_states()
                 self._take(self.inbox.get()[1])
         finally:
             done.set()
             self.prepared.close()
         assert self.order.ending is not None
         return self.order.ending
+
+    def _save_states(self, first: Name | None = None) -> None:
+        """Write where each replica is, for `ddpkit status`. Of many events at once, the last is enough."""
+        now = time.time()
+        for name, phase in self.order.phases.items():
+            before, restarts = self._states.get(str(name)), self.order.restarts[name]
+            if before is None or (before.phase, before.restarts) != (phase, restarts):
+                probed = self.prepared.parts[name].role.ready is not None
+                ready = (
+                    now if phase is Phase.READY else (before and phase is not Phase.STARTING and before.ready) or None
+                )
+                self._states[str(name)] = replicas.ReplicaState(
+                    phase=phase, restarts=restarts, since=now, ready=ready, probed=probed
+                )
+                self._unsaved_states = True
+        if (self._unsaved_states and self.inbox.empty()) or self.order.over:
+            with suppress(OSError):
+                replicas.RolesFile(replicas=self._states, first=None if first is None else str(first)).save(self.folder)
+            self._unsaved_states = False
 
     def _take(self, event: Event | int) -> None:
         if isinstance(event, int):
@@ -397,8 +434,8 @@ class RolesRun:
                 self._send(signal.SIGQUIT, [*self.prepared.parts])
             self._display.hurry()
 
-    def _send(self, number: int, replicas: Sequence[Name]) -> None:
-        for name in replicas:
+    def _send(self, number: int, names: Sequence[Name]) -> None:
+        for name in names:
             part = self.prepared.parts[name]
             part.signals.append(number)  # for one that is about to start
             if part.words is not None and number != signal.SIGUSR1 and number != signal.SIGUSR2:
@@ -436,7 +473,7 @@ class RolesRun:
                 rich=self._relay.rich,
                 terminals=self._relay.terminals,
                 quiet=True,
-                role=str(part.name),
+                label=partial(self._label, part),
             )
             assert part.words is not None
             relay.notes = part.words
@@ -454,6 +491,16 @@ class RolesRun:
                 part.run.release()
             self.inbox.put((-1, Event(part.name, What.ENDED, error)))
 
+    @staticmethod
+    def _label(part: Part, rank: int | None, host: str, agent: str) -> str:
+        return replicas.label_of(
+            str(part.name),
+            alone=part.role.replicas == 1,
+            source=agent if rank is None else str(rank),
+            host=host,
+            ranks=part.plan.world_size,
+        )
+
     def _take_requests(self, done: threading.Event) -> None:
         """Act on requests of other shells to one replica (`ddpkit stop --role`)."""
         files: dict[Path, launcher_process.Requests] = {}
@@ -466,6 +513,7 @@ class RolesRun:
 
     def _note(self, text: str) -> None:
         self._relay.note(f"ddpkit: {text}")
+        self._relay.flush(wait=False)  # to the log, with the time of now
 
     # ---- the end
 
@@ -474,6 +522,7 @@ class RolesRun:
         state: EndState = RunState.DONE
         code, words, failure = 0, None, None
         ended = time.time()
+        self._save_states(self._first().name if ending is Ending.FAILED else None)
         if ending is Ending.FAILED:
             part = self._first()
             failure = part.run.record.failure if part.run else None
@@ -501,9 +550,34 @@ class RolesRun:
             self._note(f"cannot write the record of this run to {self.folder}: {error.strerror}")
             end = run_index.KnownEnd(state=state, exit_code=code, verdict=words, failure=failure)
             run_index.keep_end(self.record, end)
-        os.close(self._marker)
-        record.release_folder(self.folder)
+        self.release()
         return code
+
+    def carry_out(
+        self, relay: Relay, display: executor.Display, settings: LaunchSettings, cancelled: Callable[[], bool]
+    ) -> None:
+        """Follow the run to its finished record."""
+        self.finish(self.follow(relay, display))
+
+    def cancel_job(self) -> None:
+        """There is no job of its own."""
+
+    def abandon(self, error: BaseException) -> None:
+        """Write an error of ddpkit into the record. The ranks have ended with their connections."""
+        code, words = DdpkitError.exit_code, f"{type(error).__name__}: {error}"
+        if isinstance(error, DdpkitError):
+            code, words = error.exit_code, error.message
+        self.record = replace(self.record, ended=time.time(), state=RunState.FAILED, exit_code=code, verdict=words)
+        with suppress(OSError):
+            self.record.save()
+        self.release()
+
+    def release(self) -> None:
+        """Hold the run's directory no longer, and take no more signals of other shells."""
+        marker, self._marker = self._marker, -1
+        if marker >= 0:
+            os.close(marker)
+        record.release_folder(self.folder)
 
     def _first(self) -> Part:
         """Return the replica that failed first, of a run that failed."""

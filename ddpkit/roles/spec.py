@@ -67,9 +67,9 @@ class Role:
 
 # ---- from tables
 
-_KEYS = ("command", "replicas", "after", "ends_run", "ready", "ready_timeout", "restart", "beside", "gpus")
+KEYS = ("command", "replicas", "after", "ends_run", "ready", "ready_timeout", "restart", "beside", "gpus")
 # Settings of the whole run, not of a role.
-_OF_RUN = (
+OF_RUN = (
     "backend",
     "hosts",
     "hostfile",
@@ -97,14 +97,14 @@ def _role(name: str, table: object, place: str, known: Collection[str]) -> Role:
         raise UsageError(f"{place}: {name!r} is not the name of a role", "lower-case letters, digits, - and _")
     if not isinstance(table, Mapping):
         raise UsageError(f"{place}: a role is a table", f"[roles.{name}]")
-    own = [key for key in known if key not in _OF_RUN]
+    own = [key for key in known if key not in OF_RUN]
     for key in table:
         if key == "script":
             raise UsageError(f"{place}.script: no such setting of a role", "command")
-        if key in _OF_RUN:
+        if key in OF_RUN:
             raise UsageError(f"{place}.{key}: it holds for the whole run", f"set {key} above the tables of roles")
-        if key not in _KEYS and key not in own:
-            raise UsageError(f"{place}.{key}: no such setting of a role", nearest(str(key), (*_KEYS, *own)))
+        if key not in KEYS and key not in own:
+            raise UsageError(f"{place}.{key}: no such setting of a role", nearest(str(key), (*KEYS, *own)))
     read = _Table(table, place)
     words = read.words()
     nnodes = read.number("nnodes", 1, 1)
@@ -115,7 +115,7 @@ def _role(name: str, table: object, place: str, known: Collection[str]) -> Role:
             f"{place}: {nnodes} nodes for {replicas} replicas: a replica needs whole nodes",
             f"nnodes = {replicas * max(1, nnodes // replicas)}",
         )
-    settings = {key: value for key, value in table.items() if key not in (*_KEYS, "nnodes")}
+    settings = {key: value for key, value in table.items() if key not in (*KEYS, "nnodes")}
     if not ends_run:
         settings.setdefault("nproc_per_node", 1)
     return Role(

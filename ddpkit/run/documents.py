@@ -9,6 +9,8 @@ from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.run.record import Attempt, Run
+from ddpkit.run.replicas import Replica, words_of
+from ddpkit.run.state import RunState
 from ddpkit.run.status import RunStatus, get_status
 from ddpkit.run.timeline import first_step, read
 
@@ -58,6 +60,27 @@ def failure_document(failure: Failure) -> Document:
     }
     names = ("log", "reason", "raised", "oom", "awaited", "dump", "seconds", "at")
     return {**first, **{name: getattr(failure, name) for name in names}}
+
+
+def replica_document(replica: Replica, now: RunState) -> Document:
+    """Return a replica as JSON types. `now`: the state of the whole run."""
+    last = replica.starts[-1] if replica.starts else None
+    state = get_status(last).state if last is not None else None
+    return {
+        "name": replica.name,
+        "role": replica.role,
+        "phase": replica.state.phase.value if replica.state else None,
+        "summary": words_of(replica, now),
+        "restarts": replica.state.restarts if replica.state else 0,
+        "since": replica.state.since if replica.state else None,
+        "state": state,
+        "run_id": last.run_id if last else None,
+        "folder": last.folder if last else None,
+        "hosts": list(last.hosts) if last else [],
+        "world_size": last.world_size if last else None,
+        "exit_code": last.exit_code if last else None,
+        "verdict": last.verdict if last else None,
+    }
 
 
 # ---- ledger of a run: how its time was spent. Pure: a record in, seconds out

@@ -30,6 +30,7 @@ STALLED = 5.0  # seconds without a write after which a full memory holds up no r
 RETRY = 1.0  # seconds between two looks whether a disk that was full has room
 PATIENCE = 10.0  # seconds without a write that the end of a run waits for its logs
 BLOCK_SECONDS, BLOCK_BYTES, BLOCK_LINES = 1.0, 1 << 14, 1 << 18  # of one block of the index; bytes of its lines
+FINE = 0.02  # seconds of a block, where the lines of several logs are put together by their times
 NO_ANSWER = "the disk does not answer"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Of a run with a limit: the index has so much of it, and a file is cut where it holds so much of what is there.
@@ -78,7 +79,8 @@ class PiecesOfLines:
 class _Index:
     """Rows of `all.index`, in blocks that can be read alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds  # of one block
         self._known: dict[str, tuple[str, int]] = {}  # host of each name in this block, and where its last piece ended
         self._began, self._size, self._lines = 0.0, BLOCK_BYTES, 0
 
@@ -90,7 +92,7 @@ class _Index:
         """Return the rows of pieces: name, host, length, and begin in their file."""
         rows: list[str] = []
         for name, host, length, begin in pieces:
-            if self._size >= BLOCK_BYTES or self._lines >= BLOCK_LINES or when - self._began >= BLOCK_SECONDS:
+            if self._size >= BLOCK_BYTES or self._lines >= BLOCK_LINES or when - self._began >= self._seconds:
                 rows.append(f"\n@ {when:.3f}\n")
                 self._known.clear()
                 self._began, self._size, self._lines = when, 0, 0
@@ -119,7 +121,9 @@ class _File:
 class LogFiles:
     """The logs of one run. `keep` and `hand_over` never wait."""
 
-    def __init__(self, folder: Path, *, all_log: bool = False, limit: int = 0) -> None:
+    def __init__(
+        self, folder: Path, *, all_log: bool = False, limit: int = 0, block_seconds: float = BLOCK_SECONDS
+    ) -> None:
         """`all_log`: write all lines into `all.log` as well. `limit`: bytes of all logs at about most; 0: no limit."""
         self.folder = folder
         self.missing = 0  # lines that are in no log
@@ -139,7 +143,8 @@ class LogFiles:
         # What the thread alone uses.
         self._files: defaultdict[str, _File] = defaultdict(_File)
         self._open: dict[str, int] = {}  # the last one is the one that was written last
-        self._index = _Index()
+        self._block_seconds = block_seconds
+        self._index = _Index(block_seconds)
         self._gaps: set[str] = set()  # logs whose last lines are missing, and that do not say so yet
         # One log for each rank of many nodes is more than the usual 1024; half is left for the connections to them.
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -216,7 +221,7 @@ class LogFiles:
         self.close()
         self._files.clear()
         self._open = {}
-        self._index, self._all = _Index(), self._all and PiecesOfLines()
+        self._index, self._all = _Index(self._block_seconds), self._all and PiecesOfLines()
         self._thread, self._closing = None, False
 
     @property

@@ -8,6 +8,7 @@ restart.
 from __future__ import annotations
 
 import glob
+import heapq
 import re
 import shlex
 import time
@@ -17,12 +18,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ddpkit.errors import UsageError
 from ddpkit.files import open_to_read, read_bounded, read_head, read_part
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
+from ddpkit.run import replicas
 from ddpkit.run.log_files import ALL, INDEX, NO_HOST, OWN, OWN_FRONT, PiecesOfLines, file_name
 from ddpkit.run.record import Run, attempt_folder, job_log, machine_of, reader_of
 from ddpkit.text import format_hosts, last_state
@@ -36,15 +38,30 @@ MOST_TIMES = 1 << 26  # bytes of all.times
 LONGEST = 1 << 23  # bytes of a line; what is longer is more than one
 PAUSE = 0.1  # seconds between two looks at a file
 BLOCK = 1 << 18  # bytes that are read at once, from the end backwards
+LINES_AT_ONCE = 10_000  # of several logs, by their times
 LATE = 1.0  # seconds that the last lines may take to be seen in a file of another host
 _LABEL = re.compile(rb"\[(\S+) (\S+?)\] (.*)", re.DOTALL)
 
 
+class Source(Protocol):
+    """Lines of a log that may be growing."""
+
+    def read(self) -> list[Line] | None:
+        """Return new whole lines; None where there are none."""
+
+    def rest(self) -> list[Line]:
+        """Return what is left when the writer is gone."""
+
+    def skip_to_last(self, number: int, matches: Callable[[Line], bool], /) -> None:
+        """Begin where the last `number` of the lines that match begin, or before."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LineFilter:
-    """Chosen ranks, host and pattern of lines; None: all."""
+    """Chosen ranks, host, pattern of lines and names of replicas; None: all."""
 
     ranks: frozenset[int] | None = None
+    replicas: frozenset[str] | None = None
     host: str | None = None
     pattern: re.Pattern[bytes] | None = None
 
@@ -164,6 +181,13 @@ class _Log:
         self._tail = _Tail(self.path, end + len(begun) + 1 if end > first else first)
 
 
+def _source(run: Run, wanted: LineFilter, since: float | None) -> Source:
+    """Return the lines of a run, or of the chosen replicas of one."""
+    if run.replicas:
+        return ReplicaLogs(run, wanted, since)
+    return _JobOutput(run) if run.job is not None else _open_log(run, wanted, since)
+
+
 def _open_log(run: Run, wanted: LineFilter, since: float | None) -> _Log | OrderedLog:
     """Return the log of the one rank whose lines are wanted, else that of all. Raises UsageError."""
     folder = Path(run.folder)
@@ -220,6 +244,9 @@ class _JobOutput:
             lines += [line for event in events if event["e"] == "out" for line in lines_of_job(event)]
         return lines if new or lines else None
 
+    def skip_to_last(self, number: int, matches: Callable[[Line], bool]) -> None:
+        """Files of a scheduler are read from their beginning: their lines are told by what stands before them."""
+
     def rest(self) -> list[Line]:
         events = [event for _, reader in self._files.values() for event in reader.flush()]
         return [line for event in events if event["e"] == "out" for line in lines_of_job(event)]
@@ -245,8 +272,8 @@ def read_lines(
     """
     if run.job is not None and since is not None:
         raise UsageError("--since: the scheduler's output file has no times", f"ddpkit logs {run.run_id} --tail 100")
-    source = _JobOutput(run) if run.job is not None else _open_log(run, wanted, since)
-    if number is not None and not isinstance(source, _JobOutput):
+    source = _source(run, wanted, since)
+    if number is not None:
         source.skip_to_last(number, wanted.matches)
     there = chain.from_iterable(_read(source.read, None, 0.0))
     if going_on is None:
@@ -261,6 +288,68 @@ def read_lines(
 
 def _once(rest: Callable[[], list[Line]]) -> Iterator[Line]:
     yield from rest()  # asked when what stands before it was read
+
+
+class ReplicaLogs:
+    """The lines of the replicas of a run and the run's own, by their times. A replica may start while they are read."""
+
+    def __init__(self, run: Run, wanted: LineFilter, since: float | None) -> None:
+        # The file of one rank has no times: the index of all is read, and the other ranks' lines are left out.
+        self._run, self._wanted, self._since = run, replace(wanted, ranks=None), since
+        self._waiting: dict[str, deque[Line]] = {}  # by folder: lines that were read
+        self._sources: dict[str, tuple[Source, Callable[[Line], Line]]] = {}
+        if wanted.replicas is None:
+            own = replace(run, replicas=())
+            self._sources[run.folder] = _source(own, self._wanted, since), lambda line: line
+        self._look()
+
+    def _look(self) -> None:
+        """Find the logs of replicas that have started since."""
+        for replica in replicas.replicas_of(self._run):
+            if self._wanted.replicas is not None and replica.name not in self._wanted.replicas:
+                continue
+            for start in replica.starts:
+                if start.folder not in self._sources and (start.job or (Path(start.folder) / INDEX).exists()):
+                    source = _source(start, self._wanted, self._since)
+                    self._sources[start.folder] = source, partial(self._with_front, replica, start)
+
+    @staticmethod
+    def _with_front(replica: replicas.Replica, start: Run, line: Line) -> Line:
+        return replace(line, replica=replica.name, front=replica.label(start, line.source, line.host))
+
+    def _fill(self, name: str) -> bool:
+        """Read more of one log, where all that was read is taken. Tell whether there is a line."""
+        source, mark = self._sources[name]
+        waiting = self._waiting.setdefault(name, deque())
+        while not waiting and (new := source.read()) is not None:
+            waiting.extend(map(mark, new))
+        return bool(waiting)
+
+    def read(self) -> list[Line] | None:
+        """Return new lines; None where there are none."""
+        heap = [(self._waiting[name][0].when, name) for name in self._sources if self._fill(name)]
+        if not heap:
+            self._look()
+            return None
+        heapq.heapify(heap)
+        lines: list[Line] = []
+        while heap and len(lines) < LINES_AT_ONCE:
+            name = heap[0][1]
+            lines.append(self._waiting[name].popleft())
+            if self._fill(name):
+                heapq.heapreplace(heap, (self._waiting[name][0].when, name))
+            else:
+                heapq.heappop(heap)
+        return lines
+
+    def rest(self) -> list[Line]:
+        """Return the ends of logs whose writers are gone."""
+        return [mark(line) for source, mark in self._sources.values() for line in source.rest()]
+
+    def skip_to_last(self, number: int, matches: Callable[[Line], bool]) -> None:
+        """Begin each log where the last `number` of its lines that match begin, or before."""
+        for source, _ in self._sources.values():
+            source.skip_to_last(number, matches)
 
 
 def read_rank_output(run: Run, rank: int, going_on: Callable[[], bool] | None = None) -> Iterator[bytes]:
@@ -357,10 +446,13 @@ class Line:
     source: str
     host: str
     text: bytes
+    when: float = 0.0  # seconds since the epoch, to the time of its block in the index; 0: not known
+    replica: str = ""  # of a run of roles
+    front: str = ""  # of a replica's line, in place of source and host
 
     @property
     def labelled(self) -> bytes:
-        label = f"{self.source} {self.host}".strip() or OWN
+        label = self.front or f"{self.source} {self.host}".strip() or OWN
         return f"[{label}] ".encode("utf-8", "surrogateescape") + self.text
 
 
@@ -450,7 +542,8 @@ class OrderedLog:
     def _begin_at(self, offset: int) -> None:
         self._offset = offset
         self._rest = b""  # the begin of a row
-        self._rows: deque[tuple[bytes, str, int, int]] = deque()  # name, host, begin, length
+        self._rows: deque[tuple[bytes, str, int, int, float]] = deque()  # name, host, begin, length, time
+        self._when = 0.0  # of the block that is parsed
         self._block: dict[bytes, tuple[int, str]] = {}  # by name: next offset, and host
         self._lines = PiecesOfLines()
         self._short_since = 0.0
@@ -474,13 +567,13 @@ class OrderedLog:
         """Return the lines of all rows; None: bytes of the first row are not seen yet."""
         lines: list[Line] = []
         while self._rows:
-            name, host, begin, length = self._rows[0]
+            name, host, begin, length, when = self._rows[0]
             data = self._bytes(name, begin, length)
             if len(data) < length and waits and self._waits_for(name, begin):
                 return lines or None
             self._rows.popleft()
             self._short_since = 0.0
-            lines += self._lines_of(name.decode(), host, data)
+            lines += self._lines_of(name.decode(), host, data, when)
         return lines
 
     def _waits_for(self, name: bytes, begin: int) -> bool:
@@ -493,9 +586,9 @@ class OrderedLog:
         self._short_since = self._short_since or now
         return now - self._short_since < BYTES_LATE and self._offset >= self._index.size
 
-    def _lines_of(self, name: str, host: str, data: bytes) -> list[Line]:
+    def _lines_of(self, name: str, host: str, data: bytes, when: float) -> list[Line]:
         source = "" if name == OWN else name.removesuffix(f"_{host}")
-        return [Line(source=source, host=host, text=text) for text in self._lines.add(name, data)]
+        return [Line(source=source, host=host, text=text, when=when) for text in self._lines.add(name, data)]
 
     def _parse(self, data: bytes) -> None:
         *rows, self._rest = (self._rest + data).split(b"\n")
@@ -511,11 +604,12 @@ class OrderedLog:
                 else:
                     if words[:1] == [b"@"]:
                         block.clear()
+                        self._when = _time(row[2:])
                     continue
             except (KeyError, ValueError):  # a torn row
                 continue
             if 0 < length <= LONGEST_ROW and begin >= 0:
-                self._rows.append((words[0], host, begin, length))
+                self._rows.append((words[0], host, begin, length, self._when))
                 block[words[0]] = begin + length, host
 
     def _bytes(self, name: bytes, begin: int, length: int) -> bytes:

@@ -35,12 +35,12 @@ class _Content:
         """Return the content of a directory in this one; None: it is not ddpkit's."""
         kind = next((kind for kind, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
         content = self.directories.get(kind)
-        unmarked = kind == "test" and not is_owned(os.fspath(path), KIND)
+        unmarked = kind == "run" and not is_owned(os.fspath(path), KIND)
         return None if unmarked else content
 
 
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`
-_DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "test": r"\d{8}-\d{6}-.+"}
+_DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "run": r"\d{8}-\d{6}-.+"}
 
 
 def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
@@ -69,7 +69,13 @@ _FILES = (
 _ATTEMPT = _Content(
     *_FILES,
     __pycache__=_programs(*_OF_RANKS).directories["__pycache__"],
-    dump=_Content(r"(summary|answers)\.jsonl?", r"stacks\.txt", r"rank_\d+\.(json|txt)", r"ras_[A-Za-z0-9.:-]+\.txt"),
+    dump=_Content(
+        r"(summary|answers)\.jsonl?",
+        r"(stacks|hardware)\.txt",
+        r"rank_\d+\.(json|txt)",
+        r"ras_[A-Za-z0-9.:-]+\.txt",
+        r"smi_[A-Za-z0-9.:-]+\.xml",
+    ),
     marks=_Content("job", r"events(_\d+)?", r"\d+(_\d+)?"),
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_server.py", "fork_task.py", *_OF_RANKS, "spec.json"),
@@ -77,10 +83,11 @@ _ATTEMPT = _Content(
     stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar")),
 )
 _RUN = _Content(
-    *_FILES, r"\.ddpkit", r"run\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
+    *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
     r"on_attempt\.log", r"metrics_before\.json", **_ATTEMPT.directories, attempt=_ATTEMPT,
 )  # fmt: skip
-_RUN.directories["tests"] = _Content(test=_RUN)  # of suspects, before the next attempt
+_RUN.directories["tests"] = _Content(run=_RUN)  # of suspects, before the next attempt
+_RUN.directories["roles"] = _Content(run=_RUN)  # the runs of a run's replicas
 
 
 def is_of_attempt(path: Path) -> bool:

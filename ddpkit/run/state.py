@@ -1,4 +1,4 @@
-"""State of a run, origin of its record, and the function that connects to a login host."""
+"""State of a run and of a replica, origin of a record, and the function that connects to a login host."""
 
 from __future__ import annotations
 
@@ -41,6 +41,17 @@ class RunState(str, Enum):
     def ended(self) -> bool:
         """Whether the end of the run is known."""
         return self in (RunState.DONE, RunState.FAILED, RunState.STOPPED, RunState.OVER)
+
+
+class Phase(str, Enum):
+    """Where a replica of a role is."""
+
+    WAITING = "waiting"  # for the roles that it is after
+    STARTING = "starting"  # or started, and not ready
+    READY = "ready"
+    DONE = "done"  # it ended with 0, and may
+    FAILED = "failed"
+    STOPPED = "stopped"  # ended with the run
 
 
 EndState = Literal[RunState.DONE, RunState.FAILED, RunState.STOPPED, RunState.OVER]

@@ -104,6 +104,15 @@ def test_runs(project: Path, ddpkit: DDPKIT) -> None:
         assert (done.returncode, done.stdout) == (0, f"{run}\n"), command
 
 
+def test_roles(project: Path, ddpkit: DDPKIT) -> None:
+    (project / "roles.toml").write_text('[roles.a]\nnnodes = 2\ncommand = "true"\nends_run = true\nreplicas = 2\n')
+    assert ddpkit("launch", "-b", "local", "--roles", "roles.toml").returncode == 0
+    (run,) = ddpkit("ps", "-q").stdout.split()
+    for line in (["logs", "--role", ""], ["stop", run, "--role", ""], ["logs", "--role", "a."]):
+        offered = ddpkit(*line, env={candidates.VARIABLE: "1"}).stdout.split()
+        assert offered == ["a", "a.0", "a.1"][line[-1] == "a." :]
+
+
 def test_values_cost_no_typer(project: Path) -> None:
     code = "import sys; from ddpkit.cli.candidates import list_candidates as names; print(names(sys.argv[1:], dict)); "
     code += "print(*sys.modules)"

@@ -77,6 +77,14 @@ def test_commands_without_a_run(name: str, ddpkit: DDPKIT) -> None:
     check(ddpkit(*ALONE[name]).stdout, name)
 
 
+def test_a_plan_of_roles(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text('[roles.train]\ncommand = "true"\nends_run = true\n')
+    document = check(ddpkit("launch", "--dry-run", "--json").stdout, "roles_plan")
+    plan = json.loads((SCHEMAS / "plan.json").read_text())
+    whole = {"schema": "ddpkit.plan/1", **document["replicas"]["train.0"]}
+    importlib.import_module("jsonschema").Draft202012Validator(plan).validate(whole)
+
+
 def test_bad_nodes(ddpkit: DDPKIT, tmp_path: Path) -> None:
     file, now = str(tmp_path / "bad.json"), time.time()
     for host in ("node1", "node2"):
@@ -146,3 +154,25 @@ def test_bench(ddpkit: DDPKIT) -> None:
     done = ddpkit("bench", "-n", "2", *size, "--json", env={"CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode == 0, done.stderr
     check(done.stdout, "bench")
+
+
+def test_a_run_of_roles(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
+    (tmp_path / "ends.py").write_text("print('done')\n")
+    (tmp_path / "ddpkit.toml").write_text(
+        '[roles.data]\nnnodes = 2\ncommand = "waits.py"\nready = "line: up"\n'
+        '[roles.train]\ncommand = "ends.py"\nnproc_per_node = 2\nafter = ["data"]\nends_run = true\n'
+    )
+    check(ddpkit("launch", "-b", "local", "--json").stdout, "run")
+    assert [each["phase"] for each in check(ddpkit("status", "--json").stdout, "status")["roles"]] == [
+        "stopped",
+        "stopped",
+        "done",
+    ]
+    assert len(check(ddpkit("ps", "--roles", "--json").stdout, "ps")["runs"][0]["roles"]) == 3
+    assert "roles" not in check(ddpkit("ps", "--json").stdout, "ps")["runs"][0]
+    lines = [check(line, "logs") for line in ddpkit("logs", "--json").stdout.splitlines()]
+    assert {line["role"] for line in lines} == {"data.0", "data.1", "train.0", None}
+    assert [len(each["parts"]) for each in check(ddpkit("report", "--json").stdout, "report")["lanes"]] == [1, 1, 1]
+    check(ddpkit("status", "--role", "data.1", "--json").stdout, "status")
+    check(ddpkit("stop", "--role", "data.1", "--json").stdout, "stop")

@@ -55,6 +55,8 @@ table { border-collapse: collapse; width: 100%; font-size: 0.88rem; }
 th, td { text-align: left; padding: 3px 12px 3px 0; vertical-align: top; }
 thead th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--line); }
 tbody th { font-weight: 500; }
+.lane { fill: var(--busy); } .lane.done { fill: var(--good); } .lane.failed, .lane.lost { fill: var(--bad); }
+.lane.stopped { fill: var(--soft); }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.strips { table-layout: fixed; }
 table.strips th, table.strips td { padding: 1px 10px 1px 0; white-space: nowrap; vertical-align: middle; }

@@ -9,6 +9,7 @@ from typing import Any
 
 from ddpkit.run import logs, metrics, timeline
 from ddpkit.run.record import Run
+from ddpkit.run.replicas import Replica, replicas_of
 from ddpkit.run.state import Origin
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile
 
@@ -31,6 +32,7 @@ class Files:
     saved: float | None = None  # seconds since the epoch of the run's newest checkpoint; None: not known
     head: tuple[str, ...] = ()  # the first lines of all ranks
     tail: tuple[str, ...] = ()  # the last lines of all ranks
+    replicas: tuple[Replica, ...] = ()  # of a run of roles
 
 
 def read(run: Run, *, metrics_file: Path | None = None) -> Files:
@@ -42,7 +44,6 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     original = None if theirs else metrics.find(run.workdir, run.command, run.started, run.ended)
     path = metrics_file or kept or original
     beside = original.parent if original else folder if theirs else Path(run.workdir).expanduser()
-    lines = logs.read_end(folder / "all.log", TAIL).decode("utf-8", "surrogateescape").split("\n")
     return Files(
         launch=timeline.read_launch(folder),
         timeline=timeline.read(folder),
@@ -52,5 +53,15 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
         records=metrics.read(path, None if metrics_file else folder) if path else [],
         saved=metrics.newest(beside, metrics.CHECKPOINTS, run.started, run.ended),
         head=tuple(logs.read_begin(folder, HEAD).decode("utf-8", "replace").split("\n")),
-        tail=tuple(lines[-LINES - 1 :][:LINES]),
+        tail=_tail(run),
+        replicas=replicas_of(run),
     )
+
+
+def _tail(run: Run) -> tuple[str, ...]:
+    """Return the last lines, of all replicas where there are several."""
+    if run.replicas:
+        last = logs.read_lines(run, logs.LineFilter(), number=LINES)
+        return tuple(line.labelled.decode("utf-8", "surrogateescape") for line in last)
+    lines = logs.read_end(Path(run.folder) / "all.log", TAIL).decode("utf-8", "surrogateescape").split("\n")
+    return tuple(lines[-LINES - 1 :][:LINES])

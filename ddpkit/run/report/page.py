@@ -16,7 +16,7 @@ from ddpkit.run.record import Code
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
 from ddpkit.run.report.escape import lines, moment, seconds, text
-from ddpkit.run.report.summary import Place, Report
+from ddpkit.run.report.summary import Lane, Place, Report
 from ddpkit.text import format_hosts, format_ranges
 
 ROWS = 64  # ranks in a picture; of more, those that differ most are shown
@@ -30,10 +30,12 @@ def page(report: Report) -> str:
     parts = [
         _head(report),
         _places(report),
+        _lanes(report),
         _time(report),
-        _start(report),
+        # Each replica has a start and steps of its own.
+        "" if report.lanes else _start(report),
         _curves(report),
-        _steps(report),
+        "" if report.lanes else _steps(report),
         _preflight(report),
     ]
     parts += [_plan(report), _tail(report)]
@@ -122,6 +124,30 @@ def _places(report: Report) -> str:
     rows = "".join(_place(each, used) for each in report.places)
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     return _section("Nodes", table, "places")
+
+
+def _lanes(report: Report) -> str:
+    """A lane for each replica of a run of roles."""
+    if not report.lanes:
+        return ""
+    total = (report.ended or report.made) - report.started
+    rows = "".join(
+        f'<tr data-replica="{text(lane.replica)}">{_who_of(lane)}<td>{svg.lane(lane.parts, total)}</td>'
+        f"<td>{text(lane.summary)}</td></tr>"
+        for lane in report.lanes
+    )
+    ticks = "".join(f"<span>{seconds(total * n / 4) if n else '0'}</span>" for n in range(5))
+    head = '<tr><th class="who">replica</th><th></th><th>state</th></tr>'
+    axis = f'<tr class="axis"><td></td><td><div class="ticks">{ticks}</div></td><td></td></tr>'
+    body = f'<table class="strips start"><thead>{head}</thead><tbody>{rows}{axis}</tbody></table>'
+    more = f"ddpkit report {report.run_id} --role {report.lanes[0].replica}"
+    note = f'<p class="soft small">Its start and its steps: <code>{text(more)}</code></p>'
+    return _section("Roles", body + note, "roles")
+
+
+def _who_of(lane: Lane) -> str:
+    where = f"{format_hosts(lane.hosts)}, {lane.ranks} rank{'s' * (lane.ranks != 1)}" if lane.hosts else "not started"
+    return f'<th class="who">{text(lane.replica)} <span class="soft">{text(where)}</span></th>'
 
 
 def _time(report: Report) -> str:

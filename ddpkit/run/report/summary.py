@@ -12,6 +12,7 @@ from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.run.documents import Ledger, ledger
 from ddpkit.run.record import Attempt, Code, Versions, node_versions
+from ddpkit.run.replicas import Replica, words_of
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
@@ -69,6 +70,27 @@ class Preflight:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanePart:
+    """One start of a replica, in seconds since the start of the run. `ready`: None where it is not known."""
+
+    begin: float
+    ready: float | None
+    end: float
+    state: RunState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """One replica of a run of roles."""
+
+    replica: str
+    summary: str
+    hosts: tuple[str, ...]
+    ranks: int
+    parts: tuple[LanePart, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """Times are seconds since the epoch, or, in `start`, since the launcher began."""
 
@@ -89,6 +111,7 @@ class Report:
     ended: float | None
     made: float
     places: tuple[Place, ...]
+    lanes: tuple[Lane, ...]  # of a run of roles
     start: start.Start
     steps: steps.Steps
     metrics: str  # the file; empty where none is known
@@ -123,6 +146,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         ended=run.ended,
         made=made,
         places=tuple(_places(now, files)),
+        lanes=tuple(_lane(each, now, made) for each in files.replicas),
         start=start.read_startup(files.launch, files.timeline, why_not, start.init_timings(files.head), files.copies),
         steps=steps.read_steps(files.timeline, why_not),
         metrics=str(files.metrics or ""),
@@ -166,6 +190,28 @@ def _places(now: RunStatus, files: Files) -> list[Place]:
     nodes = (files.launch or {}).get("nodes", {})
     versions = node_versions(files.launch, files.timeline)
     return [_place(host, sorted(each), nodes.get(host, {}), versions.get(host, Versions())) for host, each in hosts]
+
+
+def _lane(replica: Replica, now: RunStatus, made: float) -> Lane:
+    begun, end = now.run.started, now.run.ended or made
+    ready = replica.state.ready if replica.state else None
+    parts = [
+        LanePart(
+            begin=max(0.0, each.started - begun),
+            ready=ready - begun if ready is not None and each is replica.starts[-1] else None,
+            end=max(each.started, each.ended or end) - begun,
+            state=each.state,
+        )
+        for each in replica.starts
+    ]
+    last = replica.starts[-1] if replica.starts else None
+    return Lane(
+        replica=replica.shown,
+        summary=words_of(replica, now.state),
+        hosts=last.hosts if last else (),
+        ranks=last.world_size if last else 0,
+        parts=tuple(parts),
+    )
 
 
 def _place(host: str, ranks: Sequence[int], facts: RecordedFacts, versions: Versions) -> Place:

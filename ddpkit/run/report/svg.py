@@ -8,7 +8,7 @@ from statistics import median
 
 from ddpkit.run.report.escape import number, seconds, text
 from ddpkit.run.report.startup import PHASES, Segment
-from ddpkit.run.report.summary import Chart
+from ddpkit.run.report.summary import Chart, LanePart
 
 DOTS = 40  # points of a curve, up to which each is also a dot
 COLOURS = 6
@@ -26,6 +26,21 @@ def bar(segments: Sequence[Segment], total: float) -> str:
         if each.end > each.begin
     ]
     return f'<svg viewBox="0 0 1000 1" preserveAspectRatio="none" role="img">{"".join(parts)}</svg>'
+
+
+def lane(parts: Sequence[LanePart], total: float) -> str:
+    """One replica, start after start: pale until it was ready."""
+    shapes = []
+    for each in parts:
+        ready = min(max(each.ready or each.begin, each.begin), each.end)
+        for begin, end, words in ((each.begin, ready, "starting"), (ready, each.end, str(each.state))):
+            if end > begin:
+                shapes.append(
+                    f'<rect class="lane {text(each.state)}" x="{_at(begin, total)}" y="0" height="1" '
+                    f'width="{_at(end - begin, total)}" fill-opacity="{0.35 if words == "starting" else 1}">'
+                    f"<title>{text(words)}: {seconds(end - begin)}</title></rect>"
+                )
+    return f'<svg viewBox="0 0 1000 1" preserveAspectRatio="none" role="img">{"".join(shapes)}</svg>'
 
 
 def _at(value: float, total: float) -> str:

@@ -1,0 +1,111 @@
+# ---- infer.0
+#!/bin/sh
+# ddpkit run RUN.infer.0: backend ssh-torchrun-auto, 1 rank on 1 node
+# step 1 of 1, on node1: rank 0
+ssh node1 sh <<'END-RUN.infer.0' &
+cd /data || exit 1
+export DDPKIT_RUN=RUN.infer.0
+export NODE_RANK=0
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export MASTER_ADDR=127.0.0.1
+export MASTER_PORT=PORT
+export WORLD_SIZE=1
+export LOCAL_WORLD_SIZE=1
+export GROUP_RANK=0
+export GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RUN_ID=RUN.infer.0
+export TORCHELASTIC_RESTART_COUNT=0
+export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
+export DDPKIT_ROLE=infer
+export DDPKIT_REPLICA=0
+RANK=0 LOCAL_RANK=0 python3 serve.py --port '{port}' --name 'it'"'"'s'
+END-RUN.infer.0
+steps="$steps $!"
+for step in $steps; do wait "$step" || failed=$?; done
+exit "${failed:-0}"
+
+# ---- infer.1
+#!/bin/sh
+# ddpkit run RUN.infer.1: backend ssh-torchrun-auto, 1 rank on 1 node
+# step 1 of 1, on node2: rank 0
+ssh node2 sh <<'END-RUN.infer.1' &
+cd /data || exit 1
+export DDPKIT_RUN=RUN.infer.1
+export NODE_RANK=0
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export MASTER_ADDR=127.0.0.1
+export MASTER_PORT=PORT
+export WORLD_SIZE=1
+export LOCAL_WORLD_SIZE=1
+export GROUP_RANK=0
+export GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RUN_ID=RUN.infer.1
+export TORCHELASTIC_RESTART_COUNT=0
+export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
+export DDPKIT_ROLE=infer
+export DDPKIT_REPLICA=1
+RANK=0 LOCAL_RANK=0 python3 serve.py --port '{port}' --name 'it'"'"'s'
+END-RUN.infer.1
+steps="$steps $!"
+for step in $steps; do wait "$step" || failed=$?; done
+exit "${failed:-0}"
+
+# ---- train.0
+#!/bin/sh
+# ddpkit run RUN.train.0: backend ssh-torchrun-auto, 2 ranks on 1 node
+# step 1 of 1, on node3: ranks 0-1
+ssh node3 sh <<'END-RUN.train.0' &
+cd /data || exit 1
+export DDPKIT_RUN=RUN.train.0
+export NODE_RANK=0
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export MASTER_ADDR=127.0.0.1
+export MASTER_PORT=PORT
+export WORLD_SIZE=2
+export LOCAL_WORLD_SIZE=2
+export GROUP_RANK=0
+export GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RUN_ID=RUN.train.0
+export TORCHELASTIC_RESTART_COUNT=0
+export DDPKIT_ROLE=train
+export DDPKIT_REPLICA=0
+export DDPKIT_ROLE_INFER_HOSTS=node1,node2
+export DDPKIT_ROLE_EVAL_HOSTS=node3
+RANK=0 LOCAL_RANK=0 python3 train.py --hosts node1,node2 --set '{x: 1}' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 python3 train.py --hosts node1,node2 --set '{x: 1}' & pids="$pids $!"
+for pid in $pids; do wait "$pid" || code=$?; done
+exit "${code:-0}"
+END-RUN.train.0
+steps="$steps $!"
+for step in $steps; do wait "$step" || failed=$?; done
+exit "${failed:-0}"
+
+# ---- eval.0
+#!/bin/sh
+# ddpkit run RUN.eval.0: backend ssh-torchrun-auto, 1 rank on 1 node
+# step 1 of 1, on node3: rank 0
+ssh node3 sh <<'END-RUN.eval.0' &
+cd /data || exit 1
+export DDPKIT_RUN=RUN.eval.0
+export NODE_RANK=0
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export MASTER_ADDR=127.0.0.1
+export MASTER_PORT=PORT
+export WORLD_SIZE=1
+export LOCAL_WORLD_SIZE=1
+export GROUP_RANK=0
+export GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RUN_ID=RUN.eval.0
+export TORCHELASTIC_RESTART_COUNT=0
+export DDPKIT_ROLE=eval
+export DDPKIT_REPLICA=0
+export CUDA_VISIBLE_DEVICES=''
+RANK=0 LOCAL_RANK=0 python3 eval.py
+END-RUN.eval.0
+steps="$steps $!"
+for step in $steps; do wait "$step" || failed=$?; done
+exit "${failed:-0}"

@@ -1,0 +1,225 @@
+"""One file of roles on each backend: order, addresses, restarts, attempts, endings, and nothing that is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Lab
+from launches import Launch, processes
+from launching import mostly
+from program import MARK
+
+from ddpkit.errors import NO_PROGRESS
+
+SERVE = """
+import http.server, os, signal, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"{os.environ['DDPKIT_REPLICA']}:{os.getpid()}".encode())
+    def log_message(self, *words): pass
+def end(*_):
+    print("the server was asked to end", flush=True)
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+assert os.environ["DDPKIT_PORT"] == sys.argv[1]
+server = http.server.ThreadingHTTPServer(("0.0.0.0", int(sys.argv[1])), Handler)
+print("serving on", os.uname().nodename, flush=True)
+server.serve_forever()
+"""
+DATA = """
+import os, time
+assert os.environ["WHOSE"] == "data", os.environ.get("WHOSE")
+print("data is loaded", flush=True)
+time.sleep(3600)
+"""
+# The first attempt fails. The second one finds the same servers.
+TRAIN = """
+import os, sys, time, urllib.request
+urls, attempt, rank = sys.argv[1].split(","), os.environ["DDPKIT_ATTEMPT"], os.environ["RANK"]
+assert sys.argv[1] == os.environ["DDPKIT_ROLE_INFER_URLS"] and "WHOSE" not in os.environ
+seen = " ".join(urllib.request.urlopen(url, timeout=30).read().decode() for url in urls)
+print("attempt", attempt, "sees", seen, flush=True)
+open(f"attempt-{attempt}-{rank}", "w").write(seen)
+if attempt == "1" and rank == "1":
+    while not os.path.exists("attempt-1-0"):
+        time.sleep(0.02)
+    sys.exit(3)
+if attempt == "1":
+    time.sleep(3600)
+"""
+EVAL = """
+import os, time
+while not os.path.exists("attempt-2-0"):
+    time.sleep(0.02)
+print("evaluated", flush=True)
+"""
+WHOLE = """
+grace = 5
+[roles.infer]
+nnodes = 2
+command = "serve.py {port}"
+ready = "http:/health"
+[roles.data]
+command = "data.py"
+beside = "train"
+ready = "line: is loaded"
+env = { WHOSE = "data" }
+[roles.train]
+nproc_per_node = 2
+command = "train.py {infer.urls}"
+after = ["infer", "data"]
+ends_run = true
+retries = 1
+retry_codes = [3]
+[roles.eval]
+command = "eval.py"
+beside = "infer"
+nnodes = 2
+replicas = 2
+after = ["train"]
+ends_run = true
+"""
+PROGRAMS = {"serve.py": SERVE, "data.py": DATA, "train.py": TRAIN, "eval.py": EVAL}
+BACKENDS = ("local", "ssh", "pdsh", "slurm", "slurm-torchrun")
+START = Callable[..., Launch]
+
+
+@pytest.fixture
+def start(idle_lab: Lab, tmp_path: Path) -> Iterator[START]:
+    """A function that launches the roles of a file, with programs of this name and text."""
+    started: list[Launch] = []
+
+    def run(backend: str, roles: str, nodes: int, **programs: str) -> Launch:
+        for name, text in programs.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        (tmp_path / "ddpkit.toml").write_text(roles)
+        hosts = [f"node{n + 1}" for n in range(nodes)] if backend in ("ssh", "pdsh") else []
+        started.append(Launch(idle_lab, tmp_path, ["-b", backend, *hosts]))
+        return started[-1]
+
+    yield run
+    for each in started:
+        each.clean_up()
+
+
+def pids(launch: Launch, role: str) -> dict[str, int]:
+    """The process of each replica of a service, on whichever host."""
+    found = {}
+    for pid, (_, line) in processes(launch.lab).items():
+        try:
+            words = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue
+        names = dict(word.split("=", 1) for word in words if "=" in word)
+        program = [Path(word).suffix for word in line.split()[1:2]] == [".py"]
+        if names.get(MARK) == launch.mark and names.get("DDPKIT_ROLE") == role and program:
+            found[names["DDPKIT_REPLICA"]] = pid
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_run_of_roles(backend: str, start: START, tmp_path: Path) -> None:
+    """Both roles that end the run must end; an attempt of the trainer leaves the servers; they get SIGTERM last."""
+    programs = {name.removesuffix(".py"): text for name, text in PROGRAMS.items()}
+    launch = start(backend, WHOLE, 3, **programs)
+    assert launch.end() == 0, launch.text
+    first, second = ((tmp_path / f"attempt-{n}-0").read_text() for n in (1, 2))
+    assert re.fullmatch(r"0:\d+ 1:\d+", first)
+    assert first == second, "the servers have other processes"
+    if backend != "local":
+        assert len(set(re.findall(r"serving on (\w+)", launch.text))) == 2, launch.text
+    for words, number in (("evaluated", 2), ("the server was asked to end", 2), ("data is loaded", 1)):
+        assert launch.text.count(words) == number, (words, launch.text)
+    order = [launch.text.index(words) for words in ("serving on", "attempt 1 sees", "attempt 2 sees", "asked to end")]
+    assert order == sorted(order)
+    launch.wait_for_nothing_left()
+
+
+SERVICE = """
+[roles.infer]
+nnodes = 2
+command = "serve.py {port}"
+ready = "http:/health"
+ready_timeout = 60
+restart = 1
+[roles.train]
+command = "train.py"
+after = ["infer"]
+ends_run = true
+"""
+WAITS = "import os, time\nprint('training', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
+
+
+@pytest.mark.parametrize("backend", mostly(BACKENDS, "ssh", "slurm"))
+def test_a_replica_starts_again(backend: str, start: START, tmp_path: Path) -> None:
+    """Alone, on the same port; the run goes on. The second time its failure is the run's."""
+    launch = start(backend, SERVICE, 3, serve=SERVE, train=WAITS)
+    launch.wait_for("training")
+    before = pids(launch, "infer")
+    os.kill(before["1"], signal.SIGKILL)
+    launch.wait_for("infer.1 is ready", 2)
+    after = pids(launch, "infer")
+    assert after["0"] == before["0"]
+    assert after["1"] != before["1"]
+    assert "restart 1 of 1 of infer.1" in launch.text
+    os.kill(after["1"], signal.SIGKILL)
+    assert launch.end() == 137, launch.text
+    assert "ddpkit: infer.1: " in launch.text
+    assert "ended with it: infer.0, train.0" in launch.text
+    launch.wait_for_nothing_left()
+
+
+# Programs of a service and of the trainer, the exit code, and what the verdict says.
+ENDS = {
+    "a rank fails": (
+        SERVE,
+        "import os, sys; print('last words', flush=True); sys.exit(7)",
+        7,
+        r"ddpkit: train\.0: .*\n?.*exit code 7",
+    ),
+    "a service is never ready": (
+        "import time; print('loading', flush=True); time.sleep(3600)",
+        WAITS,
+        NO_PROGRESS,
+        r"infer\.\d: .*not ready after 3 s: port \d+: Connection refused",
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", mostly(BACKENDS, "ssh", "slurm"))
+@pytest.mark.parametrize("case", ["a rank fails", "a service is never ready"])
+def test_the_first_failure_ends_all(case: str, backend: str, start: START) -> None:
+    serve, train, code, wanted = ENDS[case]
+    roles = SERVICE.replace("restart = 1", "").replace("= 60", "= 3" if "never" in case else "= 60")
+    launch = start(backend, roles, 3, serve=serve, train=train)
+    assert launch.end() == code, launch.text
+    assert re.search(wanted, launch.text), launch.text
+    assert ("training" in launch.text) is False
+    launch.wait_for_nothing_left()
+
+
+@pytest.mark.parametrize("backend", mostly(BACKENDS, "ssh", "slurm"))
+def test_a_killed_launcher_leaves_nothing(backend: str, start: START, idle_lab: Lab) -> None:
+    launch = start(backend, SERVICE, 3, serve=SERVE, train=WAITS)
+    launch.wait_for("training")
+    launch.signal(signal.SIGKILL)
+    launch.end()
+    launch.wait_for_nothing_left(folders=False)
+    idle_lab.wait_idle()
+
+
+@pytest.mark.parametrize("backend", mostly(BACKENDS, "ssh", "slurm"))
+def test_stopped_by_its_user(backend: str, start: START) -> None:
+    launch = start(backend, SERVICE, 3, serve=SERVE, train=WAITS)
+    launch.wait_for("training")
+    launch.signal(signal.SIGINT)
+    assert launch.end() == 130, launch.text
+    assert launch.text.count("the server was asked to end") == 2, launch.text
+    launch.wait_for_nothing_left()

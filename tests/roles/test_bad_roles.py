@@ -1,0 +1,155 @@
+"""Roles that cannot run: one clear error, the documented exit code, and nothing was started. Services that fail."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ddpkit.errors import NO_PROGRESS, UsageError
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+TRAIN = '[roles.train]\ncommand = "train.py"\nends_run = true\n'
+INFER = '[roles.infer]\ncommand = "serve.py {port}"\nready = "tcp"\n'
+# The text of ddpkit.toml, and the first line of the error.
+REFUSED = {
+    "an unknown role in after": (
+        INFER + TRAIN + 'after = ["inferr"]',
+        r"roles\.train\.after: there is no role inferr$",
+    ),
+    "a role after itself": (TRAIN + 'after = ["train"]', r"roles\.train\.after names the role itself$"),
+    "a circle": (
+        INFER + 'after = ["train"]\n' + TRAIN + 'after = ["infer"]',
+        r"infer after train after infer: each waits for the next$",
+    ),
+    "a name twice": (TRAIN + TRAIN, r"ddpkit\.toml:4: invalid TOML: "),
+    "no role that ends the run": (INFER, r"no role ends the run$"),
+    "a role of no nodes": (INFER + "nnodes = 0\n" + TRAIN, r"roles\.infer\.nnodes = 0 is not valid$"),
+    "no command": ("[roles.train]\nends_run = true", r"roles\.train: it has no command$"),
+    "an empty command": (TRAIN.replace("train.py", ""), r"roles\.train\.command = '' is not valid$"),
+    "a quote that does not end": (
+        TRAIN.replace("train.py", "train.py 'a"),
+        r"roles\.train\.command: No closing quotation$",
+    ),
+    "an unknown setting": (TRAIN + "nodes = 2", r"roles\.train\.nodes: no such setting of a role$"),
+    "a setting of the run": (TRAIN + 'hosts = ["node1"]', r"roles\.train\.hosts: it holds for the whole run$"),
+    "a wrong value of a setting": (TRAIN + "grace = -1", r"roles\.train: grace = -1: must be from 0"),
+    "an unknown probe": (INFER.replace("tcp", "udp") + TRAIN, r"roles\.infer\.ready = 'udp' is not valid$"),
+    "a wrong expression": (INFER.replace("tcp", "line: (") + TRAIN, r"roles\.infer\.ready: .*unterminated subpattern"),
+    "a limit without a probe": (
+        TRAIN + "ready_timeout = 3",
+        r"roles\.train\.ready_timeout has no effect without ready$",
+    ),
+    "an address of nobody": (
+        TRAIN.replace("train.py", "train.py {infr.urls}") + INFER,
+        r"\{infr\.urls\}: there is no role",
+    ),
+    "an unknown address": (
+        TRAIN.replace("train.py", "train.py {infer.uri}") + INFER,
+        r"\{infer\.uri\}: no such address$",
+    ),
+    "an address before its time": (
+        TRAIN.replace("train.py", "train.py {infer.urls}") + INFER,
+        r"\{infer\.urls\}: its port is chosen when infer starts$",
+    ),
+    "an address of a role without port": (
+        '[roles.data]\ncommand = "data.py"\n' + TRAIN.replace("train.py", "train.py {data.urls}"),
+        r"\{data\.urls\}: data has no port$",
+    ),
+    "GPUs twice": (
+        INFER + "gpus = 2\n" + TRAIN + 'gpus = 3\nbeside = "infer"',
+        r"has 4 GPUs; promised are 2 of infer \+ 3 of train$",
+    ),
+    "GPUs of which nobody knows": (
+        INFER + "gpus = 2\n" + TRAIN + 'beside = "infer"',
+        r"roles\.train says not how many$",
+    ),
+    "a name that is no directory": (TRAIN.replace("train]", '"../x"]'), r"'\.\./x' is not the name of a role$"),
+    "no table": ("roles = 3", r"roles = 3 is not a table$"),
+    "a job array": (
+        'backend = "slurm"\noptions = { array = "0-3" }\n' + TRAIN,
+        r"-o array does not work with roles$",
+    ),
+    "nodes of another kind": (
+        'backend = "slurm"\n' + TRAIN + 'options = { partition = "gpu" }',
+        r"roles\.train\.options\.partition: all roles share one allocation$",
+    ),
+    "a script that is missing": (TRAIN.replace("train.py", "nope.py"), r"nope\.py"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    text, wanted = REFUSED[case]
+    for name in ("serve.py", "train.py", "data.py"):
+        (tmp_path / name).write_text("raise SystemExit('it was started')")
+    (tmp_path / "ddpkit.toml").write_text(text)
+    done = ddpkit("launch", env={"DDPKIT_GPUS": "4"})
+    assert done.returncode == UsageError.exit_code, done.stderr
+    first = next(line for line in done.stderr.splitlines() if line.startswith("ddpkit: error: "))
+    assert re.search(wanted, first), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "it was started" not in done.stdout + done.stderr
+    assert not list(tmp_path.glob("logs/*"))
+
+
+# A service, and what its verdict says of it. The trainer would say that it was started.
+SILENT = "import time; print('loading', flush=True); time.sleep(3600)"
+ANGRY = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(500)
+    def log_message(self, *words): pass
+print('loading', flush=True)
+http.server.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()
+"""
+TAKEN = """
+import socket, sys
+first = socket.socket(); first.bind(('127.0.0.1', int(sys.argv[1]))); first.listen()
+print('loading', flush=True)
+second = socket.socket(); second.bind(('127.0.0.1', int(sys.argv[1])))
+"""
+FAILING = {
+    "prints and never listens": (
+        SILENT,
+        "tcp",
+        NO_PROGRESS,
+        r"it is not ready after 2 s: port \d+: Connection refused",
+    ),
+    "answers 500": (
+        ANGRY,
+        "http:/health",
+        NO_PROGRESS,
+        r"it is not ready after 2 s: GET /health on port \d+: status 500",
+    ),
+    "never prints its line": (
+        SILENT,
+        "line: ready",
+        NO_PROGRESS,
+        r"it is not ready after 2 s: no line matches 'ready'",
+    ),
+    "its port is in use": (TAKEN, "http:/health", 1, r"[Aa]ddress already in use"),
+    "ends early with 0": ("print('loading')", "http:/health", 1, r"it ended with exit code 0 before the run"),
+    "fails": ("print('loading', flush=True); raise SystemExit(7)", "http:/health", 7, r"exit code 7"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_service_that_is_not_ready(case: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """The run ends with its verdict: the replica, the cause, and its last lines. The trainer never starts."""
+    text, ready, code, wanted = FAILING[case]
+    (tmp_path / "serve.py").write_text(text)
+    (tmp_path / "train.py").write_text("print('the trainer was started')")
+    infer = f'[roles.infer]\ncommand = "serve.py {{port}}"\nready = "{ready}"\nready_timeout = 2\n'
+    (tmp_path / "ddpkit.toml").write_text("grace = 1\n" + infer + TRAIN + 'after = ["infer"]\n')
+    done = ddpkit("launch")
+    assert done.returncode == code, done.stderr
+    assert re.search(wanted, done.stderr), done.stderr
+    assert "ddpkit: infer.0: " in done.stderr or "ddpkit: infer.0 " in done.stderr, done.stderr
+    assert "loading" in done.stdout + done.stderr
+    assert "the trainer was started" not in done.stdout
+    assert "Traceback (most recent" not in done.stderr or case == "its port is in use"
