@@ -74,6 +74,7 @@ def test_keywords_are_the_settings() -> None:
         "sources",
         "file",
         "roles",
+        "roles_from",
         "replica",
     }
 
