@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from paramiko import PKey
 
-from ddpkit.transports.ssh.config import SshHost
-from ddpkit.transports.ssh.keys import Agent, Keys, is_encrypted, public_part
+from ddpkit.transports.ssh.config import SshHost, is_encrypted
+from ddpkit.transports.ssh.keys import Agent, Keys, public_part
 from ddpkit.transports.ssh.program import leave_out_if_silent
 
 

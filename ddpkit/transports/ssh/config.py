@@ -6,6 +6,7 @@ host asks it. Without an ssh program, `read_files` reads the common keywords and
 
 from __future__ import annotations
 
+import base64
 import getpass
 import glob
 import hashlib
@@ -15,6 +16,7 @@ import re
 import shlex
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -454,3 +456,31 @@ def split_line(text: str) -> list[str]:
             raise ValueError("a quote does not end")
         words.append(word)
     return words
+
+
+_MAGIC = b"openssh-key-v1\0"
+
+
+def is_encrypted(text: str) -> bool:
+    """Return whether the text of a private key needs a passphrase."""
+    if "BEGIN OPENSSH PRIVATE KEY" not in text:
+        return "ENCRYPTED" in text
+    try:
+        return parts_of_key(text)[0] != b"none"
+    except (ValueError, struct.error):
+        return False
+
+
+def parts_of_key(text: str) -> tuple[bytes, bytes]:
+    """Return the name of the cipher, and the public key, of a private key in OpenSSH's format. Raises ValueError."""
+    data = base64.b64decode("".join(line for line in text.splitlines() if not line.startswith("-")))
+    if not data.startswith(_MAGIC):
+        raise ValueError("not in OpenSSH's format")
+    fields: list[bytes] = []
+    at = len(_MAGIC)
+    for number in range(4):  # cipher, derivation of the key, its options; a count; public key
+        at += 4 if number == 3 else 0
+        [size] = struct.unpack_from(">I", data, at)
+        fields.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return fields[0], fields[3]

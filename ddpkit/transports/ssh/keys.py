@@ -23,7 +23,7 @@ from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.ssh._paramiko import paramiko
-from ddpkit.transports.ssh.config import AGENT_LIMIT, SshHost, fits
+from ddpkit.transports.ssh.config import AGENT_LIMIT, SshHost, fits, is_encrypted, parts_of_key
 
 _CA = "@cert-authority"  # in front of a line whose key signs those of hosts; paramiko checks no certificates
 
@@ -154,9 +154,6 @@ def _is_hash(pattern: str, name: str) -> bool:
         return False  # a line that was cut off
 
 
-_MAGIC = b"openssh-key-v1\0"
-
-
 class Agent(paramiko.agent.AgentSSH):
     """The agent at a path: paramiko's own knows that of SSH_AUTH_SOCK alone."""
 
@@ -240,36 +237,11 @@ def public_part(path: str) -> bytes | None:
         words = text.split()
         try:
             if "PRIVATE KEY" in text:
-                return _parts(text)[1]
+                return parts_of_key(text)[1]
             return base64.b64decode(words[1], validate=True)
         except (ValueError, binascii.Error, struct.error, IndexError):
             continue
     return None
-
-
-def is_encrypted(text: str) -> bool:
-    """Return whether the text of a private key needs a passphrase."""
-    if "BEGIN OPENSSH PRIVATE KEY" not in text:
-        return "ENCRYPTED" in text
-    try:
-        return _parts(text)[0] != b"none"
-    except (ValueError, struct.error):
-        return False
-
-
-def _parts(text: str) -> tuple[bytes, bytes]:
-    """Return the name of the cipher, and the public key, of a private key in OpenSSH's format. Raises ValueError."""
-    data = base64.b64decode("".join(line for line in text.splitlines() if not line.startswith("-")))
-    if not data.startswith(_MAGIC):
-        raise ValueError("not in OpenSSH's format")
-    fields: list[bytes] = []
-    at = len(_MAGIC)
-    for number in range(4):  # cipher, derivation of the key, its options; a count; public key
-        at += 4 if number == 3 else 0
-        [size] = struct.unpack_from(">I", data, at)
-        fields.append(data[at + 4 : at + 4 + size])
-        at += 4 + size
-    return fields[0], fields[3]
 
 
 def describe(keys: Keys, files: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ from ddpkit.node.supervision.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
-from ddpkit.transports.ssh.config import AGENT_LIMIT, ConfigError, SshConfig
+from ddpkit.transports.ssh.config import AGENT_LIMIT, ConfigError, SshConfig, is_encrypted
 
 ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
 QUESTION_LENGTH = 120  # characters of one line of a question that are shown
@@ -149,8 +149,6 @@ def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
 
 def _locked_key(spec: HostSpec) -> str:
     """Return the first file of a key that ssh cannot read without a person, and that no agent has; empty: none."""
-    from ddpkit.transports.ssh.keys import is_encrypted  # with paramiko
-
     try:
         files = SshConfig().host(spec).identity_files
         in_agent = subprocess.run(["ssh-add", "-L"], capture_output=True, text=True, check=False, timeout=5).stdout
