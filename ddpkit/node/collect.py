@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 18
 # Lines that come one by one are read together: each write costs the launcher 0.3 ms. A pipe holds 64 KB.
-TOGETHER, FLOOD = 0.040, 1 << 14  # seconds between two reads; bytes of one after which the next comes at once
+TOGETHER, FLOOD = 0.080, 1 << 14  # seconds between two reads; bytes of one after which the next comes at once
 EVENT = "ddpkit: "  # in front of each of them
 AGAIN = 1.0  # seconds between two attempts to write events to a full file system
 PARTING = 10.0  # seconds for the last of them

@@ -23,7 +23,7 @@ PIECE = 20000  # bytes of output in one event: at 6 characters a byte, a line th
 DRAIN_LIMIT = 1 << 24  # bytes that are read at once of a rank that ended
 # Lines that come one by one are read together: each read costs an event, and several system calls behind it.
 BUSY = 0.010  # seconds between two reads of a busy pipe
-LEAST, MOST = 0.003, 0.040  # seconds between those that follow: a pipe holds 64 KB, and a full one stops its rank
+LEAST, MOST = 0.003, 0.080  # seconds between those that follow: a pipe holds 64 KB, and a full one stops its rank
 FLOOD = CHUNK // 2  # bytes of a read after which the next one comes at once
 
 
