@@ -170,6 +170,7 @@ def bad_nodes(words: Sequence[str]) -> list[str]:
 
 def hosts(words: Sequence[str], *, always: bool = False) -> list[str]:
     """Return groups, and the nodes that ddpkit.toml or the host file names; none for a backend that takes none."""
+    from ddpkit.files import read_trusted
     from ddpkit.transports.hosts import parse, parse_file
 
     line = _line(words)
@@ -182,7 +183,8 @@ def hosts(words: Sequence[str], *, always: bool = False) -> list[str]:
         specs += parse(settings.hosts, settings.groups, {})
     path = line.typed("--hostfile") or settings.hostfile
     if path:
-        specs += parse_file(path, Path(path).read_text(encoding="utf-8"), {}, "", settings.groups)
+        text, untrusted = read_trusted(Path(path))
+        specs += [] if untrusted else parse_file(path, text, {}, "", settings.groups)
     return [*labels, *(f"{spec.user}@{spec.label}" if spec.user else spec.label for spec in specs)]
 
 

@@ -19,7 +19,7 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app, option, print_json, shown
 from ddpkit.cli.line import LETTERS
 from ddpkit.cli.look import WIDEST, rich_out, table
 from ddpkit.errors import UsageError
-from ddpkit.files import create_whole, remove_empty, remove_if_same
+from ddpkit.files import LIMIT, create_whole, read_bounded, remove_empty, remove_if_same
 
 
 @app.command(cls=LeanCommand)
@@ -105,7 +105,7 @@ def _state(project: Path, path: str, text: bytes) -> str:
     for folder in reversed(target.relative_to(project).parents):
         if os.path.lexists(project / folder) and not (project / folder).is_dir():
             return f"{folder} is not a directory"
-    if target.is_file() and target.read_bytes() == text:
+    if _has_text(target, text):
         return "same"
     if os.path.lexists(target):
         return "exists already"
@@ -114,10 +114,17 @@ def _state(project: Path, path: str, text: bytes) -> str:
     return "new"
 
 
+def _has_text(path: Path, text: bytes) -> bool:
+    try:
+        return read_bounded(path, len(text), follow=True) == text
+    except OSError:
+        return False
+
+
 def _has_table(path: Path) -> bool:
     try:
-        return "[tool.ddpkit" in path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return b"[tool.ddpkit" in read_bounded(path, LIMIT, follow=True)
+    except OSError:
         return False
 
 

@@ -164,7 +164,8 @@ class Metrics:
             now = self._path.stat()
             if _mark(now) != self._seen:
                 self._seen = _mark(now)
-                with self._path.open("rb") as file:
+                # What is no file, such as a pipe without a writer, is not waited for.
+                with open(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
                     file.seek(max(0, now.st_size - _TAIL))
                     self.last = progress(file.read(_TAIL))
         except (OSError, ValueError, OverflowError, RecursionError):

@@ -19,6 +19,7 @@ from typing import Literal
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError, similar
+from ddpkit.files import read_head
 from ddpkit.launchers import containers
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.command_line import SHELLS, find_launcher, split_python, uv_project
@@ -369,8 +370,7 @@ def check_batch_script(workdir: Path, command: Sequence[str], *, allowed: bool) 
 def is_batch_script(path: Path) -> bool:
     """Whether a file has options of sbatch and starts ranks. With the options alone, each rank can run it."""
     try:
-        with path.open("rb") as file:
-            text = file.read(1 << 16)
+        text = read_head(path, 1 << 16, follow=True)
     except OSError:
         return False
     options = re.search(rb"^#SBATCH ", text, re.MULTILINE)

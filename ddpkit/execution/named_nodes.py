@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ddpkit.config import LaunchSettings
 from ddpkit.execution.job import remote_job, with_variables
 from ddpkit.execution.requested_nodes import Queries, named_hosts, ranks_per_node
+from ddpkit.files import LIMIT, open_to_read
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.containers import Contained
@@ -224,7 +225,7 @@ def _requirements(
         job=replace(job, workdir=options.container_workdir or job.workdir),
         nproc_per_node=ranks_per_node(settings),
         script=script,
-        digest=hashlib.sha256(local.read_bytes()).hexdigest() if local and local.is_file() else "",
+        digest=digest_of(local) if local else "",
         torch=job.kind != "program" or options.starter != "ranks",
         starter=options.starter,
         master_addr=options.master_addr,
@@ -236,3 +237,15 @@ def _requirements(
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
         nodes=nodes,
     )
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a regular file; empty where there is none. A program can be an image of many gigabytes."""
+    found = hashlib.sha256()
+    try:
+        with open(open_to_read(path, follow=True), "rb") as file:
+            while part := file.read(LIMIT):
+                found.update(part)
+    except OSError:
+        return ""
+    return found.hexdigest()

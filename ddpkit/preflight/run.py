@@ -186,14 +186,12 @@ def _causes(
 
 def _script(settings: LaunchSettings) -> dict[str, Any]:
     """The user's own script, which every node must have; none where it is only the default and not there."""
-    import hashlib
-
     first = settings.script[0]
     path = Path(settings.workdir, first)
     named = settings.source("script") != "default"
     if not first.endswith(".py") or (not named and not path.is_file()):
         return {"script": None, "digest": ""}
-    return {"script": first, "digest": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
+    return {"script": first, "digest": named_nodes.digest_of(path)}
 
 
 def _ranks(

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import create, read_head, write_atomically
+from ddpkit.files import LIMIT, create, read_bounded, read_head, write_atomically
 from ddpkit.run.record import FILE
 
 NAME = "metrics.jsonl"
@@ -142,7 +142,7 @@ def _size_and_time(path: Path) -> tuple[int, int] | None:
 def _own_bytes(path: Path, folder: Path) -> bytes:
     """Return the content of a metrics file without the lines of runs before that of `folder`. Raises OSError."""
     try:
-        before = json.loads((folder / BEFORE).read_bytes()).get(os.path.realpath(path))
+        before = json.loads(read_bounded(folder / BEFORE, LIMIT)).get(os.path.realpath(path))
         size, when = (0, 0) if before is None else map(int, before)
     except (OSError, ValueError, TypeError, AttributeError):
         size, when = 0, 0

@@ -155,15 +155,19 @@ class Job:
         return "\n".join(path.read_text(errors="replace") for path in sorted(paths) if path.is_file())
 
 
+TMP = 'it\'s a "tmp" $(touch pwned); *'  # a directory's name is no shell text
+
+
 class Cluster:
     """The folder of a user on the cluster, with a train.py and what was copied next to it."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab, self.folder = lab, folder
-        self.env = {"TMPDIR": f"{folder}/tmp"}
+        self.tmp = folder / TMP
+        self.env = {"TMPDIR": str(self.tmp)}
         (folder / "train.py").write_text(TRAIN)
         (folder / "logs").mkdir()
-        (folder / "tmp").mkdir()
+        self.tmp.mkdir()
 
     def copy(self, name: str, changes: dict[str, str] | None = None) -> None:
         text = (SCRIPTS / name).read_text()
@@ -214,7 +218,7 @@ class Cluster:
         logs an exception; torch makes its compiler's cache to do so.
         """
         others = ("enroot-", "torchinductor_")
-        return [path.name for path in (self.folder / "tmp").iterdir() if not path.name.startswith(others)]
+        return [path.name for path in self.tmp.iterdir() if not path.name.startswith(others)]
 
     def running(self) -> list[str]:
         """What still runs on the nodes of what was copied here."""

@@ -205,6 +205,24 @@ def test_by_hand_on_each_node(nodes: Nodes) -> None:
     assert "this is rank 3" in next(nodes.folder.glob("logs/*/node_node2.log")).read_text().splitlines()
 
 
+def test_another_start_keeps_the_log_of_one_that_crashed(nodes: Nodes) -> None:
+    """Also where the names of directories are no shell text."""
+    tmp = nodes.folder / 'it\'s a "tmp" $(touch pwned); *'
+    tmp.mkdir()
+    kept: dict[Path, str] = {}
+    for _ in range(2):
+        process = nodes.start(LEGACY, "die 7", *FROM_ONE_PLACE[LEGACY], TMPDIR=str(tmp))
+        said = process.communicate(timeout=PATIENCE)[0]
+        assert process.returncode == 7, said
+        assert {path: path.read_text() for path in kept} == kept
+        kept = {path: path.read_text() for path in nodes.folder.glob("logs/*/node_node2.log")}
+        for path in nodes.folder.glob("seen.*"):
+            path.unlink()
+    assert ["my last words" in text for text in kept.values()] == [True] * 2
+    assert not list(tmp.iterdir())
+    assert not list(nodes.folder.rglob("pwned"))
+
+
 @pytest.mark.torch
 def test_the_test_of_the_nodes(nodes: Nodes) -> None:
     nodes.copy(ROOT / "scripts/test_distributed.sh")
