@@ -719,16 +719,7 @@ def collect_settings(
             value = [word for word in re.split(r"[\s,]+", text) if word] if name == "hosts" else text
             layers.append(({name: _parse(name, value, variable)}, variable))
     layers.append((given, source))
-    values: dict[str, Any] = {}  # each comes from the parser of its own field
-    sources: dict[str, str] = {}
-    for layer, origin in layers:
-        for name, parsed in layer.items():
-            if isinstance(parsed, dict):  # merged key by key
-                values[name] = {**values.get(name, {}), **parsed}
-                sources |= {f"{name}.{key}": origin for key in parsed}
-            else:
-                values[name] = parsed
-                sources[name] = origin
+    values, sources = _merged(layers)
     path = str(file.path) if file.path else ""
     return LaunchSettings(
         **values,
@@ -739,6 +730,21 @@ def collect_settings(
         file=path,
         roles=file.roles,
     )
+
+
+def _merged(layers: Iterable[tuple[Mapping[str, object], str]]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of all layers, of which the last wins, and the source of each."""
+    values: dict[str, Any] = {}  # each comes from the parser of its own field
+    sources: dict[str, str] = {}
+    for layer, origin in layers:
+        for name, parsed in layer.items():
+            if isinstance(parsed, dict):  # merged key by key
+                values[name] = {**values.get(name, {}), **parsed}
+                sources |= {f"{name}.{key}": origin for key in parsed}
+            else:
+                values[name] = parsed
+                sources[name] = origin
+    return values, sources
 
 
 def overlaid(settings: LaunchSettings, given: Mapping[str, object], place: str) -> LaunchSettings:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 @app.command(
     cls=WHOLE_LAUNCH,
     epilog="""Everything after `--` belongs to the script. Default: the one of ddpkit.toml, else train.py.
-torchrun's flags work too. More settings: `ddpkit init` writes a ddpkit.toml with all of them.
+torchrun's flags work too. More settings: `ddpkit init`.
 ddpkit launch -n 2 -- train.py --epochs 3
 ddpkit launch -b ssh node1 node2 -n 8 -- -m pkg.train
 ddpkit launch -b slurm -N 2 --gpus-per-node 8 --time 2:00:00 -- train.py""",

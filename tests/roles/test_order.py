@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -33,15 +34,15 @@ def tell(order: Order, story: str) -> list[str]:
         kind, _, name = word.partition(":")
         role, _, number = name.partition(".")
         replica = Name(role, int(number or 0))
-        actions = {
+        actions: dict[str, Callable[[], Iterator[Action]]] = {
             "begin": order.begin,
             "stop": order.on_stop,
-            "ready": lambda replica=replica: order.on_ready(replica),
-            "ok": lambda replica=replica: order.on_end(replica, ok=True),
-            "bad": lambda replica=replica: order.on_end(replica, ok=False),
-            "fails": lambda replica=replica: order.on_failure(replica),
-        }[kind]
-        found.append(shown(actions()))
+            "ready": partial(order.on_ready, replica),
+            "ok": partial(order.on_end, replica, ok=True),
+            "bad": partial(order.on_end, replica, ok=False),
+            "fails": partial(order.on_failure, replica),
+        }
+        found.append(shown(actions[kind]()))
     return found
 
 

@@ -87,7 +87,8 @@ def roles(ddpkit: DDPKIT) -> list[dict[str, object]]:
 
 
 def end(project: Path, command: Command, code: int = 0) -> int:
-    (project / "go").write_text(str(code))
+    (project / "going").write_text(str(code))
+    (project / "going").rename(project / "go")
     return command.process.wait(60)
 
 
