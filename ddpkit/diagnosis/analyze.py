@@ -104,7 +104,8 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     rest = [each for each in rest if not _same(each, first)]
     causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
     result.others = _without_repeats(causes)
-    result.consequences = [each for each in rest if each not in causes]
+    shown = set(map(id, causes))
+    result.consequences = [each for each in rest if id(each) not in shown]
     result.hints = _without_repeats(each for each in hints if each is not first and _may_explain(each, first))
     return result
 
@@ -227,7 +228,7 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
-        shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
+        shown = course.steps_before(match) > 0 or course.is_completed(match)
         return not match.top or shown
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
     reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
@@ -352,7 +353,7 @@ def put_first(result: LogAnalysis, failure: Failure) -> LogAnalysis:
     own = next((each for each in matches if _shows(each, failure)), None)
     rest = [each for each in matches if each is not own and each.kind != "hint"]
     same = [each for each in rest if own is not None and _same(each, own)]
-    rest = [each for each in rest if each not in same]
+    rest = [each for each in rest if own is None or not _same(each, own)]
     return replace(
         result,
         first=own,

@@ -18,30 +18,37 @@ BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last erro
 
 def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMatch:
     """Return the first of some failures, or the warning above that explains it."""
-    layers = {id(each): _layer(each, failures) for each in failures}
+    ended = any(each.top and not each.doubtful for each in failures)
+    below = _below_launchers(failures)
+    layers = {id(each): _layer(each, late=(each.doubtful and ended) or id(each) in below) for each in failures}
+    deaths = [each for each in failures if each.kind == "death"]
     top = min(layers.values())
     timed = all(each.when is not None for each in failures if layers[id(each)] == top)
 
     def order(match: LogMatch) -> tuple[object, ...]:
         noticed = match.kind == "consequence"
         when = match.when if timed and match.when is not None and not noticed else 0.0
-        return layers[id(match)], match.doubtful, noticed and _notices(match), when, _place(match, failures)
+        return layers[id(match)], match.doubtful, noticed and _notices(match), when, _place(match, deaths)
 
     return _root(min(failures, key=order), (*hints, *failures))
 
 
-def _layer(match: LogMatch, failures: Sequence[LogMatch]) -> float:
-    """Return the layer of a failure.
-
-    Below what has no reason: a text of healthy runs where an exception ended the program, and a line that a shell
-    came to after its launcher.
-    """
-    raised = match.doubtful and any(each.top and not each.doubtful for each in failures)
-    above = [each for each in failures if each.file == match.file and each.number < match.number]
-    scopes = {each.scope for each in above}
-    later = match.scope == "shell" and "launcher" in scopes and bool(scopes - {"launcher", "shell"})
+def _layer(match: LogMatch, late: bool) -> float:
+    """Return the layer of a failure. `late`: below what has no reason."""
     layer = LAYERS[match.kind]
-    return max(layer, LAYERS["generic"] + 0.5) if raised or later else layer
+    return max(layer, LAYERS["generic"] + 0.5) if late else layer
+
+
+def _below_launchers(failures: Sequence[LogMatch]) -> set[int]:
+    """Return the lines, as `id`, that a shell came to after its launcher, which had run something that failed."""
+    scopes: dict[str, set[str]] = {}  # of the failures above, by file
+    found = set()
+    for each in sorted(failures, key=lambda each: each.number):
+        above = scopes.setdefault(each.file, set())
+        if each.scope == "shell" and "launcher" in above and above - {"launcher", "shell"}:
+            found.add(id(each))
+        above.add(each.scope)
+    return found
 
 
 def _notices(match: LogMatch) -> tuple[bool, bool]:
@@ -49,11 +56,12 @@ def _notices(match: LogMatch) -> tuple[bool, bool]:
     return not match.decisive, not match.values.get("local")
 
 
-def _place(match: LogMatch, failures: Sequence[LogMatch]) -> float:
-    """Return the line of a failure; of one that is reported at the end, the line of the death that it explains."""
-    deaths = (each.number for each in failures if each.kind == "death" and each.file == match.file)
-    explained = match.kind == "cause" and any(each.kind == "death" and explains(match, each) for each in failures)
-    return min(deaths, default=match.number) if explained else match.number
+def _place(match: LogMatch, deaths: Sequence[LogMatch]) -> int:
+    """Return the line of a failure; of a cause that is reported at the end, the line of the first death from it."""
+    if match.kind != "cause":
+        return match.number
+    own = (each.number for each in deaths if each.file == match.file and explains(match, each))
+    return min((match.number, *own))
 
 
 def _root(first: LogMatch, candidates: Collection[LogMatch]) -> LogMatch:

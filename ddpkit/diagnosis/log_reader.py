@@ -452,6 +452,8 @@ class LogReader:
             speaker = replace(speaker, rank=int(own))
         if match.entry.kind == "death" and not speaker.host:
             speaker = replace(speaker, host=values.get("host", ""))
+        if values.get("code", "").isdecimal():
+            values |= meaning_of(int(values["code"]))
         if match.entry.reads:
             values |= READERS[match.entry.reads](values, self.lines, index)
         for name, value, words in match.entry.meanings:

@@ -87,7 +87,6 @@ HARMLESS = {
     ("docker-name-used", "name"),  # a filter of docker ps
     ("assignment-as-command", "variable"),  # the user's own, and the value is not there
     ("disk-errors", "device"),  # below /dev, of smartctl
-    ("packages-differ", "either"),  # of grep
     ("pip-no-version", "package"),  # which versions there are: nothing is installed
     ("wrapped-attribute", "name"),  # behind model.module.
     ("linker-library-missing", "library"),  # the name of a link
