@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
-from ddpkit.diagnosis.log_match import LogMatch
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
+BUFFER = 1 << 16  # characters
 AS_BEFORE = 2  # lines of a shape that goes on
 PROGRESS_LINES = 20  # so many lines of progress after a failure show that the run went on
 RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
@@ -242,6 +243,11 @@ class Course:
     def steps_after(self, match: LogMatch) -> int:
         start = bisect_left(self._steps, match.end)
         return self._count(self._steps[start : start + MOST_STEPS], match.speaker.rank)
+
+    def exceeds_buffer(self, match: LogMatch) -> bool:
+        """Whether more stands below a match than a process writes at its end: Python's buffer has 8 KiB."""
+        steps = self._steps[bisect_left(self._steps, match.end) :]
+        return sum(len(self.lines[index]) for index in steps[: BUFFER // 4]) > BUFFER
 
     def steps_before(self, match: LogMatch) -> int:
         above = range(max(0, match.number - 1 - MOST_STEPS), match.number - 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
+from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
+from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
 
 HEAD = "Traceback (most recent call last):\n"
 BIND = "[W socket.cpp:426] [c10d] The server socket has failed to bind to {0} (errno: 98 - Address already in use).\n"

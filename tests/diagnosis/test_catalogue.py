@@ -13,10 +13,10 @@ import pytest
 from catalogue_examples import EXAMPLES
 from troubleshooting import code_lines, pages
 
-from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry, entry_of_signal, known_failures
 from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, filled
 from ddpkit.diagnosis.catalogue.matcher import WORDS, words_of
+from ddpkit.diagnosis.decide import analyze_log
 
 ROOT = Path(__file__).parents[2]
 MATCHER = known_failures()

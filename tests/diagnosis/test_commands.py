@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ddpkit
-from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import ENTRIES
 from ddpkit.diagnosis.catalogue.entry import as_word, filled_command
+from ddpkit.diagnosis.decide import analyze_log
 
 HOSTILE = (
     "/data/$(touch pwned)/x; touch pwned; pwd",
