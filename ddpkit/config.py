@@ -914,19 +914,12 @@ def read_file(folder: Path) -> SettingsFile:
         if untrusted and not keys:
             raise UsageError(*untrusted)
         text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
-        if sys.version_info >= (3, 11):
-            import tomllib  # here, as it takes 6 ms, and many launches have no file
-        else:
-            import tomli as tomllib
         try:
-            table: dict[str, object] = tomllib.loads(content)
-        except tomllib.TOMLDecodeError as error:
+            table = _parse_toml(text, content)
+        except UsageError:
             if untrusted:
                 continue
-            raise _invalid_toml(text, str(error)) from None
-        except (RecursionError, ValueError) as error:  # of tomllib, for a number of 5,000 digits
-            why = "tables or lists are nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise UsageError(f"{text.name}: invalid TOML: {why}") from None
+            raise
         for key in keys:
             inner = table.get(key, {})
             if not isinstance(inner, dict):
@@ -948,12 +941,7 @@ def _read_roles(path: Path, folder: Path) -> SettingsFile:
     if untrusted:
         raise UsageError(*untrusted)
     text = _Text(os.path.relpath(path, folder), content.splitlines(), ())
-    try:
-        table: dict[str, object] = tomllib.loads(content)
-    except tomllib.TOMLDecodeError as error:
-        raise _invalid_toml(text, str(error)) from None
-    except (RecursionError, ValueError):
-        raise UsageError(f"{text.name}: invalid TOML: nested too deeply, or a number is too long") from None
+    table = _parse_toml(text, content)
     if "roles" not in table:
         raise UsageError(f"--roles {text.name}: it has no roles", '[roles.train]: command = "train.py"')
     return _check_file(table, text, path, folder)
@@ -968,6 +956,22 @@ def _read_text(path: Path) -> tuple[str, tuple[str, str] | None]:
     except (OSError, UnicodeDecodeError) as error:
         what = f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
         raise UsageError(what, f"ls -l {shlex.quote(str(path))}") from None
+
+
+def _parse_toml(text: _Text, content: str) -> dict[str, object]:
+    """Parse a file. Raises UsageError."""
+    if sys.version_info >= (3, 11):
+        import tomllib  # here, as it takes 6 ms, and many launches have no file
+    else:
+        import tomli as tomllib
+    try:
+        table: dict[str, object] = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid_toml(text, str(error)) from None
+    except (RecursionError, ValueError) as error:  # of tomllib, for a number of 5,000 digits
+        why = "tables or lists are nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UsageError(f"{text.name}: invalid TOML: {why}") from None
+    return table
 
 
 def _invalid_toml(text: _Text, error: str) -> UsageError:

@@ -21,8 +21,8 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import Force, check_output, write_output
 from ddpkit.cli.runs import RoleName, RunName
 from ddpkit.console.style import Panel
-from ddpkit.diagnosis import long_log
-from ddpkit.diagnosis.long_log import LogText
+from ddpkit.diagnosis import read
+from ddpkit.diagnosis.read import LogText
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import open_to_read
 from ddpkit.run.log_files import ALL, INDEX
@@ -30,9 +30,9 @@ from ddpkit.run.state import RunState
 from ddpkit.text import format_age, format_ranges
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.diagnosis.analyze import LogAnalysis
+    from ddpkit.diagnosis.answer import LogMatch
     from ddpkit.diagnosis.catalogue.entry import Entry
-    from ddpkit.diagnosis.log_match import LogMatch
+    from ddpkit.diagnosis.decide import LogAnalysis
     from ddpkit.diagnosis.outcome import Failure
     from ddpkit.monitor.dump import HangDump
     from ddpkit.run.record import Run
@@ -75,13 +75,13 @@ def explain(
         else:
             print("\n".join(_describe(entry)))
         return
-    from ddpkit.diagnosis import analyze
+    from ddpkit.diagnosis import decide
 
     names: list[str] = []
     run, running = _record(files[0]) if len(files) == 1 else None, ""
     if run is not None and run.replicas:
         run, files = _of_roles(run)
-    result = analyze.analyze_log(_texts(files, names))
+    result = decide.analyze_log(_texts(files, names))
     if result.unread:
         note(f"{result.unread} lines were not looked at: to read them all takes too long")
     if run is not None and not run.state.ended:
@@ -91,7 +91,7 @@ def explain(
         run, running = now.run, now.words if now.state.living else ""
     failure = run.failure if run is not None and run.state is RunState.FAILED else None
     if failure is not None:
-        result = analyze.put_first(result, failure)
+        result = decide.put_first(result, failure)
     hang = _hang(run)
     if as_json:
         print_json("explain", {**_as_dict(result, run, failure), "hang": asdict(hang) if hang else None})
@@ -271,17 +271,17 @@ def _read_file(file: BinaryIO, name: str, size: int = 0) -> LogText:
     head = file.read(HEAD)
     _refuse_other(head, name)
     if head[:2] in _UTF_16:
-        return LogText((head + file.read(long_log.SHORT - HEAD)).decode("utf-16", "replace"))
+        return LogText((head + file.read(read.SHORT - HEAD)).decode("utf-16", "replace"))
     if not size:
-        return _of_blocks(chain([head], long_log.blocks_of(file)), name)
+        return _of_blocks(chain([head], read.blocks_of(file)), name)
     file.seek(0)
-    if size > long_log.FIRST + long_log.LAST:
+    if size > read.FIRST + read.LAST:
         _note_parts(name)
-    return long_log.read_long(file, size)
+    return read.read_long(file, size)
 
 
 def _note_parts(name: str) -> None:
-    note(f"{name}: only its first {long_log.FIRST >> 20} and last {long_log.LAST >> 20} MiB are read")
+    note(f"{name}: only its first {read.FIRST >> 20} and last {read.LAST >> 20} MiB are read")
 
 
 def _read_run(folder: Path) -> LogText:
@@ -300,7 +300,7 @@ def _read_run(folder: Path) -> LogText:
 
 def _of_blocks(blocks: Iterable[bytes], name: str) -> LogText:
     """Read a stream up to a limit: it need not end."""
-    text = long_log.condense(_limited(blocks, name))
+    text = read.condense(_limited(blocks, name))
     if not text.text.strip():
         raise _empty(name)
     return text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ddpkit.diagnosis.analyze import LogAnalysis
+from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
-from ddpkit.diagnosis.log_match import LogMatch
+from ddpkit.diagnosis.decide import LogAnalysis
 from ddpkit.diagnosis.outcome import SUPERVISORS, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS
 

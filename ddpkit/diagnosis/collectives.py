@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue.entry import BRANCHES
 from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
-from ddpkit.diagnosis.log_match import LogMatch
 
 _GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
 _WORK = re.compile(
@@ -31,10 +31,6 @@ _WHOLE = frozenset(("_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 # All ranks pass the same number of elements to these.
 _EVEN = frozenset(("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 _CALLS = re.compile(r"OpType=(?P<call>\w+), TensorShape=(?P<shape>\[[\d, ]*\])")
-_NUMBERED = re.compile(
-    r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<number>\d+)(?=[,)])"
-)
-_RANDOM = 10**6  # numbers that differ by more were not counted: gloo began at random ones before torch 2.1
 _NOT_NUMBERED = re.compile(r"\(SequenceNumber=\d+[A-Z]")  # torch prints no comma after a number that is not set
 _ASPECTS = re.compile(r"differ in the following aspects:\s*(?P<aspects>.*\S)")
 # A function that one rank alone, or each rank at another step, may call.
@@ -56,12 +52,6 @@ class _Work:
     ratio: int = 0  # of the sizes of its two sides, where they show it
 
 
-def lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
-    """Return the ranks with the lowest sequence number of one process group, as values of an entry."""
-    words, gap = _lowest_and_highest(waited)
-    return {"lagging": words} if gap else {}
-
-
 def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
     """Describe the lowest and the highest sequence number of one process group. Returns their difference, too."""
     groups: dict[str, dict[int, tuple[int, str]]] = {}
@@ -79,24 +69,6 @@ def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
             words = f"{last} in {call} with the lowest SeqNum, {lowest}, and {first} in {other} with {highest}"
             return words, highest - lowest
     return "", 0
-
-
-def waiting_together(waited: Iterable[LogMatch]) -> dict[str, str]:
-    """Return the ranks from 0 on that all wait in one collective, as values of an entry: then data may not pass."""
-    calls: dict[tuple[str, ...], set[int]] = {}
-    for each in waited:
-        work = _WORK.search(each.text)
-        if work and each.speaker.rank is not None and work["call"]:
-            key = (work["call"], work["number"], work["size"] or "")
-            calls.setdefault(key, set()).add(each.speaker.rank)
-    if len(calls) != 1:
-        return {}
-    ((call, number, _), ranks), *_ = calls.items()
-    if call in {*_PAIRED, _SEVERAL} or len(ranks) < 2 or ranks != set(range(len(ranks))):
-        return {}
-    return {
-        "together": f"{name_ranks(sorted(ranks))} wait in the same {call}, number {number}, as if data did not pass"
-    }
 
 
 def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
@@ -243,12 +215,6 @@ def name_ranks(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {list_ranks(ranks)}"
 
 
-def missing_ranks(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the ranks that a barrier of the store missed, where the one that reports it had come alone."""
-    rank, wanted, joined = (int(values[name]) for name in ("rank", "wanted", "joined"))
-    return {"absent": name_ranks([each for each in range(wanted) if each != rank])} if joined == 1 < wanted else {}
-
-
 def list_ranks(ranks: Sequence[int]) -> str:
     """Return `1, 2`, and of many the first ones."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
@@ -269,7 +235,6 @@ def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
     calls = list(_CALLS.finditer(lines[index]))
     if len(calls) == 2 and calls[0]["call"] == calls[1]["call"] and calls[0]["shape"] != calls[1]["shape"]:
         values["same"] = calls[0]["call"]
-    values |= _numbers_apart(lines[index])
     for line in reversed(lines[max(0, index - FRAME_LINES) : index]):
         text = split_prefix(visible_line(line)).text
         if not text.startswith(" "):
@@ -278,18 +243,6 @@ def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
         if frame:
             values["frame"] = frame["frame"]
     return values
-
-
-def _numbers_apart(line: str) -> dict[str, str]:
-    """Return which rank made more calls, as values of an entry."""
-    calls_made = sorted((int(each["number"]), each["rank"]) for each in _NUMBERED.finditer(line))
-    if len(calls_made) != 2 or calls_made[0][0] == calls_made[1][0]:
-        return {}
-    (fewer, behind), (more, ahead) = calls_made
-    if more - fewer > _RANDOM:
-        return {"ahead": "their numbers are random, as of gloo before torch 2.1, so this can be a false alarm"}
-    calls = "1 call" if more - fewer == 1 else f"{more - fewer} calls"
-    return {"ahead": f"rank {ahead} made {calls} more than rank {behind}, which can be a send or a recv, too"}
 
 
 # torch's comparison of the ranks: those that did not finish a collective, and those that began it.

@@ -1,4 +1,4 @@
-"""Decision: which of the recognised lines is the first failure, by one order. Pure.
+"""Decides which of the events in the logs of a run is its first failure, whose it was, and what followed from it. Pure.
 
 Causes come before deaths, failures without a reason, consequences and warnings; of one layer, the earliest comes first.
 What is known to explain it, along the edges of the catalogue, takes its place.
@@ -7,41 +7,57 @@ What is known to explain it, along the edges of the catalogue, takes its place.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ddpkit.diagnosis.log_match import LogMatch
+from ddpkit.diagnosis import tracebacks
+from ddpkit.diagnosis.answer import LAYERS, MAX_TEXT, LogMatch, advice_in
+from ddpkit.diagnosis.catalogue import standing_in_for
+from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
+from ddpkit.diagnosis.events import LogReader
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.outcome import Failure
+from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error, says_it_continues
+from ddpkit.diagnosis.read import Limit, LogText, plain_lines
+from ddpkit.diagnosis.story import Log, Story
 
-LAYERS = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last error:` does
 
 
 def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMatch:
     """Return the first of some failures, or the warning above that explains it."""
-    layers = {id(each): _layer(each, failures) for each in failures}
+    ended = any(each.top and not each.doubtful for each in failures)
+    below = _below_launchers(failures)
+    layers = {id(each): _layer(each, late=(each.doubtful and ended) or id(each) in below) for each in failures}
+    deaths = [each for each in failures if each.kind == "death"]
     top = min(layers.values())
     timed = all(each.when is not None for each in failures if layers[id(each)] == top)
 
     def order(match: LogMatch) -> tuple[object, ...]:
         noticed = match.kind == "consequence"
         when = match.when if timed and match.when is not None and not noticed else 0.0
-        return layers[id(match)], match.doubtful, noticed and _notices(match), when, _place(match, failures)
+        return layers[id(match)], match.doubtful, noticed and _notices(match), when, _place(match, deaths)
 
     return _root(min(failures, key=order), (*hints, *failures))
 
 
-def _layer(match: LogMatch, failures: Sequence[LogMatch]) -> float:
-    """Return the layer of a failure.
-
-    Below what has no reason: a text of healthy runs where an exception ended the program, and a line that a shell
-    came to after its launcher.
-    """
-    raised = match.doubtful and any(each.top and not each.doubtful for each in failures)
-    above = [each for each in failures if each.file == match.file and each.number < match.number]
-    scopes = {each.scope for each in above}
-    later = match.scope == "shell" and "launcher" in scopes and bool(scopes - {"launcher", "shell"})
+def _layer(match: LogMatch, late: bool) -> float:
+    """Return the layer of a failure. `late`: below what has no reason."""
     layer = LAYERS[match.kind]
-    return max(layer, LAYERS["generic"] + 0.5) if raised or later else layer
+    return max(layer, LAYERS["generic"] + 0.5) if late else layer
+
+
+def _below_launchers(failures: Sequence[LogMatch]) -> set[int]:
+    """Return the lines, as `id`, that a shell came to after its launcher, which had run something that failed."""
+    scopes: dict[str, set[str]] = {}  # of the failures above, by file
+    found = set()
+    for each in sorted(failures, key=lambda each: each.number):
+        above = scopes.setdefault(each.file, set())
+        if each.scope == "shell" and "launcher" in above and above - {"launcher", "shell"}:
+            found.add(id(each))
+        above.add(each.scope)
+    return found
 
 
 def _notices(match: LogMatch) -> tuple[bool, bool]:
@@ -49,11 +65,12 @@ def _notices(match: LogMatch) -> tuple[bool, bool]:
     return not match.decisive, not match.values.get("local")
 
 
-def _place(match: LogMatch, failures: Sequence[LogMatch]) -> float:
-    """Return the line of a failure; of one that is reported at the end, the line of the death that it explains."""
-    deaths = (each.number for each in failures if each.kind == "death" and each.file == match.file)
-    explained = match.kind == "cause" and any(each.kind == "death" and explains(match, each) for each in failures)
-    return min(deaths, default=match.number) if explained else match.number
+def _place(match: LogMatch, deaths: Sequence[LogMatch]) -> int:
+    """Return the line of a failure; of a cause that is reported at the end, the line of the first death from it."""
+    if match.kind != "cause":
+        return match.number
+    own = (each.number for each in deaths if each.file == match.file and explains(match, each))
+    return min((match.number, *own))
 
 
 def _root(first: LogMatch, candidates: Collection[LogMatch]) -> LogMatch:
@@ -83,3 +100,380 @@ def explains(match: LogMatch, failure: LogMatch) -> bool:
         return True
     text = match.entry.explains_text
     return failure.entry is None and bool(text) and re.search(text, failure.text) is not None
+
+
+SECONDS = 5.0  # of the processor, for all logs of a run
+LAST_LINES = 5  # of a log: an error above them did not end it
+ALARM_LINES = 5  # an error so many lines below a warning is about the same
+MAX_LISTED = 8
+_NONE = Speaker()
+_LISTED = ("device", "setting")
+
+
+@dataclass(kw_only=True)
+class LogAnalysis:
+    """The first failure in the logs of a run, None where it is not known; and all other matches by their part."""
+
+    first: LogMatch | None = None
+    alike: list[LogMatch] = field(default_factory=list)  # the same, of other ranks or again
+    others: list[LogMatch] = field(default_factory=list)  # other causes, before it or after it
+    hints: list[LogMatch] = field(default_factory=list)  # warnings that may be behind it
+    consequences: list[LogMatch] = field(default_factory=list)
+    survived: list[LogMatch] = field(default_factory=list)  # failures after which the run went on
+    silent_ranks: list[int] = field(default_factory=list)  # ranks that print, and do not report that they waited
+    restarts: int = 0  # of all ranks by torchrun
+    lines: int = 0
+    unread: int = 0  # lines for which there was no time
+    healthy: bool = False  # its last lines show progress or a good end
+    stepped: bool = False  # a line shows a step of a training
+    first_alarm: tuple[str, int, str] | None = None  # where nothing is known: file, line, text of the first `error`
+
+
+def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None = None) -> LogAnalysis:
+    """Analyze the logs of one run, each as (name, text). `limit`: of the time in which lines are looked for."""
+    matches: list[LogMatch] = []
+    logs: dict[str, Log] = {}
+    limit = limit or Limit(SECONDS)
+    unread = 0
+    for name, text in files:
+        lines, numbers = _lines_of(text)
+        del text
+        reader = LogReader(name, lines, limit)
+        own_matches = reader.read()
+        unread += len(reader.unread)
+        first = own_matches[0].number if own_matches else len(lines)
+        logs[name] = Log(lines=lines, numbers=numbers, course=Course(lines, first), harmless=reader.harmless)
+        matches += own_matches
+    result = _decide(matches, logs)
+    result.unread = unread
+    _read_story(result, logs)
+    result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
+    if result.first is None or result.first.kind == "hint":
+        _look_at_health(result, matches, logs)
+    return _renumbered(result, logs)
+
+
+def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
+    """Return the lines of a log, and the number of each in its file."""
+    whole = text if isinstance(text, LogText) else LogText(text)
+    lines, numbers = plain_lines(whole.text)
+    if whole.numbers is None:
+        return lines, numbers
+    last = len(whole.numbers)
+    of_file = (whole.numbers[number - 1] if number <= last else whole.numbers[-1] + 1 for number in numbers)
+    return lines, array("Q", of_file)
+
+
+def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
+    """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
+    # Ranks print the same text: the frames of one show what it means.
+    traced = {each.text: each.entry for each in matches if each.top and each.entry is not None}
+    matches = [replace(each, entry=traced[each.text]) if each.text in traced else each for each in matches]
+    hints = [each for each in matches if each.kind == "hint"]
+    # A run that went on after the warning of a failure did not fail of it.
+    hints = [each for each in hints if not (each.was_cause and logs[each.file].course.continues(each))]
+    failures, survived = _without_survived([each for each in matches if each.kind != "hint"], logs)
+    result = LogAnalysis(survived=_without_repeats(survived))
+    if not failures:
+        return _lead_by_warning(result, hints, logs)
+    first = first_of(failures, hints)
+    place = (first.id, first.file, first.number)  # a deciding line is another object, as it is a cause now
+    rest = [each for each in failures if (each.id, each.file, each.number) != place]
+    result.alike = [each for each in rest if _same(each, first)]
+    ends = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
+    result.first = first = _with_all(_with_speaker(first, result.alike, [*failures, *ends]), result.alike)
+    rest = [each for each in rest if not _same(each, first)]
+    causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
+    result.others = _without_repeats(causes)
+    shown = set(map(id, causes))
+    result.consequences = [each for each in rest if id(each) not in shown]
+    result.hints = _without_repeats(each for each in hints if each is not first and _may_explain(each, first))
+    return result
+
+
+def _without_survived(failures: Sequence[LogMatch], logs: Mapping[str, Log]) -> tuple[list[LogMatch], list[LogMatch]]:
+    """Separate failures and what the run survived."""
+    last: dict[str, int] = {}  # the last failure of each file that was not survived
+    survived = {id(each) for each in failures if _is_of_given_code(each, failures, logs[each.file].course)}
+    for each in reversed(failures):
+        if id(each) in survived:
+            continue
+        if _is_survived(each, last.get(each.file, 0), logs[each.file].course):
+            survived.add(id(each))
+        else:
+            last.setdefault(each.file, each.number)
+    return [each for each in failures if id(each) not in survived], [each for each in failures if id(each) in survived]
+
+
+def _is_of_given_code(match: LogMatch, failures: Sequence[LogMatch], course: Course) -> bool:
+    """Whether code that a program got as text failed, as its samples did before while that program went on."""
+    if not match.program.startswith("<"):
+        return False
+    alike = [each for each in failures if each.file == match.file and each.program == match.program]
+    after = any(line.strip() for line in course.lines[match.number :])
+    return after and any(each.number < match.number and course.goes_on(each) for each in alike)
+
+
+def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
+    """Of a log without a failure, show the warning that can lead to one."""
+    hints = [each for each in hints if not each.overcome]
+    quiet = [each for each in hints if not logs[each.file].course.continues(each)]
+    # NCCL's INFO lines are no warnings, and a remark on speed leads to no failure.
+    first = min(quiet, key=lambda each: ("NCCL INFO" in each.text, not each.may_end_a_run), default=None)
+    if first is None:
+        result.hints = _without_repeats(hints)
+        return result
+    first = next((each for each in quiet if each.was_cause and explains(each, first)), first)
+    rest = [each for each in hints if each is not first]
+    result.alike = [each for each in rest if _same(each, first)]
+    # What torch repeats until its timeout is normal while other nodes start.
+    values = {"peers": "the other nodes or pods", **first.values} if first.was_cause else first.values
+    result.first = _with_all(replace(first, values=values), result.alike)
+    result.hints = _without_repeats(each for each in rest if not _same(each, first))
+    return result
+
+
+def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
+    """Whether a warning is worth a line beside a failure: not beside a certain cause of another kind."""
+    return explains(hint, first) or (first.kind in ("generic", "consequence") and not hint.was_cause)
+
+
+def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:
+    """Add rank and host from other lines on the same failure: srun's, or torchrun's table."""
+    known = first.speaker
+    if first.scope == "job":
+        return first
+    for each in alike if not known.host else ():
+        if each.values.get("host") and each.speaker.rank == known.rank:
+            first = replace(first, values={**each.values, **first.values})
+            known = known if each.speaker.host else replace(known, host=each.values["host"])
+            break
+    if known == _NONE and first.text.startswith("NCCL WARN"):  # the rank's own error follows at once
+        below = [each for each in failures if each.file == first.file and 0 < each.number - first.number <= ALARM_LINES]
+        own = {each.speaker for each in below if explains(first, each) and each.speaker.rank is not None}
+        known = own.pop() if len(own) == 1 else known
+    if known.rank is not None:
+        same_rank = (each.speaker.host for each in failures if each.speaker.rank == known.rank)
+        host = known.host or next((each for each in same_rank if each), "")
+        return _spoken(first, replace(known, host=host))
+    if first.kind not in ("cause", "death"):
+        return _spoken(first, known)
+    if not known.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
+        host = next((each.values["host"] for each in failures if explains(first, each) and "host" in each.values), "")
+        return _spoken(first, replace(known, host=host))
+    table = next(
+        (each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None), None
+    )
+    if known.local is not None and (table is None or table not in alike):
+        return first
+    named = [each for each in alike if each.speaker.rank is not None and not each.warned]
+    summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
+    other = next((each for each in (*([table] if table in alike else []), *named, table, *summaries) if each), None)
+    if other is None or (known.host and other.speaker.host not in ("", known.host)):
+        return first
+    first = replace(first, values={**other.values, **first.values}) if other in alike else first
+    return _spoken(first, replace(other.speaker, host=other.speaker.host or known.host, agent=known.agent))
+
+
+def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
+    """Report all devices or settings of one host with the same failure: the kernel and RCCL print a line for each."""
+    if len({each.speaker.host for each in (first, *alike)}) > 1:
+        return first
+    values = dict(first.values)
+    for name in _LISTED:
+        listed = {each.values[name]: None for each in (first, *alike) if each.values.get(name)}
+        if listed:
+            values[name] = ", ".join(list(listed)[:MAX_LISTED])
+    return replace(first, values=values)
+
+
+def _spoken(match: LogMatch, speaker: Speaker) -> LogMatch:
+    values = {**match.values, **({"host": speaker.host} if speaker.host and "host" not in match.values else {})}
+    return replace(match, speaker=speaker, values=values)
+
+
+def _same(one: LogMatch, other: LogMatch) -> bool:
+    return one.id == other.id and (one.entry is not None or one.text == other.text)
+
+
+def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
+    kept: dict[tuple[str, str], LogMatch] = {}
+    for each in matches:
+        kept.setdefault((each.id, "" if each.entry else each.text), each)
+    return list(kept.values())
+
+
+def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
+    """Whether training went on after a failure, or ended well. `last`: the number of the last that ended something."""
+    if match.overcome:
+        return True
+    if course.steps_after(match) >= PROGRESS_LINES:
+        # A program's own traceback stands before its last progress where a buffer of standard output was written then.
+        shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
+        return not match.top or shown
+    # Ranks go on for a while after a scheduler or a kernel has reported their end.
+    reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
+    if last <= match.end and not reported and course.goes_on(match):
+        return True
+    return last <= match.end and not match.decisive and course.is_completed(match)
+
+
+# ---- what the rest of the run shows
+
+
+def _rules(of: str) -> Iterator[tuple[Entry, Instead]]:
+    """Yield the entries that the story of a run can show in place of one."""
+    for entry in standing_in_for(of):
+        yield from ((entry, rule) for rule in entry.instead if of in rule.of)
+
+
+def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
+    """Find who waited for whom; put another entry in place of the first failure where the rest of the run shows it."""
+    story = Story(logs, result.first, result.alike, result.consequences, result.hints)
+    result.restarts = story.restarts
+    first = result.first
+    if first is not None and first.role == "waits":
+        result.silent_ranks = story.silent_ranks
+        result.first = first = story.name_awaited(first)
+    if first is not None and first.entry is not None and "{above" in first.entry.cause:
+        result.first = first = replace(first, values={**first.values, "above": story.deciding_line(first)})
+    for entry, rule in _rules(first.id if first else NOTHING):
+        found = story.read(rule) if rule.reads else None
+        if found is None:
+            continue
+        result.consequences = [*([first] if first else []), *result.consequences]
+        if found.index is None and first is not None:
+            kind = found.kind or entry.kind
+            speaker = found.speaker or first.speaker
+            values = {**first.values, **found.values}
+            result.first = replace(first, entry=entry, kind=kind, speaker=speaker, values=values)
+        else:
+            result.first = _of_line(
+                entry, found.kind or entry.kind, found.file, logs[found.file].lines, found.index or 0
+            )
+            result.first = replace(
+                result.first, speaker=found.speaker or _NONE, values=found.values, warned=found.warned
+            )
+        result.alike = [] if rule.reads == "other-work" or found.index is not None else result.alike
+        return
+
+
+def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
+    text = visible_line(lines[index]).strip()[:MAX_TEXT]
+    number = index + 1
+    return LogMatch(
+        entry=entry, kind=kind, file=name, number=number, end=number, text=text, speaker=_NONE, when=None, values={}
+    )
+
+
+def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, Log]) -> None:
+    """Find out whether the run went well; if not, where its log first reports an error."""
+    known = {(each.file, number) for each in matches for number in range(each.begin or each.number, each.end + 1)}
+    known |= {(each.file, (each.begin or each.number) - 1) for each in result.survived}  # a line above is about it
+    alarms = [alarm for name, log in logs.items() if (alarm := _first_alarm(name, log, known))]
+    first = result.first
+    last = max((each.number for each in (first, *result.alike) if each), default=0)
+    below = [number for name, number, _ in alarms if first is not None and name == first.file and number > first.number]
+    if first is not None and first.was_cause and any(number <= last + ALARM_LINES for number in below):
+        result.first = replace(first, kind="cause")  # an error follows the warning at once
+    elif alarms:
+        result.first_alarm = alarms[0]
+        if first is None:
+            result.first = next(
+                filter(None, (_own_answer(name, logs[name], number, known) for name, number, _ in alarms)), None
+            )
+        if first is not None and not first.may_end_a_run:
+            result.first, result.alike, result.hints = None, [], [first, *result.hints]
+    result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
+    result.stepped = any(log.course.has_step() for log in logs.values())
+
+
+def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -> LogMatch | None:
+    """Return an error that no entry knows, at the end of a log, where its message itself says what to do."""
+    below = [each for each, line in enumerate(log.lines[number:], number + 1) if line.strip()]
+    # What is below it also tells of the failure: else the program went on.
+    if len(below) > LAST_LINES or not all((name, each) in known or _is_alarm(log.lines, each) for each in below):
+        return None
+    line = visible_line(log.lines[number - 1])
+    said = advice_in(split_prefix(line).text)
+    if not said:
+        return None
+    match = _of_line(None, "generic", name, log.lines, number - 1)
+    return replace(
+        match, speaker=speaker_of_line(line), summary=f"its own message: {said}", location=f"as it says: {said}"
+    )
+
+
+def _first_alarm(name: str, log: Log, known: set[tuple[str, int]]) -> tuple[str, int, str] | None:
+    for number, line in enumerate(log.lines, 1):
+        looked_at = (name, number) not in known and number not in log.harmless
+        if looked_at and _is_alarm(log.lines, number) and not log.course.went_on(number):
+            return name, number, split_prefix(visible_line(line)).text.strip()[:MAX_TEXT]
+    return None
+
+
+# A run's name may be a word for an error, in lines of ddpkit's own and in paths.
+_RUN_ID = re.compile(r"\b\d{8}-\d{6}-[\w.-]+-[0-9a-f]{4}\b")
+
+
+def _is_alarm(lines: Sequence[str], number: int) -> bool:
+    if any(map(says_it_continues, lines[number - 1 : number + 2])):
+        return False
+    line = _RUN_ID.sub("", lines[number - 1])
+    return tracebacks.begins_failure(lines, number - 1) or (reports_error(line) and not tracebacks.is_frame(line))
+
+
+def put_first(result: LogAnalysis, failure: Failure) -> LogAnalysis:
+    """Return the analysis with the first failure of a run's record in the place of the first one in its log.
+
+    Lines of several ranks come late in a log, so their order is a guess, and the record knows the order of the ends.
+    `first` is the line that shows the failure. None: no line does, for example after SIGKILL.
+    """
+    log_first = [result.first] if result.first is not None else []
+    matches = [*log_first, *result.alike, *result.others, *result.consequences]
+    own = next((each for each in matches if _shows(each, failure)), None)
+    rest = [each for each in matches if each is not own and each.kind != "hint"]
+    same = [each for each in rest if own is not None and _same(each, own)]
+    rest = [each for each in rest if own is None or not _same(each, own)]
+    return replace(
+        result,
+        first=own,
+        alike=same,
+        others=_without_repeats(each for each in rest if each.kind == "cause"),
+        consequences=[each for each in rest if each.kind != "cause"],
+        hints=[*(each for each in log_first if each.kind == "hint"), *result.hints],
+        first_alarm=None,
+    )
+
+
+def _shows(match: LogMatch, failure: Failure) -> bool:
+    """Whether a line shows a failure: it has the cause, and is of the rank if the cause is the rank's own."""
+    known = failure.diagnosis
+    if match.kind in ("hint", "consequence") and (known is None or match.id != known.id):
+        return False
+    if known is not None and match.id != (known.id or "own-exception"):
+        return False
+    if known is not None and known.whose:
+        return match.speaker.describe() == known.whose
+    return match.speaker.rank is None or match.speaker.rank == failure.rank
+
+
+def _renumbered(result: LogAnalysis, logs: Mapping[str, Log]) -> LogAnalysis:
+    """Count lines as the files do: a line of JSON can hold many."""
+    if all(len(log.lines) == (log.numbers[-1] if log.numbers else 0) for log in logs.values()):
+        return result
+
+    def place(name: str, number: int) -> int:
+        numbers = logs[name].numbers
+        return numbers[min(number, len(numbers)) - 1]
+
+    def moved(match: LogMatch) -> LogMatch:
+        return replace(match, number=place(match.file, match.number), end=place(match.file, match.end))
+
+    for part in (result.alike, result.others, result.hints, result.consequences, result.survived):
+        part[:] = [moved(each) for each in part]
+    result.first = moved(result.first) if result.first else None
+    if result.first_alarm:
+        name, number, text = result.first_alarm
+        result.first_alarm = (name, place(name, number), text)
+    return result

@@ -30,13 +30,13 @@ _LABELS = [
         r"[Rr]ank:? ?(?P<rank>\d+)[:|] ",
         r"\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun, Horovod, SageMaker
         r" *(?P<task>\d+): ",  # srun --label
-        r"\[(?P<agent>task \d+)\] ",  # srun --label of launchers, see plain_lines.py
+        r"\[(?P<agent>task \d+)\] ",  # srun --label of launchers, see read.py
         r"\[\d{1,6}\] (?=\[rank\d+\]:)",  # a number of the line, in some viewers
         r"\[(?P<rank>\d{1,4})\] (?!(?:\S+:\d+ (?:\(\w+\) )?)?NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
         r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot
         r"\((?:raylet|gcs_server)(?:, ip=(?P<host>[\w.:-]+))?\) ?",  # Ray
         r"\[pod/(?P<host>[\w.-]+)/[\w.-]+\] ",  # kubectl logs --prefix
-        r"\[host/(?P<host>[\w.-]+)\] ",  # pdsh, see plain_lines.py
+        r"\[host/(?P<host>[\w.-]+)\] ",  # pdsh, see read.py
         r"\[resource\.labels\.containerName: (?P<host>[\w.-]+)\] ?",  # Google Cloud
         r"\[(?P<host>[\w.-]+), unknown_ip\] ?",  # AzureML on Kubernetes
         _LEVEL + r" (?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*Z )",

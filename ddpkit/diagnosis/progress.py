@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
-from ddpkit.diagnosis.log_match import LogMatch
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
 BUFFER = 1 << 16  # characters
@@ -202,14 +202,20 @@ class Course:
         self.lines = lines
         self._first = max(0, min(first, len(lines) - MOST_STEPS))
         self._ranks: dict[int, int | None] = {}
+        self._progress: dict[int, bool] = {}
 
     @cached_property
     def _steps(self) -> list[int]:
-        return [index for index in range(self._first, len(self.lines)) if self._is_progress(self.lines[index])]
+        return [index for index in range(self._first, len(self.lines)) if self._is_progress_at(index)]
 
     @cached_property
     def _shapes(self) -> set[str]:
         return shapes_of(self.lines[self._first :])
+
+    def _is_progress_at(self, index: int) -> bool:
+        if index not in self._progress:
+            self._progress[index] = self._is_progress(self.lines[index])
+        return self._progress[index]
 
     def _is_progress(self, line: str) -> bool:
         return is_step(line) or shape_of(line.rpartition("\r")[2]) in self._shapes
@@ -252,7 +258,7 @@ class Course:
 
     def steps_before(self, match: LogMatch) -> int:
         above = range(max(0, match.number - 1 - MOST_STEPS), match.number - 1)
-        return self._count([index for index in above if self._is_progress(self.lines[index])], match.speaker.rank)
+        return self._count([index for index in above if self._is_progress_at(index)], match.speaker.rank)
 
     def goes_on(self, match: LogMatch) -> bool:
         """Whether lines below a match go on: steps, or lines of a shape that recurs with other numbers.

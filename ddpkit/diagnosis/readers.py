@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 
-from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.collectives import joined_by_all, last_error, missing_ranks, reasons_of_mismatch
+from ddpkit.diagnosis.collectives import joined_by_all, last_error, reasons_of_mismatch
 from ddpkit.diagnosis.outcome import CODES
 
 # Of each major version, a driver runs all minor ones. CUDA 10 and older have no such index.
@@ -109,17 +107,6 @@ def message_of_enroot(lines: Sequence[str], index: int) -> dict[str, str]:
     return {"reason": messages[-1]} if messages else {}
 
 
-def part_of_tensor(saved: str, now: str) -> str:
-    """Return the words on a flat shard in place of a whole tensor, from `torch.Size([8, 4])` and `torch.Size([16])`."""
-    whole, part = _sizes(saved), _sizes(now)
-    if len(part) != 1 or len(whole) < 2 or not part[0]:
-        return ""
-    number, rest = divmod(prod(whole), part[0])
-    if rest or number < 1:
-        return ""
-    return f"a flat shard of FSDP, 1 of {number}" if number > 1 else "the same numbers, flat"
-
-
 _TWO_SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 _LONG = 100_000  # numbers: more than a dimension of a layer or a batch has, unless a tensor is flat
 
@@ -131,10 +118,6 @@ def is_part_of_flat(text: str) -> bool:
         return False
     small, large = sorted(map(int, match.groups()))
     return small > _LONG and round(large / small) > 1 and abs(large / small - round(large / small)) < 1e-4
-
-
-def _sizes(text: str) -> list[int]:
-    return [int(each) for each in re.findall(r"\d+", text)]
 
 
 Values = Mapping[str, str]
@@ -187,18 +170,14 @@ def fixed_rank(lines: Sequence[str]) -> Values:
 
 # Each gets the values of a match, the lines of its log, and the index of its line.
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
-    "barrier": lambda values, lines, index: missing_ranks(values),
     "contexts-of-ranks": lambda values, lines, index: _words("reason", contexts_of_ranks(lines[index])),
     "joined": lambda values, lines, index: joined_by_all(lines, index),
     "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "enroot": lambda values, lines, index: message_of_enroot(lines, index),
-    "exit-code": lambda values, lines, index: meaning_of(int(values.get("code", "0"))),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
     "memory-of-others": lambda values, lines, index: _words("reason", memory_of_others(lines[index])),
     "mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
-    "packages": lambda values, lines, index: tracebacks.packages_above(lines, index),
-    "shard": lambda values, lines, index: {"reason": part_of_tensor(values["saved"], values["now"])},
 }
 # These read a whole log.
 LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {

@@ -10,20 +10,18 @@ from functools import cached_property
 from itertools import pairwise
 
 from ddpkit.diagnosis import progress
+from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, Instead
 from ddpkit.diagnosis.collectives import (
     absent_ranks,
     busy_ranks,
     different_calls,
     idle_ranks,
-    lagging,
     list_ranks,
     name_ranks,
     passed_before,
-    waiting_together,
 )
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
-from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.progress import RANKS, Course
 from ddpkit.diagnosis.tracebacks import aborted_ranks
 from ddpkit.text import one_line
@@ -290,10 +288,9 @@ class Story:
         absent, alone = absent_ranks(self._same, known)
         if alone and len(absent) == 1 and len(known) > 1:
             return absent, {"late": str(absent[0])}
-        values = lagging(self._same)
         if absent and len(absent) <= max(1, len(known)):
-            values["absent"] = f"no line of {name_ranks(absent)} is in this log"
-        return [], values or waiting_together(self._same) or passed_before(self._same)
+            return [], {"absent": f"no line of {name_ranks(absent)} is in this log"}
+        return [], passed_before(self._same)
 
     @property
     def _shows_end(self) -> bool:

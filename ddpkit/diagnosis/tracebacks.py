@@ -85,7 +85,6 @@ MAX_HEADERS = 200  # of others between them, without labels
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
 FEW_LINES = 4  # that may stand below the last line with words
 MAX_CUT_LINES = 200  # lines above an exception without a header that are searched for its frames
-PACKAGE_LINES = 80  # lines above an error that are searched for the packages of its frames
 MAX_MESSAGE_LINES = 12  # lines of an exception's message that are looked at
 
 
@@ -386,29 +385,38 @@ def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     """Read the line of an exception whose traceback is not in the log."""
     prefixed = split_prefix(visible_line(lines[index]))
     error = _ERROR.match(_QUOTED.sub("", prefixed.text).strip("`*\u2502 \t"))
-    if error is None:
+    if error is None or not _is_of_python(error, indented=prefixed.text[:1].isspace()):
         return None
-    known = (error["name"] in _BUILTIN and error["name"] != "Exception") or error["kind"] in _OF_PYTHON
-    if (
-        not (known or error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]))
-        or _is_mixed(error)
-        or not (
-            re.search("[A-Za-z]{3}" if not known else r"\S", error["text"] or "")
-            or (index and is_code(lines, index - 1))
-            or (known and _is_last(lines, index))
-        )
-        or (error["kind"] == "Error" and (prefixed.text[:1].isspace() or _ERRNO.search(error["text"] or "")))
-    ):
-        return None  # `MeanSquaredError: 0.25` is none, nor is `  Error: Function not implemented (38)` of MPI
+    below_code = index > 0 and is_code(lines, index - 1)
+    if not (below_code or _has_words(error) or (_is_usual(error) and _is_last(lines, index))):
+        return None  # `MeanSquaredError: 0.25` is a metric
     trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)
     trace.raised.append(_raised(error, index, _frames_above(lines, index)))
     return trace
+
+
+def _is_usual(error: re.Match[str]) -> bool:
+    """Whether a class is one of Python's own, or of a package that is known to raise it."""
+    return (error["name"] in _BUILTIN and error["name"] != "Exception") or error["kind"] in _OF_PYTHON
+
+
+def _has_words(error: re.Match[str]) -> bool:
+    """Whether the text of an exception says something; a number is enough for a usual class."""
+    return re.search(r"\S" if _is_usual(error) else "[A-Za-z]{3}", error["text"] or "") is not None
 
 
 def _is_last(lines: Sequence[str], index: int) -> bool:
     """Whether a line is the last of its log, or has only a bar of progress below it."""
     below = [line for line in lines[index + 1 : index + 1 + FEW_LINES] if line.strip() and "%|" not in line]
     return not below and len(lines) - index <= FEW_LINES + 1
+
+
+def _is_of_python(error: re.Match[str], *, indented: bool) -> bool:
+    """Whether a line names a class of exceptions, and is no line of MPI: `  Error: Function not implemented (38)`."""
+    if error["kind"] == "Error" and (indented or _ERRNO.search(error["text"] or "")):
+        return False
+    known = error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]) is not None
+    return (known or _is_usual(error)) and not _is_mixed(error)
 
 
 def _frames_above(lines: Sequence[str], index: int) -> list[tuple[str, int, str]]:
@@ -443,19 +451,6 @@ def read_syntax_error(lines: Sequence[str], index: int) -> Traceback | None:
             trace.own.update(range(above, index))
             return trace
     return None
-
-
-def packages_above(lines: Sequence[str], index: int) -> dict[str, str]:
-    """Return the two packages of the frames above an error, the caller first; empty where they are of one package."""
-    packages: list[str] = []
-    for line in reversed(lines[max(0, index - PACKAGE_LINES) : index]):
-        package = _PACKAGE.search(line)
-        name = (package["package"] or package["name"]) if package else ""
-        if name not in ("", "torch", "ray", *packages):
-            packages.insert(0, name)
-        if HEADER in line or len(packages) > 1:
-            break
-    return {"packages": " ".join(packages), "either": "|".join(packages)} if len(packages) > 1 else {}
 
 
 @dataclass(frozen=True, kw_only=True)

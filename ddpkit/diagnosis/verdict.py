@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.outcome import CODES, SUPERVISORS, Diagnosis, Failure, Outcome
+from ddpkit.diagnosis.read import Limit
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
 from ddpkit.text import LONGEST, one_line
 
 if TYPE_CHECKING:
-    from ddpkit.diagnosis.log_match import LogMatch
+    from ddpkit.diagnosis.answer import LogMatch
 
 SECONDS = 3.0  # of the processor, for one failure
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
@@ -130,7 +130,7 @@ def _is_silent(failure: Failure) -> bool:
 
 def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
     """Return the deciding match, and what it explains; a match alone only shows that the cause is not known."""
-    from ddpkit.diagnosis.analyze import analyze_log
+    from ddpkit.diagnosis.decide import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
     text = (

@@ -44,7 +44,7 @@ def _cause(text: str) -> str:
 
 def _library_error(check: str, text: str) -> tuple[str, str, str]:
     """Return cause, fix and catalogue entry of an error that NCCL raised; empty: not known."""
-    from ddpkit.diagnosis.analyze import analyze_log  # only after a failure
+    from ddpkit.diagnosis.decide import analyze_log  # only after a failure
 
     match = analyze_log([("rank", text)]).first if check == "nccl" and not _entry("", text) else None
     return (match.cause, match.fix, match.entry.id) if match is not None and match.entry else ("", "", "")

@@ -79,7 +79,7 @@ def blamed(outcome: Outcome, run_id: str, now: float) -> BadNode | None:
         return bad_node(failure.host, entry_of_seen("lost").id, failure.reason, run_id, now)
     if not failure.kernel:
         return None
-    from ddpkit.diagnosis.analyze import analyze_log
+    from ddpkit.diagnosis.decide import analyze_log
 
     # A lost node, and a fault in the kernel's own log that no script can cause.
     first = analyze_log([("kernel", failure.kernel)]).first

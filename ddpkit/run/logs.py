@@ -30,7 +30,7 @@ from ddpkit.run.record import Run, attempt_folder, job_log, machine_of, reader_o
 from ddpkit.text import format_hosts, last_state
 
 if TYPE_CHECKING:  # loaded when they are needed: most commands that look at logs need neither
-    from ddpkit.diagnosis.long_log import LogText
+    from ddpkit.diagnosis.read import LogText
     from ddpkit.launchers.job_output import JobOutput
 
 T = TypeVar("T")
@@ -386,22 +386,22 @@ def read_begin(folder: Path, size: int) -> bytes:
 
 def read_ordered(folder: Path) -> LogText:
     """Read the lines of all ranks for a diagnosis: of very many, the first and the last ones."""
-    from ddpkit.diagnosis import long_log
+    from ddpkit.diagnosis import read
 
     files = [path for path in folder.glob("*.log") if path.name != ALL]
-    if sum(path.lstat().st_size for path in files) <= long_log.FIRST + long_log.LAST:
-        return long_log.condense(OrderedLog(folder).blocks())
-    condenser, size = long_log.Condenser(), 0
+    if sum(path.lstat().st_size for path in files) <= read.FIRST + read.LAST:
+        return read.condense(OrderedLog(folder).blocks())
+    condenser, size = read.Condenser(), 0
     for block in OrderedLog(folder).blocks():
         condenser.add(block.split(b"\n")[:-1])
         size += len(block)
-        if size >= long_log.FIRST:
+        if size >= read.FIRST:
             break
-    end = OrderedLog(folder).read_end(long_log.LAST).split(b"\n")[:-1]
+    end = OrderedLog(folder).read_end(read.LAST).split(b"\n")[:-1]
     total = 0
     for path in files:
         with open(open_to_read(path), "rb") as file:
-            total += sum(block.count(b"\n") for block in long_log.blocks_of(file))
+            total += sum(block.count(b"\n") for block in read.blocks_of(file))
     condenser.skip(max(0, total - condenser.read - len(end)))
     condenser.add(end)
     return condenser.text()

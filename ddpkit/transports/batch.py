@@ -115,7 +115,7 @@ def _find_submitted(
 
 def _refusal_hint(batch: Batch, words: str) -> str:
     """Return what the catalogue knows against this refusal, else the command that shows what can be requested."""
-    from ddpkit.diagnosis.analyze import analyze_log
+    from ddpkit.diagnosis.decide import analyze_log
 
     if re.search(batch.scheduler.unreachable, words):
         return _words(batch, batch.scheduler.ping)

@@ -165,7 +165,7 @@ class ConnectionAttempt:
 
 def container_cause(text: str) -> tuple[str, str] | None:
     """Search the lines of a container's runtime for a known cause. Return it with the lines, and its fix."""
-    from ddpkit.diagnosis.analyze import analyze_log
+    from ddpkit.diagnosis.decide import analyze_log
 
     lines = text.partition("; its output: ")[2]
     first = analyze_log([("", lines.replace(" / ", "\n"))]).first

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpkit.diagnosis.action import decide
-from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.decide import analyze_log
 
 OWN = """\
 [1 node2] Traceback (most recent call last):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
+from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -170,6 +170,22 @@ CALLED = (
     "[E ProcessGroupNCCL.cpp:475] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=13807, "
     "OpType=ALLREDUCE, NumelIn={}, NumelOut={}, Timeout(ms)=1800000) ran for 1800221 milliseconds before timing out.\n"
 )
+
+
+def test_a_cause_stays_before_a_later_one_though_a_death_follows_both() -> None:
+    killed = (
+        "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=14765404.batch. Some of your processes may have "
+        "been killed by the cgroup out-of-memory handler.\n"
+    )
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    go()\nKeyError: 1\n'
+    for text, expected in (
+        (killed + raised + "Killed\n", "slurm-out-of-memory"),
+        ("Killed\n" + raised + killed, "slurm-out-of-memory"),  # it is reported after the death that it explains
+        (raised + killed, "own-exception"),
+    ):
+        first = of(text).first
+        assert first is not None
+        assert first.id == expected
 
 
 def test_one_rank_of_many_in_a_collective_of_another_size() -> None:

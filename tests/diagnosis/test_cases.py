@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import score
 
-from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.decide import analyze_log
 
 ROOT = Path(__file__).parents[2]
 LOG = """\

@@ -17,10 +17,10 @@ import catalogue_schema
 import pytest
 from jsonschema import Draft202012Validator
 
-from ddpkit.diagnosis import catalogue, log_reader
-from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis import catalogue, events
 from ddpkit.diagnosis.catalogue import built, site
 from ddpkit.diagnosis.catalogue.reading import CatalogueError, read_file
+from ddpkit.diagnosis.decide import analyze_log
 from ddpkit.files import LIMIT
 
 if sys.version_info >= (3, 11):
@@ -194,7 +194,7 @@ def test_the_entry_of_the_guide_leads_to_its_cause(rules: Path, validator: Any) 
 
 def forget() -> None:
     """As if the process had read no entry yet."""
-    for kept in (catalogue.load, catalogue.known_failures, log_reader.replacements):
+    for kept in (catalogue.load, catalogue.known_failures, events.replacements):
         kept.cache_clear()
     catalogue.BY_ID.forget()
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ddpkit
-from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import ENTRIES
 from ddpkit.diagnosis.catalogue.entry import as_word, filled_command
+from ddpkit.diagnosis.decide import analyze_log
 
 HOSTILE = (
     "/data/$(touch pwned)/x; touch pwned; pwd",
@@ -87,7 +87,6 @@ HARMLESS = {
     ("docker-name-used", "name"),  # a filter of docker ps
     ("assignment-as-command", "variable"),  # the user's own, and the value is not there
     ("disk-errors", "device"),  # below /dev, of smartctl
-    ("packages-differ", "either"),  # of grep
     ("pip-no-version", "package"),  # which versions there are: nothing is installed
     ("wrapped-attribute", "name"),  # behind model.module.
     ("linker-library-missing", "library"),  # the name of a link

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ddpkit.diagnosis.action import decide
-from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.decide import analyze_log
 from ddpkit.diagnosis.readers import contexts_of_ranks, memory_of_others
 
 HEAD = "CUDA out of memory. Tried to allocate 290.00 MiB. "

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 TRACE = """\

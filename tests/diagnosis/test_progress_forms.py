@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ddpkit.diagnosis.action import decide
-from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.decide import analyze_log
 
 # Each program prints a line a step. A real one runs: its traceback is Python's own.
 FORMS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
+from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
 
 EXISTS = "FileExistsError: [Errno 17] File exists: '/data/out'\n"
 MISSING = "FileNotFoundError: [Errno 2] No such file or directory: '{0}'\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.decide import analyze_log
 
 # By the link of a report: what it is explained by, and the lines of it that say so.
 REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from near_misses import lines_like
 
-from ddpkit.diagnosis import long_log
-from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis import read
 from ddpkit.diagnosis.catalogue import PARTS, Entry
 from ddpkit.diagnosis.catalogue.matcher import LONG_LINE, compile_linear
 from ddpkit.diagnosis.catalogue.reading import EXPRESSIONS, EXPRESSIONS_OF_INSTEAD
-from ddpkit.diagnosis.limit import Limit
+from ddpkit.diagnosis.decide import analyze_log
+from ddpkit.diagnosis.events import END_LINES, LogReader
 from ddpkit.diagnosis.line_prefixes import MAX_LINE
-from ddpkit.diagnosis.log_reader import END_LINES, LogReader
+from ddpkit.diagnosis.read import Limit
 
 LENGTH = 1 << 20
 MOST = 1000  # times a linear search of the same length, for one pattern and one line: a ratio, on any machine
@@ -149,16 +149,16 @@ def lines_of(count: int, kind: str) -> list[bytes]:
 
 def test_a_short_log_stays_whole() -> None:
     data = b"\n".join(lines_of(5000, "steps")) + b"\n"
-    text = long_log.condense([data])
+    text = read.condense([data])
     assert text.text.encode() == data
     assert text.numbers is None
 
 
 def test_of_a_long_log_rare_lines_and_the_ends_of_each_form_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_log, "SHORT", 1000)
+    monkeypatch.setattr(read, "SHORT", 1000)
     lines = lines_of(20_000, "steps")
     lines[9_000] = b"RuntimeError: the one"
-    text = long_log.condense(
+    text = read.condense(
         [b"\n".join(lines[:7000]) + b"\n" + lines[7000][:9], lines[7000][9:] + b"\n" + b"\n".join(lines[7001:])]
     )
     assert text.numbers is not None
@@ -172,9 +172,9 @@ def test_of_a_long_log_rare_lines_and_the_ends_of_each_form_stay(monkeypatch: py
 
 def test_lines_without_a_common_form_stay_at_the_begin_and_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("SHORT", 1000), ("WHOLE", 20_000), ("END", 30_000), ("BLOCK", 1000)):
-        monkeypatch.setattr(long_log, name, value)
+        monkeypatch.setattr(read, name, value)
     lines = lines_of(10_000, "words")
-    text = long_log.condense(long_log.blocks_of(io.BytesIO(b"\n".join(lines))))
+    text = read.condense(read.blocks_of(io.BytesIO(b"\n".join(lines))))
     assert text.numbers is not None
     assert text.numbers[0] == 1
     assert text.numbers[-1] == 10_000
@@ -184,10 +184,10 @@ def test_lines_without_a_common_form_stay_at_the_begin_and_the_end(monkeypatch: 
 
 def test_of_a_file_the_begin_and_the_end_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("SHORT", 1000), ("FIRST", 3000), ("LAST", 5000), ("BLOCK", 1000)):
-        monkeypatch.setattr(long_log, name, value)
+        monkeypatch.setattr(read, name, value)
     lines = [b"%s %d" % (b"abcdefghij"[number % 10 :], number) for number in range(1000)]
     data = b"\n".join(lines) + b"\n"
-    text = long_log.read_long(io.BytesIO(data), len(data))
+    text = read.read_long(io.BytesIO(data), len(data))
     numbers = list(text.numbers or ())
     assert numbers[0] == 1
     assert numbers[-1] == 1000
@@ -199,7 +199,7 @@ def test_of_a_file_the_begin_and_the_end_are_read(monkeypatch: pytest.MonkeyPatc
 def test_the_holes_of_a_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of a few lines can have a size of terabytes: reading its zeros would take hours."""
     for name, value in (("SHORT", 1000), ("FIRST", 3000), ("LAST", 5000)):
-        monkeypatch.setattr(long_log, name, value)
+        monkeypatch.setattr(read, name, value)
     path, part = tmp_path / "huge.log", 1 << 41
     with path.open("wb") as file:
         file.write(b"first\n")
@@ -211,7 +211,7 @@ def test_the_holes_of_a_file_are_not_read(tmp_path: Path, monkeypatch: pytest.Mo
     with path.open("rb") as file:
         file.read(100)  # as the caller does
         file.seek(0)
-        text = long_log.read_long(file, path.stat().st_size)
+        text = read.read_long(file, path.stat().st_size)
     assert time.process_time() - began < 10
     assert text.numbers is not None
     lines = dict(zip(text.numbers, text.text.split("\n"), strict=False))
@@ -219,8 +219,8 @@ def test_the_holes_of_a_file_are_not_read(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_line_without_an_end_costs_little() -> None:
-    text = long_log.condense(b"x" * long_log.BLOCK for _ in range(64))
-    assert len(text.text) < 2 * long_log.BLOCK
+    text = read.condense(b"x" * read.BLOCK for _ in range(64))
+    assert len(text.text) < 2 * read.BLOCK
 
 
 @pytest.fixture(scope="module")

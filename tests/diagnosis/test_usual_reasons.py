@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import load
 from ddpkit.diagnosis.catalogue.entry import OWN
+from ddpkit.diagnosis.decide import analyze_log
 from ddpkit.diagnosis.symptoms import Symptom, find_symptom
 
 ROWS = [Symptom(*row) for row in load().checks[OWN]]

@@ -128,7 +128,7 @@ import sys, threading
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name == "ddpkit.diagnosis.log_reader" and threading.current_thread() is not threading.main_thread():
+        if name == "ddpkit.diagnosis.events" and threading.current_thread() is not threading.main_thread():
             sys.meta_path.remove(Finder)
             raise KeyError(threading.get_ident())
 

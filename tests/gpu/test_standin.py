@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import PATIENCE, Command
 
-from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.decide import analyze_log
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

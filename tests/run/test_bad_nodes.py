@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+from ddpkit.diagnosis.decide import analyze_log
 from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
 from ddpkit.run import bad_nodes
 from ddpkit.run.bad_nodes import HOUR, BadNode

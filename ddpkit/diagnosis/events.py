@@ -1,4 +1,4 @@
-"""LogReader: one log as a list of its LogMatches. Pure: text in, matches out.
+"""Events of one log: entries of the catalogue and exceptions, each as a LogMatch. Pure: lines in, matches out.
 
 Lines are chosen by words (see `ddpkit.diagnosis.catalogue.matcher`): a long log costs little.
 """
@@ -15,20 +15,19 @@ from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
-from ddpkit.diagnosis.catalogue.entry import (
-    BRANCHES,
-    OWN,
-    Entry,
-    Instead,
-    as_word,
-    filled,
-    filled_command,
-    needed,
-    with_values,
+from ddpkit.diagnosis.answer import (
+    LAYERS,
+    MAX_TEXT,
+    RAY_TASK,
+    Code,
+    LogMatch,
+    advice_in,
+    describe_exception,
+    where_to_look,
 )
+from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, needed, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
-from ddpkit.diagnosis.limit import Limit
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
     speaker_in_name,
@@ -37,12 +36,10 @@ from ddpkit.diagnosis.line_prefixes import (
     split_prefix,
     visible_line,
 )
-from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
+from ddpkit.diagnosis.read import Limit
 from ddpkit.diagnosis.readers import LOG_READERS, READERS, STORIES, meaning_of
-from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
-from ddpkit.text import one_line
 
 MAX_MATCHES = 2000  # of one kind in one log
 END_LINES = 2000  # that are looked at, also where there is no time for those above
@@ -59,10 +56,8 @@ LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
 PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
-MAX_CODE = 200  # characters of a line of code that is quoted
 TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
-STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
@@ -71,8 +66,6 @@ _POD = re.compile(r"\bpod/[\w.-]+")
 _WITH_ADVICE = ("cause", "death", "generic")
 _SPEAKING = ("cause", "hint", "noise")
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
-# `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
-_RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
@@ -80,21 +73,8 @@ _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exite
 _REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
-# A sentence of a message that says what to do.
-_ADVICE = re.compile(
-    r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
-    r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
-    r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*"
-    r"|(?:use|try|set|pass|add|specify|request|choose|export)(?: \S+){0,2} [`'\"]?(?:-{1,2}[A-Za-z]|[A-Z_]{4,}=).*"
-    r"|(?:[Yy]our|[Tt]h(?:e|is)) [^.;:]{0,60}\b(?:may be|might be|is|are)"
-    r" (?:too (?:old|new|small|large)|not supported|unsupported|out of date|outdated|incompatible)\b.*)"
-)
-# An argument of the command or the configuration, in the code of an assertion.
-_ARGUMENT = re.compile(r"\b(?:args|cfg|config|hparams|opts?)\.((?:[a-z]\w*\.)*[a-z]\w*)\b(?!\()")
-_TABLE = re.compile(r"\b([A-Z][A-Z\d_]{3,})\[")  # a constant that is looked up, in a line of code
 # pkg_resources reads an attribute that it has not set yet, and continues.
 _LAZY = re.compile(r"AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)")
-_ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?:bug|issue)|feature request|fburl\.com")
 
 
 @cache
@@ -197,7 +177,7 @@ class LogReader:
             self._add_entry(bare.start, known, bare)
         else:
             # The head of a Ray task has no reason of its own.
-            self._add_exception(bare, origin, kind="generic" if _RAY_TASK.search(origin.text) else "death")
+            self._add_exception(bare, origin, kind="generic" if RAY_TASK.search(origin.text) else "death")
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""
@@ -403,11 +383,11 @@ class LogReader:
 
     def _task_host(self, index: int) -> str:
         """Return the host of the Ray task that failed with this line: Ray names it above the frames."""
-        if not self._holds(_RAY_TASK.pattern):
+        if not self._holds(RAY_TASK.pattern):
             return ""
         for line in reversed(self.lines[max(0, index - TASK_LINES) : index + 1]):
             text = split_prefix(visible_line(line)).text
-            task = _RAY_TASK.search(text)
+            task = RAY_TASK.search(text)
             if task:
                 return task["host"]
             if line is not self.lines[index] and text[:1].strip() and not tracebacks.is_frame(text):
@@ -415,34 +395,32 @@ class LogReader:
         return ""
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
+        entry, line = match.entry, visible_line(self.lines[index])
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         speaker, values = self._known_of(index, match, trace, speaker)
-        line = visible_line(self.lines[index])
-        mild = trace is None and (is_mild(line) or self._continues(index))
-        warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
-        quoted = len(_PROSE.findall(line[: max(match.start, _start_of_error(line))])) >= PROSE_WORDS
-        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or quoted
-        self.matches.append(
-            LogMatch(
-                entry=match.entry,
-                kind="hint" if warned else match.entry.kind,
-                file=self.name,
-                number=index + 1,
-                begin=trace.start + 1 if trace else 0,
-                said=advice_in(line[match.end :] or line) if match.end and match.entry.kind in _WITH_ADVICE else "",
-                end=(trace.end if trace else index) + 1,
-                text=_quoted(line, match.start),
-                speaker=speaker,
-                when=when if when is not None else trace.when if trace else None,
-                values=values,
-                doubtful=trace is None and doubtful,
-                warned=warned,
-                traced=trace is not None,
-                program=trace.raised[0].program if trace else "",
-                overcome=self._is_overcome(index, match, values),
-                decisive=match.entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
-            )
+        event = LogMatch(
+            entry=entry,
+            kind=entry.kind,
+            file=self.name,
+            number=index + 1,
+            end=index + 1,
+            said=advice_in(line[match.end :] or line) if match.end and entry.kind in _WITH_ADVICE else "",
+            text=_quoted(line, match.start),
+            speaker=speaker,
+            when=when,
+            values=values,
+            overcome=self._is_overcome(index, match, values),
+            decisive=entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
         )
+        self.matches.append(_in_traceback(event, trace) if trace else self._by_its_level(event, line, match.start))
+
+    def _by_its_level(self, event: LogMatch, line: str, start: int) -> LogMatch:
+        """Return the event of a line outside of a traceback as a hint if it is a warning; prose is doubtful."""
+        mild = is_mild(line) or self._continues(event.number - 1)
+        warned = mild and event.kind == "cause" and not _END_BY_SIGNAL.search(line)
+        quoted = len(_PROSE.findall(line[: max(start, _start_of_error(line))])) >= PROSE_WORDS
+        doubtful = quoted or (mild and event.kind == "generic") or (event.entry is not None and event.entry.doubtful)
+        return replace(event, kind="hint" if warned else event.kind, warned=warned, doubtful=doubtful)
 
     def _continues(self, index: int) -> bool:
         """Whether a line, or the next one, says that the program continues in another way."""
@@ -463,6 +441,8 @@ class LogReader:
             speaker = replace(speaker, rank=int(own))
         if match.entry.kind == "death" and not speaker.host:
             speaker = replace(speaker, host=values.get("host", ""))
+        if values.get("code", "").isdecimal():
+            values |= meaning_of(int(values["code"]))
         if match.entry.reads:
             values |= READERS[match.entry.reads](values, self.lines, index)
         for name, value, words in match.entry.meanings:
@@ -489,24 +469,8 @@ class LogReader:
         failed = _failed_rank(trace, speaker)
         if failed:
             speaker = Speaker(rank=int(failed["rank"]))
-        place = origin.place or origin.last
-        where = f" at {place[0]}:{place[1]}" + (f" in {place[2]}" if place[2] else "") if place else ""
-        where += f", raised inside {origin.called}" if origin.called else ""
-        last = trace.raised[-1]
-        also = "" if last is origin else f" (it ended as {last.words[:120]})"
-        if trace.links and trace.links[-1] == "during" and last is origin:
-            also = f" (while handling {trace.raised[0].words[:120]})"
-        elif "nested" in trace.links or "group" in trace.links:
-            also = f" (inside {trace.raised[0].words[:120]})"
-        who = speaker.describe()
-        package = origin.package
-        whose = f"{who}'s own exception" if who else "the script's own exception"
-        if package:
-            whose = f"an exception inside {package}" + (f", {who}" if who else "")
         asserted = self._condition(trace)
-        code = self._code(asserted)[:MAX_CODE] if asserted is not None else ""
-        condition = f" ({code})" if code else ""
-        meaning, usual_fix = ("", "") if also else _usual(origin)
+        code = Code(self._code(asserted) if asserted is not None else "", self._code_above(origin.number))
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -519,12 +483,8 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 values={},
-                summary=one_line(f"{whose}: {_message(origin)}{condition}{where}{also}").rstrip(".") + meaning,
-                location=usual_fix
-                + _name_arguments("correct", code)
-                + self._argument_missing(origin)
-                + self._table_of(origin)
-                + _where_to_look(origin, above=origin.number > self._first_words),
+                summary=describe_exception(trace, speaker.describe(), code),
+                location=where_to_look(trace, code, above=origin.number > self._first_words),
                 traced=bool(trace.own),
                 program=trace.raised[0].program,
             )
@@ -542,20 +502,6 @@ class LogReader:
             if tracebacks.is_frame(self.lines[index]):
                 break
         return None
-
-    def _argument_missing(self, origin: RaisedException) -> str:
-        """Name the arguments in the code of an error about None: one of them has no value."""
-        if "NoneType" not in origin.text or origin.place != origin.last:
-            return ""
-        return _name_arguments("set", self._code_above(origin.number))
-
-    def _table_of(self, origin: RaisedException) -> str:
-        """Name the table in the code of a KeyError: a constant of the program that has no such name."""
-        if origin.kind != "KeyError":
-            return ""
-        table = _TABLE.search(self._code_above(origin.number))
-        name = as_word(table[1]) if table else ""
-        return f"use one of the names in {name}, or add this one to it. Otherwise " if name else ""
 
     def _code_above(self, number: int) -> str:
         """Return the line of code above an exception, without the marks below it."""
@@ -587,6 +533,13 @@ class LogReader:
         )
 
 
+def _in_traceback(event: LogMatch, trace: Traceback) -> LogMatch:
+    """Return an event with the lines, the time and the program of the traceback around it."""
+    when = event.when if event.when is not None else trace.when
+    program = trace.raised[0].program
+    return replace(event, begin=trace.start + 1, end=trace.end + 1, when=when, traced=True, program=program)
+
+
 def _start_of_error(line: str) -> int:
     name = _ERROR_NAME.search(line)
     return name.start() if name else 0
@@ -608,69 +561,6 @@ def _failed_rank(trace: Traceback, speaker: Speaker) -> dict[str, str]:
     return {"rank": str(next(iter(trace.failed))), "host": ""}
 
 
-def _name_arguments(verb: str, code: str) -> str:
-    """Name the arguments in a line of code: of an assertion without a text, or of an error about None."""
-    names = list(filter(None, map(as_word, dict.fromkeys(_ARGUMENT.findall(code)))))
-    return f"{verb} {' or '.join(names)} in the command or the configuration. Otherwise " if names else ""
-
-
-def advice_in(text: str) -> str:
-    """Return the sentence of a message that says what to do, or what is too old; empty where it has none."""
-    advice = _ADVICE.search(text)
-    return "" if advice is None or _ABOUT_BUGS.search(advice[1]) else one_line(advice[1].strip(), MAX_CODE)
-
-
-def _advice(origin: RaisedException) -> re.Match[str] | None:
-    """Return the advice in a message. It is quoted with the message, and no hint: anybody can print it."""
-    advice = _ADVICE.search(origin.text)
-    return None if advice is None or _ABOUT_BUGS.search(advice[1]) else advice
-
-
-def _message(origin: RaisedException) -> str:
-    """Return the words of an exception, of long ones the beginning and the advice."""
-    advice = _advice(origin)
-    if advice is None or len(origin.words) <= MAX_TEXT:
-        return origin.words[:MAX_TEXT]
-    room = MAX_TEXT - MAX_CODE
-    at = max(room, len(origin.words) - len(origin.text) + advice.start(1))
-    return f"{origin.words[:room]}{' ... ' if at > room else ''}{origin.words[at : at + MAX_CODE]}"
-
-
-def _usual(origin: RaisedException) -> tuple[str, str]:
-    """Return what usually is behind an exception of this kind, and what helps then; both are empty if not known."""
-    usual = find_symptom(OWN, origin.words)
-    match = re.search(usual.text, origin.words) if usual.cause else None
-    if match is None:
-        return "", ""
-    values = {name: value for name, value in match.groupdict().items() if value}
-    return f". Usual reason: {filled(usual.cause, values)}", f"{filled_command(usual.fix, values)}. Otherwise "
-
-
-def _where_to_look(origin: RaisedException, above: bool) -> str:
-    """Say where to look. `above`: whether the log has lines above."""
-    place = _place_to_look(origin, above)
-    return f"read the whole message, which has advice. Otherwise {place}" if _advice(origin) else place
-
-
-def _place_to_look(origin: RaisedException, above: bool) -> str:
-    """Say where to look: at the user's own line, or at a package's versions and arguments."""
-    package = as_word(origin.package)
-    if package and origin.last:
-        return f"check the arguments of that call, and the version: pip show {package}"
-    file = as_word(origin.place[0]) if origin.place else ""
-    if origin.place and file:
-        return f"look at {file}, line {origin.place[1]}"
-    task = _RAY_TASK.search(origin.text)
-    host = as_word(task["host"]) if task else ""
-    if host:
-        return f"read the whole message in the log of that worker on {host}: /tmp/ray/session_latest/logs"
-    return (
-        "look at the lines above it"
-        if above
-        else "find the traceback of this line, in the whole log or that of its rank"
-    )
-
-
 T = TypeVar("T")
 
 
@@ -684,4 +574,4 @@ def _first(*values: int | None) -> int | None:
 
 
 def _strength(match: Match) -> int:
-    return STRENGTH.get(match.entry.kind, 9)
+    return LAYERS.get(match.entry.kind, 9)
