@@ -34,14 +34,16 @@ def check_script(line: Line, script: Token) -> None:
     """
     typed = line.words[script.at + 1 :]
     line.take_backend(next((token.value or "" for token in _after(line, typed) if token.name in BACKEND), ""))
+    before = {tuple(token.words) for token in line.options_typed if token.at < script.at}
     own, kept, first = list[str](), list[str](), ""
     for token in _after(line, typed):
         words = typed[token.at : token.at + len(token.words)]
         if token.is_option and token.name in _known(line).values():
-            own, first = [*own, *token.words], first or words[0]
+            first = first or words[0]
+            own += () if tuple(token.words) in before else token.words
         else:
             kept += words
-    if not own:
+    if not first:
         return
     corrected = line.write(until=script, add=own, script=[script.word, *kept])
     as_typed = line.write(until=script, script=[script.word, *typed])

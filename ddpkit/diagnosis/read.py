@@ -212,8 +212,8 @@ def read_long(stream: BinaryIO, size: int) -> LogText:
     stream.seek(FIRST - 1)
     whole = stream.read(1) == b"\n"
     between = sum(block.count(b"\n") for block in _between(stream, size - LAST - FIRST))
-    stream.readline(BLOCK)  # the rest of a line
-    condenser.skip(between + whole)
+    rest = stream.readline(BLOCK)  # of a line; if it is longer, what follows is the same line
+    condenser.skip(between + whole - (not rest.endswith(b"\n")))
     for lines in read_lines(blocks_of(stream)):
         condenser.add(lines)
     return condenser.text()

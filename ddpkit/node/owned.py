@@ -16,7 +16,7 @@ import os
 import pwd
 import stat
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -353,8 +353,9 @@ def replace_file(path: str, content: bytes | Iterator[bytes], mode: int = 0o600,
                 if there is not None:
                     _take_group(file, there)
             os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
-            os.unlink(draft, dir_fd=folder)
+        except BaseException:  # of Ctrl-C too, also right behind the rename
+            with suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=folder)
             raise
         finally:
             os.close(file)

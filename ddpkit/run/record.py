@@ -51,7 +51,7 @@ REQUESTS = "requests"  # numbers of signals, one a line
 
 MOST_BYTES = 1 << 24  # of one file
 
-RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,64}", "the id of a run")]
+RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,96}", "the id of a run")]
 JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
 ReplicaName = Annotated[str, Form(r"[a-z][a-z0-9_-]{0,31}\.\d{1,5}", "the name of a replica")]
 BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]

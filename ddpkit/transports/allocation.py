@@ -53,7 +53,7 @@ class NodePorts:
 
 def find_ports(job: str, hosts: Sequence[str], number: int) -> NodePorts:
     """Ask all nodes of a job for free ports, in one step. Raises LaunchError."""
-    argv, changes = overlap_step(job, None, [*hosts], text=_PORTS % number)
+    argv, changes = overlap_step(job, None, [*hosts], ["--gres=none"], text=_PORTS % number)
     env = {name: value for name, value in os.environ.items() if name not in changes}
     reply = run_command(argv, env, timeout=_NODE_TIME)
     found = {match[1]: (match[2], match[3]) for match in _NODE.finditer(reply.output)}

@@ -196,6 +196,16 @@ def test_of_a_file_the_begin_and_the_end_are_read(monkeypatch: pytest.MonkeyPatc
     assert len(wrong) <= 1  # the line across which the begin ends
 
 
+def test_a_line_that_is_longer_than_a_block_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its begin lies in the part that is not read."""
+    for name, value in (("SHORT", 100), ("FIRST", 300), ("LAST", 500), ("BLOCK", 100)):
+        monkeypatch.setattr(read, name, value)
+    data = b"step\n" * 100 + b"x" * 700 + b"\n" + b"step\n" * 40 + b"RuntimeError: last\n"
+    text = read.read_long(io.BytesIO(data), len(data))
+    assert text.numbers is not None
+    assert dict(zip(text.numbers, text.text.split("\n"), strict=False))[142] == "RuntimeError: last"
+
+
 def test_the_holes_of_a_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of a few lines can have a size of terabytes: reading its zeros would take hours."""
     for name, value in (("SHORT", 1000), ("FIRST", 3000), ("LAST", 5000)):

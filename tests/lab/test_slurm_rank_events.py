@@ -97,7 +97,7 @@ class Later:
 
 
 TRAINS = """
-import os, sys, time
+import gc, os, sys, time
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo")
@@ -107,6 +107,9 @@ for step in range(20):
     time.sleep(0.08 if dist.get_rank() == 1 else 0.02)
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
+# A worker thread of gloo that still holds the last collective ends the process, if Python ends meanwhile.
+del model, optimizer
+gc.collect()
 dist.destroy_process_group()
 sys.exit(0 if "SLURM_RESTART_COUNT" in os.environ else 75)
 """

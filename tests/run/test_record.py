@@ -477,7 +477,14 @@ def test_lines_are_chosen(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> Non
     ).stdout
     assert exact == b"one of 1\n(two) of 1\nbar 1\rbar 2\rbar 3" == (folder / "rank_1.log").read_bytes()
     rows = [json.loads(line) for line in shown("--rank", "2", "--json")]
-    assert rows[0] == {"schema": "ddpkit.logs/1", "rank": 2, "host": host, "line": "one of 2", "agent": None}
+    assert rows[0] == {
+        "schema": "ddpkit.logs/1",
+        "rank": 2,
+        "host": host,
+        "line": "one of 2",
+        "agent": None,
+        "role": None,
+    }
     assert json.loads(shown("-n", "1", "--json")[0])["line"].startswith("done in ")
 
 
