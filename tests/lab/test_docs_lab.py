@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 def test_commands_on_nodes(document: str, line: str, lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\n")
     (tmp_path / "hosts.txt").write_text("node1 slots=2\nnode2 slots=1\n")
+    shutil.copytree(ROOT / "examples" / "roles", tmp_path / "examples" / "roles")
     (tmp_path / "env.tar.gz").write_bytes(b"")  # of conda-pack: a dry run does not unpack it
     words = shlex.split(line.replace("--via login1", "--via login"), comments=True)[1:]
     if "--dry-run" not in words:
