@@ -25,9 +25,7 @@ ALLOWED = {
     "cli/setup.py": 1,  # templates
     "diagnosis/catalogue/built.py": 5,  # the package, and the build beside it
     "distributed/torch.py": 2,  # the kernel's topology of GPUs
-    "execution/archive.py": 1,  # a file of the project, opened without links
-    "execution/executor.py": 1,  # the package
-    "execution/stage.py": 1,  # pyvenv.cfg of the environment that is copied
+    "execution/stage.py": 2,  # a file of the project, opened without links; pyvenv.cfg
     "execution/sync.py": 1,  # a small file of the project, of which a node has one of the same size
     "preflight/rank_program.py": 3,  # the package
     "run/launcher_process.py": 5,  # the kernel
@@ -37,6 +35,7 @@ ALLOWED = {
     "transports/ssh/config.py": 1,
     "transports/ssh/keys.py": 3,
     "transports/ssh/openssh.py": 2,  # a private directory
+    "transports/ssh/program.py": 2,
 }
 _READS = re.compile(r"\.read_(?:text|bytes)\(|\.open\(\"r")
 

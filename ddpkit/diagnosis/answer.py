@@ -154,7 +154,7 @@ def _usual(origin: RaisedException) -> tuple[str, str]:
     if match is None:
         return "", ""
     values = {name: value for name, value in match.groupdict().items() if value}
-    return f". Usual reason: {filled(usual.cause, values)}", f"{filled_command(usual.fix, values)}. Otherwise "
+    return f". Usual reason: {filled(usual.cause, values)}", filled_command(usual.fix, values)
 
 
 def _also(trace: Traceback, origin: RaisedException) -> str:
@@ -179,7 +179,9 @@ def where_to_look(trace: Traceback, code: Code, above: bool) -> str:
     table = _TABLE.search(code.above) if origin.kind == "KeyError" else None
     name = as_word(table[1]) if table else ""
     names = f"use one of the names in {name}, or add this one to it. Otherwise " if name else ""
-    return f"{usual}{arguments}{names}{place}"
+    if usual:  # what the log shows comes before what is usual
+        place = f"{place}. For the usual reason: {usual}" if origin.place else f"{usual}. Otherwise {place}"
+    return f"{arguments}{names}{place}"
 
 
 def _name_arguments(verb: str, code: str) -> str:
