@@ -375,7 +375,7 @@ class Carrier:
         self.step_failure, self.awaited = None, ("", "")
         self.timed_out.clear()
         self.hosts.add(host)
-        self.ready.on_start(node, event["rank"])
+        self.ready.on_start(node, event["rank"], host)
         if is_watched(node.step) and len(node.running) == 1:  # the first of a start
             self.starts[node.index] = StartWatch(node)
 
@@ -505,11 +505,12 @@ class Carrier:
         if self.ready.overdue and self.deadline is None:
             node = self.nodes[0]
             rank = min(node.step.ranks)
-            lines = self.relay.tail(rank, node.step.host, node.agent)
-            log = str(self.relay.folder / self.relay.log_name(rank, node.step.host, node.agent)) if lines else ""
+            host = self.ready.host or node.step.host
+            lines = self.relay.tail(rank, host, node.agent)
+            log = str(self.relay.folder / self.relay.log_name(rank, host, node.agent)) if lines else ""
             why = self.ready.describe()
             end: dict[str, Any] = {"code": NO_PROGRESS, "reason": why, "last_lines": tuple(lines), "log": log}
-            self.fail(node, what="rank", rank=rank, hang=True, **end)
+            self.fail(node, what="rank", host=host, rank=rank, hang=True, **end)
 
     def on_lost(self, node: Node, reason: str) -> None:
         """A node is gone. An elastic run goes on without it while enough are left."""

@@ -26,6 +26,7 @@ class ReadyWatch:
     def __init__(self, plan: Plan, on_ready: Callable[[], None]) -> None:
         self.ready = False
         self.why = ""  # it is not ready, by the last look
+        self.host = ""  # of its first rank: under SLURM a step has none of its own
         self._plan, self._on_ready = plan, on_ready
         self._until = float("inf")  # time.monotonic()
         self._left = set(range(plan.world_size))  # ranks that have not started
@@ -44,9 +45,11 @@ class ReadyWatch:
         """Seconds until it is overdue."""
         return float("inf") if self.ready else max(0.0, self._until - time.monotonic())
 
-    def on_start(self, node: Node, rank: int) -> None:
+    def on_start(self, node: Node, rank: int, host: str) -> None:
         """A rank has started on a node."""
         self._left.discard(rank)
+        if node.index == 0 and rank == min(node.step.ranks):
+            self.host = host
         wanted = self._plan.ready
         if wanted is None:
             if not self._left:

@@ -201,6 +201,8 @@ def test_the_first_failure_ends_all(case: str, backend: str, start: START) -> No
     launch = start(backend, roles, 3, serve=serve, train=train)
     assert launch.end() == code, launch.text
     assert re.search(wanted, launch.text), launch.text
+    if "never" in case and backend != "local":
+        assert re.search(r"rank 0 on node\d failed first", launch.text), launch.text
     assert ("training" in launch.text) is False
     launch.wait_for_nothing_left()
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ddpkit.node.calls import rank_start
+from ddpkit.node.kernel import tcp_sockets
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -121,7 +122,7 @@ def test_a_socket_that_gets_its_port_later_is_seen_in_the_same_call(
     rank.watch(60.0)
     rank.do("socket")
     looks = iter(["listen"])
-    monkeypatch.setattr(rank_start.time, "sleep", lambda _: rank.do(next(looks, "wait")))
+    monkeypatch.setattr(time, "sleep", lambda _: rank.do(next(looks, "wait")))
     assert list(rank.watch(60.0)["marks"]["0"]) == ["meet"]
 
 
@@ -129,10 +130,14 @@ def test_sockets_are_looked_up_only_while_they_are_new(rank: Rank, monkeypatch: 
     """The kernel's table of all sockets costs more than everything else."""
     lookups: list[int] = []
     looks: list[float] = []
-    real = rank_start.tcp_sockets
-    monkeypatch.setattr(rank_start, "tcp_sockets", lambda pid: lookups.append(pid) or real(pid))
+
+    def look_up(pid: int) -> Iterator[tuple[int, int, bool, str]]:
+        lookups.append(pid)
+        return tcp_sockets(pid)
+
+    monkeypatch.setattr(rank_start, "tcp_sockets", look_up)
     monkeypatch.setattr(rank_start, "LOOK_EVERY", (0.001, 0.001))
-    monkeypatch.setattr(rank_start.time, "sleep", looks.append)
+    monkeypatch.setattr(time, "sleep", looks.append)
     rank.do("import")
     rank.known.append("import")
     assert rank.watch(0.5)["marks"] == {}
