@@ -156,9 +156,14 @@ class LeanGroup(typer.core.TyperGroup):
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)
+        from ddpkit.launchers.shell import quote
+
         meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, [*_MODULES, "--version"]) or "")
         if word.endswith(".py"):
-            meant = f"launch {similar(word, [path.name for path in Path().glob('*.py')]) or word}"
+            known = Path(word).is_file()
+            meant = (
+                f"launch {quote(word if known else similar(word, [path.name for path in Path().glob('*.py')]) or word)}"
+            )
         # The options of scancel and kill are not those of stop.
         keep = [each for each in args[1:] if meant.startswith("launch") or not each.startswith("-")]
         if meant.startswith(("launch", "stop")) and keep:

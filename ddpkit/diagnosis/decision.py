@@ -143,6 +143,16 @@ def _key(failure: Failure) -> tuple[object, ...]:
 
 
 def _host(name: str, hosts: Sequence[str]) -> str:
-    """Return the host that a log calls by this name; empty: none of these."""
-    short = {host.rpartition("@")[2].partition(":")[0].partition(".")[0]: host for host in hosts}
-    return name if name in hosts else short.get(name.partition(".")[0], "")
+    """Return the host that a log calls by this name; empty: none of these, or one of several."""
+    if name in hosts:
+        return name
+    plain = {host: host.rpartition("@")[2].partition(":")[0] for host in hosts}
+    same = [host for host, each in plain.items() if each == name]
+    same = same or [host for host, each in plain.items() if _short(each) == _short(name)]
+    return same[0] if len(same) == 1 else ""
+
+
+def _short(name: str) -> str:
+    """Return a name without its domain; an address has none."""
+    first = name.partition(".")[0]
+    return name if first.isdecimal() else first

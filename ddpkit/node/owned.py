@@ -16,6 +16,7 @@ import os
 import pwd
 import stat
 import threading
+import time
 from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
@@ -174,6 +175,10 @@ def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -
         folder = open_directory(path, kind)
     except FileNotFoundError:
         return
+    except NotOwnedError:
+        if _goes_away(path):
+            return
+        raise
     try:
         _check_place(path, os.fstat(folder), seen)
         _empty(folder, _mount(folder), path)
@@ -186,6 +191,18 @@ def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -
             os.rmdir(path)
     except FileNotFoundError:
         pass  # another process was faster
+
+
+def _goes_away(path: str) -> bool:
+    """Whether another process deletes this directory: it is empty, as the marker goes last, and soon is gone."""
+    for _ in range(20):
+        try:
+            if os.listdir(path):
+                return False
+        except OSError as error:
+            return error.errno == errno.ENOENT
+        time.sleep(0.05)
+    return False
 
 
 def _check_place(path: str, there: os.stat_result, seen: os.stat_result | None) -> None:

@@ -261,7 +261,11 @@ def _left_over(values: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for name in sorted(set(values) - set(_NCCL_NAMES)):
         right = next((each for each in _NCCL_NAMES if _one_edit(name, each)), "")
         if right:
-            yield f"{name} is no variable of NCCL", f"{right} is one", f"--env {right}={_shown(name, values[name])}"
+            yield (
+                f"{name} is no variable of NCCL",
+                f"{right} is one",
+                f"--env {quote(right + '=' + _shown(name, _plain(values[name])))}",
+            )
 
 
 def _one_edit(wrong: str, right: str) -> bool:

@@ -29,7 +29,7 @@ class Call:
         self.number = number
         self.pid = pid
         self.fd = fd
-        self.result = b""
+        self.result = bytearray()
 
 
 class RankCalls:
@@ -85,7 +85,7 @@ class RankCalls:
         self._loop.unwatch(call.fd)
         os.close(call.fd)
         self._running.remove(call)
-        for event in answer_events(call.number, call.result or NO_ANSWER):
+        for event in answer_events(call.number, bytes(call.result) or NO_ANSWER):
             self._send(**event)
 
     def cancel(self) -> None:
