@@ -45,8 +45,6 @@ from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import run_module
 from ddpkit.preflight.check import Check, CheckReport
-from ddpkit.roles import prepare as prepare_roles
-from ddpkit.roles.run import RolesRun
 from ddpkit.run import control, record, replicas, run_index, state, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Attempt, Diagnosis, Failure
@@ -540,12 +538,14 @@ def launch(
         notes.add(f"warning: {warning}")
     if on is not None and not detach:
         raise UsageError(f"--on {on} requires --detach", "add --detach")
-    roles_leave = detach and prepare_roles.wanted(chosen)
-    if detach and (on is not None or roles_leave or not prepare.transport_of(chosen).scheduled):
+    if detach and (on is not None or chosen.has_roles or not prepare.transport_of(chosen).scheduled):
         return _launch_detached(script, args, profile, on, settings, chosen)
     with ExitStack() as connections:
-        if prepare_roles.wanted(chosen):
-            prepared = connections.enter_context(prepare_roles.prepare_roles(chosen, os.environ, notes.add))
+        if chosen.has_roles:
+            from ddpkit.roles.prepare import prepare_roles
+            from ddpkit.roles.run import RolesRun
+
+            prepared = connections.enter_context(prepare_roles(chosen, os.environ, notes.add))
             of_roles = RolesRun(prepared, began=began, in_program=True)
             return Run(of_roles.record, BackgroundRun(of_roles, chosen, connections.pop_all(), echo=echo))
         ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
@@ -587,7 +587,7 @@ def plan(
         print(ddpkit.plan("train.py", backend="slurm", nnodes=2, options={"partition": "gpu"}))
     """
     chosen = _settings(script, args, profile, settings)
-    if prepare_roles.wanted(chosen):
+    if chosen.has_roles:
         raise UsageError("the roles of a run have a plan each", "ddpkit launch --dry-run")
     allowed = Queries.SURVEY if survey else Queries.TYPED
     with prepare.prepare(chosen, os.environ, Notes(echo).add, queries=allowed) as ready:

@@ -578,6 +578,17 @@ class LaunchSettings:
     roles_from: str = ""  # who gave them, in place of the file
     replica: Replica | None = None  # of a role, which these settings are for
 
+    @property
+    def has_roles(self) -> bool:
+        """Whether the launch is one of roles: the caller gave them, or they are in the file and nobody gave a script.
+
+        Raises UsageError for a caller who gave both.
+        """
+        given = self.is_given("script")
+        if given and self.roles_from:
+            raise UsageError("a script and roles exclude each other", "give the script as the command of a role")
+        return bool(self.roles or self.roles_from) and not given
+
     def source(self, name: SourcedName) -> str:
         """Name the source of a setting: `flag`, `DDPKIT_HOSTS`, `profile big (ddpkit.toml)`, `default`."""
         return self.sources.get(name, "default")

@@ -39,7 +39,6 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.console.relay import Logs, Relay
     from ddpkit.console.status_bar import Bottom
     from ddpkit.console.writer import Screen
-    from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.execution.prepare import Ready
     from ddpkit.execution.requested_nodes import Queries
     from ddpkit.launchers.plan import Job, Plan
@@ -102,7 +101,7 @@ def _rows(settings: LaunchSettings) -> list[tuple[str, object, str]]:
         secret = variable != name and (variable in settings.inherited or is_secret(variable, str(value)))
         return "***" if secret or is_secret("", str(value)) else value
 
-    rows = [*settings.rows(), *(_role_rows(settings) if _has_roles(settings) else ())]
+    rows = [*settings.rows(), *(_role_rows(settings) if settings.has_roles else ())]
     return [(name, shown(name, value), source) for name, value, source in rows]
 
 
@@ -157,10 +156,9 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
     leave = detach and not dry_run and waits is None
     if leave:
         _refuse_pipe(settings)
-    roles = _has_roles(settings)
-    if leave and (roles or not prepare.transport_of(settings).scheduled):
+    if leave and (settings.has_roles or not prepare.transport_of(settings).scheduled):
         return _detach(as_json)
-    if roles:
+    if settings.has_roles:
         return _launch_roles(
             settings, allowed, note, began, as_json=as_json and waits is None, quiet=quiet, waits=waits
         )
@@ -179,14 +177,6 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
     return 0
 
 
-def _has_roles(settings: LaunchSettings) -> bool:
-    if not settings.roles and not settings.roles_from:
-        return False
-    from ddpkit.roles.prepare import wanted
-
-    return wanted(settings)
-
-
 def _launch_roles(
     settings: LaunchSettings,
     allowed: Queries,
@@ -199,12 +189,10 @@ def _launch_roles(
 ) -> int:
     """Launch the roles of the file, or show their plans."""
     from ddpkit.cli.options import forward_signals
-    from ddpkit.console.relay import Relay
-    from ddpkit.console.style import is_rich
-    from ddpkit.console.writer import Screen
     from ddpkit.roles.prepare import prepare_roles
     from ddpkit.roles.run import RolesRun
     from ddpkit.run import tmux
+    from ddpkit.run.state import RunState
 
     with prepare_roles(settings, os.environ, note, allowed) as prepared:
         if allowed.dry:
@@ -212,24 +200,14 @@ def _launch_roles(
             return 0
         session = tmux.expected_session(os.environ) if waits else None
         run = RolesRun(prepared, began=began, session=session)
-        if waits:
-            if session:
-                tmux.name_session(run.record.run_id, os.environ)
-            tmux.announce_record(waits, run.record.folder)
-        out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
-        screen = Screen(out, err, lambda: run.inbox.put((-1, signal.SIGPIPE)), None)
-        terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
-        rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
-        draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
-        relay = Relay(run.open_logs(), screen.out, screen.err, rich=rich, terminals=terminals, draw=draw, quiet=quiet)
+        _tell_parent(run.record, waits)
+        end = partial(run.inbox.put, (-1, signal.SIGPIPE))
+        screen, relay = open_screen(None, settings, run.open_logs(), end, as_json=as_json, quiet=quiet)
         run.announce(relay)
         with forward_signals(run.inbox, suspend=False):
             code = run.finish(run.follow(relay, screen))
-        relay.close()
-        screen.close(2.0 if code else None)
-        if as_json:
-            _print_run(run.record, as_json)
-        return code
+        stopped = run.record.state is RunState.STOPPED
+        return _end_output(run.record, code, relay, screen, stopped=stopped, as_json=as_json)
 
 
 def _show_plans(prepared: Prepared, as_json: bool) -> None:
@@ -356,17 +334,10 @@ def _carry(
     run = RecordedRun(
         ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session, check=check
     )
-    if waits:
-        if session:
-            tmux.name_session(run.record.run_id, os.environ)
-        tmux.announce_record(waits, run.record.folder)
-
-    def end_on_broken_pipe() -> None:
-        run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end
-
-    screen, relay = open_screen(
-        ready.job, ready.plan, settings, run.open_logs(settings), end_on_broken_pipe, as_json=as_json, quiet=quiet
-    )
+    _tell_parent(run.record, waits)
+    end = partial(run.inbox.put, (-1, signal.SIGPIPE))
+    shown = (ready.job, ready.plan)
+    screen, relay = open_screen(shown, settings, run.open_logs(settings), end, as_json=as_json, quiet=quiet)
     run.announce(relay, hang_timeout=settings.hang_timeout)
     if not run.followed:
         relay.close()
@@ -380,11 +351,28 @@ def _carry(
             run.abandon(error)
             raise
         outcome = run.finish(relay, outcome)
+    stopped = outcome.stopped_by is not None
+    code = _end_output(run.record, outcome.exit_code, relay, screen, stopped=stopped, as_json=as_json)
+    run.keep_metrics(settings.metrics)  # last: a slow file system may be searched
+    return code
+
+
+def _tell_parent(run: Run, waits: str | None) -> None:
+    """Tell the command that waits for this launcher which run it has begun. `waits`: see `ddpkit.run.tmux`."""
+    from ddpkit.run import tmux
+
+    if waits:
+        if run.session:
+            tmux.name_session(run.run_id, os.environ)
+        tmux.announce_record(waits, run.folder)
+
+
+def _end_output(run: Run, code: int, relay: Relay, screen: Screen, *, stopped: bool, as_json: bool) -> int:
+    """Write what is left to the screen, and the record. Returns the exit code."""
     relay.close()
     # A slow reader gets everything; the end of a run that was stopped does not wait for a reader that may never come.
-    screen.close(2.0 if outcome.stopped_by is not None else None)
-    code = _print_record(run, outcome.exit_code) if as_json else outcome.exit_code
-    run.keep_metrics(settings.metrics)  # last: a slow file system may be searched
+    screen.close(2.0 if stopped else None)
+    code = _print_record(run, code) if as_json else code
     if not (screen.out.open and screen.err.open):
         redirect_to_devnull(1, 2)
     return code
@@ -399,10 +387,10 @@ def _print_run(run: Run, as_json: bool) -> None:
         print(run.run_id)
 
 
-def _print_record(run: RecordedRun, code: int) -> int:
+def _print_record(run: Run, code: int) -> int:
     """Print the record as JSON. Returns the exit code, 125 for a full disk in place of 0."""
     try:
-        _print_run(run.record, as_json=True)
+        _print_run(run, as_json=True)
     except BrokenPipeError:
         redirect_to_devnull(1)
     except OSError as error:  # a program that reads the record must not take it for whole
@@ -413,8 +401,7 @@ def _print_record(run: RecordedRun, code: int) -> int:
 
 
 def open_screen(
-    job: Job,
-    plan: Plan,
+    shown: tuple[Job, Plan] | None,
     settings: LaunchSettings,
     logs: Logs,
     broken: Callable[[], None],
@@ -422,19 +409,24 @@ def open_screen(
     as_json: bool,
     quiet: bool,
 ) -> tuple[Screen, Relay]:
-    """The screen and the relay of a run. With --json standard output holds one document, and lines go to the other."""
+    """The screen and the relay of a run. With --json standard output holds one document, and lines go to the other.
+
+    `shown`: what status lines are about, and equal lines are folded for; None: several programs. `broken`: called when
+    nobody reads a pipe any more. As for every other program at the head of one, that is the end.
+    """
     from ddpkit.console.relay import Relay
     from ddpkit.console.style import is_rich
     from ddpkit.console.writer import Screen
 
     out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
     terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
-    screen = Screen(out, err, broken, None if as_json or not terminals else _bottom(job, plan, settings, out, err))
-    fold = None
-    if terminals and settings.fold and plan.world_size > 1:
+    bottom = _bottom(*shown, settings, out, err) if shown and terminals and not as_json else None
+    screen = Screen(out, err, broken, bottom)
+    fold, ranks = None, shown[1].world_size if shown else 1
+    if terminals and settings.fold and ranks > 1:
         from ddpkit.console.dedup import Fold
 
-        fold = Fold(plan.world_size, settings.fold)
+        fold = Fold(ranks, settings.fold)
     rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
     draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
     relay = Relay(

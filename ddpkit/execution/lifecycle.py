@@ -174,7 +174,65 @@ class LiveRun:
         return attempt()
 
 
-class RecordedRun(LiveRun):
+def ended_by(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the words of a run that an error ended."""
+    if isinstance(error, DdpkitError):
+        return error.exit_code, error.message
+    return DdpkitError.exit_code, f"{type(error).__name__}: {error}"
+
+
+class Recorded:
+    """What a launcher does with the record of its run, in the run's directory and in the user's index."""
+
+    record: record.Run
+    folder: Path
+    _marker: int  # see `launcher_process.hold_marker`
+    _lock: threading.Lock  # of the record
+
+    def _amend(self, **changes: Any) -> None:
+        """Change the record and save it. Raises OSError; the record is changed all the same."""
+        with self._lock:
+            self.record = replace(self.record, **changes)
+            self.record.save()
+
+    def _save_first(self) -> None:
+        """Save the new record. Raises UsageError."""
+        try:
+            self.record.save()
+        except OSError as error:
+            raise UsageError(self._unsaved(error), f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
+
+    def _save_end(
+        self, note: Callable[[str], None], *, state: EndState | Literal[RunState.LEFT], **changes: Any
+    ) -> None:
+        """Write the end into the record. Where that fails the user's index keeps it, and `note` gets the reason."""
+        try:
+            self._amend(state=state, **changes)
+        except OSError as error:
+            note(self._unsaved(error))
+            run = self.record
+            if state is not RunState.LEFT:
+                end = run_index.KnownEnd(state=state, exit_code=run.exit_code, verdict=run.verdict, failure=run.failure)
+                run_index.keep_end(run, end)
+
+    def _unsaved(self, error: OSError) -> str:
+        return f"cannot write the record of this run to {self.folder}: {error.strerror}"
+
+    def abandon(self, error: BaseException) -> None:
+        """Write an error of ddpkit into the record. The ranks have ended with their connections."""
+        code, words = ended_by(error)
+        with suppress(OSError):
+            self._amend(ended=time.time(), state=RunState.FAILED, exit_code=code, verdict=words)
+        self._close_marker()
+
+    def _close_marker(self) -> None:
+        """Take no more signals of other shells: the run has ended."""
+        marker, self._marker = self._marker, -1
+        if marker >= 0:
+            os.close(marker)
+
+
+class RecordedRun(LiveRun, Recorded):
     """A run with a record, which `ddpkit ps` lists and other shells can stop."""
 
     def __init__(
@@ -206,7 +264,7 @@ class RecordedRun(LiveRun):
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
         self.record = self._first_record(began, session, in_program)
-        self._lock = threading.Lock()  # of the record
+        self._lock = threading.Lock()
         self._save_first()
         self._git = threading.Thread(target=self._add_code, name=f"ddpkit {plan.run_id} git", daemon=True)
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
@@ -286,12 +344,6 @@ class RecordedRun(LiveRun):
             with suppress(OSError):
                 self._amend(code=code)
 
-    def _amend(self, **changes: Any) -> None:
-        """Change the record and save it. Raises OSError; the record is changed all the same."""
-        with self._lock:
-            self.record = replace(self.record, **changes)
-            self.record.save()
-
     def _remember_metrics(self) -> None:
         """Keep the sizes of the metrics that earlier runs left. A slow file system delays the run by a moment only."""
         rules = self._rules
@@ -317,13 +369,12 @@ class RecordedRun(LiveRun):
 
     def _save_first(self) -> None:
         try:
-            self.record.save()
-        except OSError as error:
-            what = f"cannot write the record of this run to {self.folder}: {error.strerror}"
-            if self.plan.batch and self.job_id:
-                stop = batch.stop_command(self.plan.batch, self.job_id)
-                raise LaunchError(f"{what}; job {self.job_id} was submitted", stop) from None
-            raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
+            super()._save_first()
+        except UsageError as error:
+            if not (self.plan.batch and self.job_id):
+                raise
+            stop = batch.stop_command(self.plan.batch, self.job_id)
+            raise LaunchError(f"{error.message}; job {self.job_id} was submitted", stop) from None
 
     def announce(self, relay: Relay, *, hang_timeout: float = 0.0) -> None:
         """Write the first lines of the run: its ranks, its logs; of a job that is not followed also its output."""
@@ -454,23 +505,18 @@ class RecordedRun(LiveRun):
         of_job = self._attempts_of_job(relay)
         times = timeline.read(self.folder)
         relay.logs.sync()
-        try:
-            self._amend(
-                ended=ended,
-                state=state,
-                exit_code=outcome.exit_code,
-                verdict=words,
-                failure=failure,
-                attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
-                versions=record.node_versions(timeline.read_launch(self.folder), times),
-                log_problem=relay.logs.problem,
-                hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
-            )
-        except OSError as error:
-            relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
-            if state is not RunState.LEFT:
-                end = run_index.KnownEnd(state=state, exit_code=outcome.exit_code, verdict=words, failure=failure)
-                run_index.keep_end(self.record, end)
+        self._save_end(
+            lambda text: relay.note(f"ddpkit: {text}"),
+            ended=ended,
+            state=state,
+            exit_code=outcome.exit_code,
+            verdict=words,
+            failure=failure,
+            attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
+            versions=record.node_versions(timeline.read_launch(self.folder), times),
+            log_problem=relay.logs.problem,
+            hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
+        )
         if relay.logs.problem:
             relay.note(f"ddpkit: {relay.logs.problem}")
         self._remember_node(relay, outcome)
@@ -498,12 +544,6 @@ class RecordedRun(LiveRun):
             outcome = replace(outcome, failure=None, stopped_by=signal.SIGTERM)
         self.finish(relay, outcome, cancelled=cancelled())
         self.keep_metrics(settings.metrics)
-
-    def _close_marker(self) -> None:
-        """Take no more signals of other shells: the run has ended."""
-        marker, self._marker = self._marker, -1
-        if marker >= 0:
-            os.close(marker)
 
     def _note_failure(self, relay: Relay, failure: Failure) -> None:
         """Write the verdict. The rank's last lines are not repeated where they were shown a moment ago."""
@@ -533,15 +573,6 @@ class RecordedRun(LiveRun):
             follows_on = self.plan.batch and outcome.failure is None and not cancelled
             return RunState.LEFT if follows_on else RunState.STOPPED
         return RunState.FAILED if outcome.failure else RunState.DONE
-
-    def abandon(self, error: BaseException) -> None:
-        """Write an error of ddpkit into the record. The ranks have ended with their connections."""
-        code, verdict = DdpkitError.exit_code, f"{type(error).__name__}: {error}"
-        if isinstance(error, DdpkitError):
-            code, verdict = error.exit_code, error.message
-        with suppress(OSError):
-            self._amend(ended=time.time(), state=RunState.FAILED, exit_code=code, verdict=verdict)
-        self._close_marker()
 
     def keep_metrics(self, setting: str) -> None:
         """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""

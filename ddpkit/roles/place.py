@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ddpkit.config import ROLE_ADDRESS
 from ddpkit.errors import UsageError
 from ddpkit.launchers.host_names import format_hosts
-from ddpkit.launchers.plan import Probe
 from ddpkit.launchers.shell import count
 from ddpkit.roles.order import Name
 from ddpkit.roles.spec import Role
@@ -121,8 +120,3 @@ def variables(roles: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         for key, value in values.items()
         if key in ("hosts", "addresses", "urls")
     }
-
-
-def probes_port(role: Role) -> bool:
-    """Tell whether a role is ready when its port answers."""
-    return role.ready is not None and role.ready.probe in (Probe.HTTP, Probe.TCP)

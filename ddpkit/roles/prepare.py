@@ -15,17 +15,6 @@ from ddpkit.roles.run import Prepared
 from ddpkit.roles.spec import Role, parse_roles
 
 
-def wanted(settings: LaunchSettings) -> bool:
-    """Tell whether a launch is one of roles: the caller gave them, or they are in the file and nobody gave a script.
-
-    Raises UsageError for a caller who gave both.
-    """
-    given = settings.is_given("script")
-    if given and settings.roles_from:
-        raise UsageError("a script and roles exclude each other", "give the script as the command of a role")
-    return bool(settings.roles or settings.roles_from) and not given
-
-
 def read_roles(settings: LaunchSettings) -> tuple[Role, ...]:
     """Return the roles of a launch. Raises UsageError."""
     return parse_roles(settings.roles, settings.roles_from or Path(settings.file).name or "roles", SETTINGS)

@@ -6,9 +6,7 @@ Its thread tells when it is ready, fails and ends; `order.py` says what follows.
 
 from __future__ import annotations
 
-import os
 import queue
-import shlex
 import signal
 import threading
 import time
@@ -23,10 +21,9 @@ from pathlib import Path
 from ddpkit.config import LaunchSettings, Replica, overlaid
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay, Sink
-from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.execution import executor, prepare
 from ddpkit.execution.background import REQUESTS_EVERY
-from ddpkit.execution.lifecycle import RecordedRun
+from ddpkit.execution.lifecycle import Recorded, RecordedRun, ended_by
 from ddpkit.execution.requested_nodes import HeldNodes, Queries
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Job, Plan
@@ -175,19 +172,15 @@ class Part:
     @property
     def exit_code(self) -> int:
         """The exit code of a run that fails with it. A service that ended with 0 has failed as well."""
-        if isinstance(self.error, DdpkitError):
-            return self.error.exit_code
-        return (self.run and self.run.record.exit_code) or (DdpkitError.exit_code if self.error else 1)
+        if self.error is not None:
+            return ended_by(self.error)[0]
+        return (self.run and self.run.record.exit_code) or 1
 
     @property
     def end_words(self) -> str:
         """How it ended, in one sentence."""
         if self.error is not None:
-            return (
-                self.error.message
-                if isinstance(self.error, DdpkitError)
-                else f"{type(self.error).__name__}: {self.error}"
-            )
+            return ended_by(self.error)[1]
         words = self.run.record.verdict if self.run else None
         if not words and self.run is not None and self.run.record.state is RunState.STOPPED:
             words = "it was stopped"
@@ -299,7 +292,7 @@ class Prepared:
                 part.connections.close()
 
 
-class RolesRun:
+class RolesRun(Recorded):
     """A run of roles: its folder, its record, and the loop of its replicas. `inbox` takes (-1, signal)."""
 
     job_id: str | None = None  # its replicas may run in an allocation, which is no job of theirs
@@ -315,7 +308,7 @@ class RolesRun:
         self.order = Order(prepared.roles)
         self.inbox: queue.SimpleQueue[tuple[int, Event | int]] = queue.SimpleQueue()
         self.folder = record.make_folder(prepared.folder.parent, prepared.run_id)
-        self._marker = launcher_process.hold_marker(self.folder)
+        self._marker, self._lock = launcher_process.hold_marker(self.folder), threading.Lock()
         self._stopped_by: int | None = None
         self._states: dict[str, replicas.ReplicaState] = {}
         self._unsaved_states = False
@@ -341,11 +334,7 @@ class RolesRun:
             settings_file=settings.file,
             replicas=tuple(str(name) for name in prepared.parts),
         )
-        try:
-            self.record.save()
-        except OSError as error:
-            what = f"cannot write the record of this run to {self.folder}: {error.strerror}"
-            raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
+        self._save_first()
         self._unlisted = run_index.add_run(self.record)
 
     def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
@@ -543,14 +532,8 @@ class RolesRun:
             self._note(f"stopped by {signal.Signals(self._stopped_by or signal.SIGTERM).name}")
         else:
             self._relay.routine_note(f"ddpkit: done in {replace(self.record, ended=ended).duration}")
-        self.record = replace(self.record, ended=ended, state=state, exit_code=code, verdict=words, failure=failure)
-        try:
-            self.record.save()
-        except OSError as error:
-            self._note(f"cannot write the record of this run to {self.folder}: {error.strerror}")
-            end = run_index.KnownEnd(state=state, exit_code=code, verdict=words, failure=failure)
-            run_index.keep_end(self.record, end)
-        self.release()
+        self._save_end(self._note, ended=ended, state=state, exit_code=code, verdict=words, failure=failure)
+        self._close_marker()
         return code
 
     def carry_out(
@@ -562,21 +545,8 @@ class RolesRun:
     def cancel_job(self) -> None:
         """There is no job of its own."""
 
-    def abandon(self, error: BaseException) -> None:
-        """Write an error of ddpkit into the record. The ranks have ended with their connections."""
-        code, words = DdpkitError.exit_code, f"{type(error).__name__}: {error}"
-        if isinstance(error, DdpkitError):
-            code, words = error.exit_code, error.message
-        self.record = replace(self.record, ended=time.time(), state=RunState.FAILED, exit_code=code, verdict=words)
-        with suppress(OSError):
-            self.record.save()
-        self.release()
-
     def release(self) -> None:
-        """Hold the run's directory no longer, and take no more signals of other shells."""
-        marker, self._marker = self._marker, -1
-        if marker >= 0:
-            os.close(marker)
+        """Hold the run's directory no longer."""
         record.release_folder(self.folder)
 
     def _first(self) -> Part:

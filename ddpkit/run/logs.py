@@ -298,20 +298,31 @@ class ReplicaLogs:
         self._run, self._wanted, self._since = run, replace(wanted, ranks=None), since
         self._waiting: dict[str, deque[Line]] = {}  # by folder: lines that were read
         self._sources: dict[str, tuple[Source, Callable[[Line], Line]]] = {}
+        self._begun: set[str] | None = None  # names of the folders of starts whose logs are among these
         if wanted.replicas is None:
             own = replace(run, replicas=())
             self._sources[run.folder] = _source(own, self._wanted, since), lambda line: line
         self._look()
 
     def _look(self) -> None:
-        """Find the logs of replicas that have started since."""
+        """Find the logs of replicas that have started since. Their records are read when there is a new folder."""
+        try:
+            begun = {path.name for path in Path(self._run.folder, replicas.FOLDER).iterdir()}
+        except OSError:
+            begun = set()
+        if begun == self._begun:
+            return
+        known: set[str] = set()
         for replica in replicas.replicas_of(self._run):
-            if self._wanted.replicas is not None and replica.name not in self._wanted.replicas:
-                continue
+            wanted = self._wanted.replicas is None or replica.name in self._wanted.replicas
             for start in replica.starts:
-                if start.folder not in self._sources and (start.job or (Path(start.folder) / INDEX).exists()):
+                if wanted and start.folder not in self._sources:
+                    if not start.job and not (Path(start.folder) / INDEX).exists():
+                        continue
                     source = _source(start, self._wanted, self._since)
                     self._sources[start.folder] = source, partial(self._with_front, replica, start)
+                known.add(start.run_id)
+        self._begun = known
 
     @staticmethod
     def _with_front(replica: replicas.Replica, start: Run, line: Line) -> Line:

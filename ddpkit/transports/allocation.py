@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.shell import join
 from ddpkit.machine import HERE, Machine, Stream, run_command
-from ddpkit.transports.srun import overlap_step
+from ddpkit.transports.srun import inherited, overlap_step
 
 # Prints the variables of its job, and holds it until the end of its input.
 _HOLD = "env | grep ^SLURM_; echo; exec cat > /dev/null"
@@ -73,11 +73,8 @@ def own_allocation(
     argv: Sequence[str], note: Callable[[str], None], machine: Machine = HERE
 ) -> Iterator[dict[str, str]]:
     """Hold a job of one's own, requested by the words of salloc. Yields its variables. Raises LaunchError."""
-    changes = dict.fromkeys(
-        name for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"
-    )
     try:
-        stream = machine.open([*argv, "sh", "-c", _HOLD], changes)
+        stream = machine.open([*argv, "sh", "-c", _HOLD], inherited())
     except OSError as error:
         raise LaunchError(f"{argv[0]}: {error.strerror or error}", "run this command on a login node") from None
     job = ""

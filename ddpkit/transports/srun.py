@@ -48,9 +48,12 @@ def overlap_step(
     argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
     argv += more
     argv += ["sh", "-c", _PYTHON, sys.executable, text]
-    # The options must not contradict what the shell's own step has left in the environment.
-    left = [name for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"]
-    return argv, dict.fromkeys(left)
+    return argv, inherited()
+
+
+def inherited() -> dict[str, None]:
+    """Variables of this shell's job and step, to unset: to a command of SLURM they are defaults of its options."""
+    return {name: None for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"}
 
 
 def _read_answer(line: bytes, number: int) -> AnswerEvent | None:
