@@ -106,6 +106,9 @@ COMMANDS = {
         "attach": "Follow a running run.",
         "stop": "Stop a run, and wait for its end.",
         "dump": "Show the stack of every rank of a run that hangs.",
+        "shell": "Open a shell where a rank runs.",
+        "debug": "Attach a debugger to a rank.",
+        "forward": "Forward a port to the node of a rank.",
         "report": "Write one HTML page about a run.",
         "rm": "Remove the directories of ended runs.",
         "nodes": "List bad nodes, check them again, or forgive them.",
@@ -124,6 +127,7 @@ _MODULES = {
     **dict.fromkeys(("test", "test-distributed", "bench", "nodes"), "test"),
     **dict.fromkeys(("ps", "status", "logs", "attach", "stop", "rm"), "runs"),
     **dict.fromkeys(("top", "dump"), "live"),
+    **dict.fromkeys(("shell", "debug", "forward"), "at_rank"),
     **dict.fromkeys(("explain", "report"), "explain"),
     **dict.fromkeys(("init", "backends", "env", "completion"), "setup"),
 }
@@ -136,6 +140,7 @@ _MEANT = {
     **dict.fromkeys(("check", "preflight", "doctor"), "test"),
     **dict.fromkeys(("log", "tail"), "logs"),
     **dict.fromkeys(("why", "diagnose"), "explain"),
+    **dict.fromkeys(("exec", "ssh", "enter"), "shell"),
     "stacks": "dump",
     "config": "init",
 }
@@ -261,7 +266,7 @@ def hint_for(hint: str, line: Line | None) -> str:
 
 def _run(argv: list[str]) -> int:
     # Everything after the first `--` belongs to the script, in commands that have one. Typer would remove the `--`.
-    scripted = "--" in argv and argv[0] in _LAUNCHES
+    scripted = "--" in argv and argv[0] in (*_LAUNCHES, "shell")
     end = argv.index("--") if scripted else len(argv)
     line, read = Line(argv[:end], argv[end + 1 :] if scripted else None), False
     try:

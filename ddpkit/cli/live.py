@@ -35,7 +35,7 @@ def dump(
     as_json: JsonFlag = False,
 ) -> None:
     """Print the stacks of all ranks, and the rank that the others wait for."""
-    chosen = _asked(runs.choose(run, "ddpkit dump {}"), role, "dump")
+    chosen = asked(runs.choose(run, "ddpkit dump {}"), role, "dump")
     if len(chosen) == 1:
         answers: list[tuple[str, dict[str, Any] | DdpkitError]] = [("", _dump(chosen[0][1]))]
     else:
@@ -70,7 +70,7 @@ def _try_dump(run: Run) -> dict[str, Any] | DdpkitError:
         return error
 
 
-def _asked(run: Run, role: str | None, command: str) -> list[tuple[str, Run]]:
+def asked(run: Run, role: str | None, command: str) -> list[tuple[str, Run]]:
     """Return the runs whose ranks are asked, by their names: the run, or those of its replicas that run.
 
     Raises UsageError where none can answer.
@@ -209,7 +209,7 @@ class Watched:
         self._role, self._seconds, self._pss = role, seconds, pss
         self._sources: dict[str, Samples] = {}  # by the id of a run
         self._before: dict[str, Sequence[Any]] = {}
-        self._first: list[tuple[str, Run]] | None = _asked(run, role, "top")
+        self._first: list[tuple[str, Run]] | None = asked(run, role, "top")
         self._many = bool(run.replicas)
 
     def sample(self) -> Shown | None:
@@ -220,20 +220,20 @@ class Watched:
         from ddpkit.run import run_index, status
 
         try:
-            asked = self._first or (
-                _asked(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
+            chosen = self._first or (
+                asked(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
             )
         except UsageError:
             return [] if status.get_status(run_index.reload(self.run)).state.living else None
         self._first = None
         if not self._many:
-            alone = self._ask(asked[0][1])
+            alone = self._ask(chosen[0][1])
             return None if alone is None else [("", alone)]
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = [*pool.map(self._try, (run for _, run in asked))]
-        return [(name, each) for (name, _), each in zip(asked, answers, strict=True) if each is not None]
+            answers = [*pool.map(self._try, (run for _, run in chosen))]
+        return [(name, each) for (name, _), each in zip(chosen, answers, strict=True) if each is not None]
 
     def _try(self, run: Run) -> Summary | None:
         """Ask one of several: one that has just ended does not answer."""

@@ -295,6 +295,7 @@ class RecordedRun(LiveRun, Recorded):
             state=RunState.RUNNING if self.followed else RunState.LEFT,
             attempts=self._attempts.records if self._attempts else (),
             spares=self._attempts.spares if self._attempts else (),
+            logins=dict(self._transport.logins),
         )
 
     def submit(self) -> None:

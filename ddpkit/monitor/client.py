@@ -24,6 +24,9 @@ from ddpkit.files import read_bounded, remove_if_same, write_atomically
 from ddpkit.launchers.job_output import JobOutput
 from ddpkit.monitor import dump
 from ddpkit.monitor.server import (
+    DEBUG_REQUESTS as DEBUG_REQUESTS,
+)
+from ddpkit.monitor.server import (
     DUMP,
     DUMP_LIMIT,
     DUMP_REQUESTS,

@@ -35,6 +35,7 @@ SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node 
 # Files in the run's folder.
 DUMP_REQUESTS = "dump.*.ask"
 REQUEST_SIZE = 1 << 16  # bytes
+DEBUG_REQUESTS = "debug.*.ask"  # while somebody debugs a rank
 SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"
 LAG = 1.0  # seconds between two turns that are the launcher's own, and that no node is blamed for
 LOOK = 0.05  # seconds between two looks whether a dump is judged, or written
@@ -250,9 +251,20 @@ class MonitorServer:
             any_runs = any(node.running for node in self._launcher.nodes)
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
             if self._watch is not None and time.time() >= self._watch.due and any_runs:
-                self.request_dump("watch")
+                if self._is_debugged():
+                    self._watch.pause(time.time())
+                else:
+                    self.request_dump("watch")
         else:
             self._go_on(self._dump)
+
+    def _is_debugged(self) -> bool:
+        """Tell whether a shell of this machine debugs a rank. One that was killed left its file."""
+        for path in self._launcher.folder.glob(DEBUG_REQUESTS):
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                if Path(f"/proc/{int(json.loads(read_bounded(path, REQUEST_SIZE))['pid'])}").exists():
+                    return True
+        return False
 
     @property
     def idle(self) -> bool:

@@ -35,6 +35,10 @@ class Watch:
         self._stacks: object = None
         self._switches: dict[int, int] = {}  # by rank
 
+    def pause(self, now: float) -> None:
+        """Count no time until now: a rank stands in a debugger, and the others wait for it."""
+        self.progress, self.due = now, now + self.seconds
+
     def unrecorded(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings about a missing record of collectives, the first time that there are any."""
         if self._blind:

@@ -186,6 +186,7 @@ class Run:
     spares: tuple[HostWord, ...] = ()  # hosts that can still replace others
     log_problem: str = ""  # what is missing in its logs, and why
     replicas: tuple[ReplicaName, ...] = ()  # of a run of roles; each is a run in `roles/`
+    logins: dict[HostWord, Via] = field(default_factory=dict)  # to each of its hosts that was reached by SSH
     format: Annotated[int, Between(1, FORMAT)] = FORMAT
     origin: Origin = Origin.OTHERS  # until something shows more
     unsaved: ClassVar = frozenset({"origin"})

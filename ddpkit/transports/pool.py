@@ -236,7 +236,7 @@ class NodePool:
         self.specs = self._every = tuple(specs)
         self._connector = connector
         self._silence = silence
-        self._python = python
+        self.python = python
         self._container = container
         self._channels: dict[str, Channel] = {}
         self._asked_at: dict[str, float] = {}  # time.time() of each node's last question
@@ -256,7 +256,7 @@ class NodePool:
         problems = {}
         attempt = ConnectionAttempt(
             connector=self._connector,
-            python=self._python,
+            python=self.python,
             container=self._container,
             silence=self._silence,
             start_timeout=start_timeout,

@@ -37,16 +37,22 @@ _PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
 
 def overlap_step(
-    job: str, group: int | None, hosts: list[str], more: Sequence[str] = (), *, text: str = BOOT
+    job: str,
+    group: int | None,
+    hosts: list[str],
+    more: Sequence[str] = (),
+    *,
+    text: str = BOOT,
+    output: Sequence[str] = ("--label",),
 ) -> tuple[list[str], dict[str, None]]:
     """The command line of such a step, and variables to unset: on each of these nodes one Python runs a text.
 
-    `more`: further options of srun.
+    `more`: further options of srun. `output`: those of the output.
     """
     argv = ["srun", f"--jobid={job}", "--overlap", *([] if group is None else [f"--het-group={group}"])]
     argv += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
-    argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
-    argv += more
+    argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--export=ALL", "--quiet", "--mem=0"]
+    argv += [*output, *more]
     argv += ["sh", "-c", _PYTHON, sys.executable, text]
     return argv, inherited()
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.node_facts import DeviceFacts
 from ddpkit.launchers.plan import Plan, Request, Step, World
 
@@ -28,6 +29,7 @@ class Transport(Protocol):
 
     connected_at: Mapping[str, float] = {}  # time.time() at which each node's supervisor started, by label
     facts: Mapping[str, DeviceFacts] = {}  # each node's answer to the survey, by label
+    logins: Mapping[str, Via] = {}  # where to log in to each node, by label; a node without is this machine, or a job's
 
     @property
     def machine(self) -> Machine:
@@ -71,6 +73,10 @@ class RemoteNodesTransport(Transport):
         self.requirements = requirements
         self.connected_at = pool.connected_at
         self.facts = pool.facts
+        self.logins = {
+            spec.label: Via(host=spec.name, user=spec.user, port=spec.port, python=spec.python or pool.python)
+            for spec in pool.specs
+        }
 
     @classmethod
     def connector(cls, options: NodeOptions, note: Callable[[str], None]) -> Connector:

@@ -1,0 +1,208 @@
+"""Command lines that run something where a rank of a run runs: here, over the user's own ssh, or in a step of its job.
+
+They need the terminal of whoever asks, which ssh and srun pass on by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpkit.errors import UsageError, install, no_process
+from ddpkit.files import read_bounded
+from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.shell import join
+from ddpkit.monitor import client
+from ddpkit.node.bundle import read_texts
+from ddpkit.node.child import die_with_parent
+from ddpkit.node.relay import READY, Relay
+from ddpkit.run import launcher_process
+from ddpkit.run.record import Run
+from ddpkit.run.state import Origin
+from ddpkit.transports.srun import overlap_step
+
+MOST_BYTES = 1 << 22  # of the variables of a process
+_FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+# For a person, unlike `hosts.ALONE`: ssh may ask. What a configuration does for other sessions is off.
+_SSH = ("-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oEscapeChar=none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankPlace:
+    """Where one rank runs."""
+
+    run: Run
+    host: str  # by its label in the run
+    pid: int
+    env: Mapping[str, str]  # variables that the rank set after its start
+    group: int | None = None  # of a heterogeneous job
+
+    def command(self, words: Sequence[str], *, terminal: bool) -> tuple[list[str], dict[str, str]]:
+        """Return a command line for this machine, and its environment, that runs words where the rank runs.
+
+        Words: see `ddpkit/node/at_rank.py`. Raises UsageError where this user has no way there.
+        """
+        run = self.run
+        if run.origin is not Origin.INDEX:
+            what = f"run {run.run_id} is not in this user's index: ddpkit connects to no host that its record names"
+            raise UsageError(what, "ddpkit ps")
+        text = self._text(words)
+        env = dict(os.environ)
+        if (job := _job_of(run)) is not None:
+            output = ["--pty"] if terminal else []
+            argv, inherited = overlap_step(job, self.group, [self.host], text=text, output=output)
+            if run.job and run.job.via:
+                return [*_ssh(terminal), *_login(run.job.via), "--", join(argv)], env
+            return argv, {name: value for name, value in env.items() if name not in inherited}
+        login = run.logins.get(self.host)
+        if login is None:
+            return [sys.executable, "-S", "-I", "-c", text], env
+        return [*_ssh(terminal), *_login(login), "--", join([login.python, "-S", "-I", "-c", text])], env
+
+    def shown(self, words: Sequence[str], *, terminal: bool) -> str:
+        """The command line, for a dry run."""
+        return join(self.command(words, terminal=terminal)[0])
+
+    def _text(self, words: Sequence[str]) -> str:
+        """The program of the node, in one line of characters that no shell reads, a shell of tcsh's kind included."""
+        ask = {"run": self.run.run_id, "pid": self.pid, "env": dict(self.env), "words": [*words]}
+        program = f"{read_texts()['at_rank']}\nmain({ask!r})\n"
+        packed = b64encode(zlib.compress(program.encode("utf-8", "surrogateescape"), 9)).decode()
+        return f'import zlib,base64;exec(zlib.decompress(base64.b64decode("{packed}")))'
+
+
+def _login(via: Via) -> list[str]:
+    return [*(("-l", via.user) if via.user else ()), *(("-p", str(via.port)) if via.port else ()), via.host]
+
+
+def _ssh(terminal: bool) -> list[str]:
+    ssh = shutil.which("ssh")
+    if ssh is None:
+        raise UsageError("ssh not found on this machine: it takes this terminal to the node", install("openssh-client"))
+    return [ssh, "-t" if terminal else "-T", *_SSH]
+
+
+def _job_of(run: Run) -> str | None:
+    """Return the job whose nodes have the ranks; None: no job."""
+    if run.job is not None or not run.backend.startswith("slurm"):
+        return run.job_id
+    # A step of an allocation: the launcher is a process of this machine and of this user.
+    try:
+        variables = read_bounded(Path(f"/proc/{run.launcher_pid}/environ"), MOST_BYTES).split(b"\0")
+    except OSError:
+        variables = []
+    found = dict(each.split(b"=", 1) for each in variables if b"=" in each).get(b"SLURM_JOB_ID", b"").decode()
+    if not launcher_process.is_alive(run) or not found.isdecimal():
+        raise UsageError(f"the allocation of run {run.run_id} is not known here", f"ddpkit status {run.run_id}")
+    return found
+
+
+def find_rank(run: Run, rank: int) -> RankPlace:
+    """Ask a running launch where a rank is. Raises DdpkitError."""
+    if run.job is not None:
+        reader = client.read_job_output(run)
+        hosts, pids, group_of = reader.hosts, reader.pids, reader.group_of if reader.groups else None
+    else:
+        sample = client.LauncherSamples(run).sample(0.0, pss=False) or {"hosts": []}
+        found = {
+            int(each): (host["host"], facts["pid"]) for host in sample["hosts"] for each, facts in host["ranks"].items()
+        }
+        hosts, pids = {each: host for each, (host, _) in found.items()}, {each: pid for each, (_, pid) in found.items()}
+        group_of = None
+    if rank not in pids:
+        what = f"rank {rank} of run {run.run_id} does not run"
+        raise UsageError(what, f"ddpkit status {run.run_id}")
+    host = hosts[rank]
+    peers = sorted(each for each in hosts if hosts[each] == host)
+    numbers = {
+        "RANK": rank,
+        "WORLD_SIZE": run.world_size,
+        "LOCAL_RANK": peers.index(rank),
+        "LOCAL_WORLD_SIZE": len(peers),
+    }
+    env = {name: str(number) for name, number in numbers.items()}
+    return RankPlace(run=run, host=host, pid=pids[rank], env=env, group=group_of(host) if group_of else None)
+
+
+# ---- the command, while it runs
+
+
+def run_on_terminal(place: RankPlace, words: Sequence[str]) -> int:
+    """Run words where the rank runs, on this terminal. Returns their exit code; the terminal is as it was."""
+    terminal, own = sys.stdin.isatty(), os.getpid()
+    argv, env = place.command(words, terminal=terminal)
+    before = termios.tcgetattr(0) if terminal else None
+    # ssh and srun pass them on, or the terminal gives them to the command.
+    for number in _FOR_THE_COMMAND:
+        signal.signal(number, signal.SIG_IGN)
+
+    def become() -> None:
+        die_with_parent(own, signal.SIGHUP)
+        for number in _FOR_THE_COMMAND:
+            signal.signal(number, signal.SIG_DFL)
+
+    try:
+        process = subprocess.Popen(argv, env=env, preexec_fn=become)  # noqa: PLW1509 (one thread)
+    except OSError as error:
+        raise no_process(error) from None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: process.send_signal(number))
+    code = process.wait()
+    if before is not None:
+        with suppress(OSError, termios.error):  # it is gone
+            signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a shell had the terminal's foreground
+            os.tcsetpgrp(0, os.getpgrp())
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+    return code if code >= 0 else 128 - code
+
+
+def relay_words(port: int) -> list[str]:
+    """Return the command for `RankPlace.command` that connects to a port where the rank runs."""
+    return ["{python}", "-S", "-I", "-c", f"{read_texts()['relay']}\nmain({str(port)!r})\n"]
+
+
+def forward_port(place: RankPlace, port: int, local: int, begun: Callable[[], None]) -> int:
+    """Carry connections to a local port to one where the rank runs. Returns an exit code when the way has ended.
+
+    `begun` is called when connections are taken. Raises UsageError where the local port is in use.
+    """
+    argv, env = place.command(relay_words(port), terminal=False)
+    try:
+        listener = socket.create_server(("127.0.0.1", local))
+    except OSError as error:
+        raise UsageError(f"port {local} of this machine: {error.strerror}", "add --local-port PORT") from None
+    own = os.getpid()
+    try:
+        process = subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            preexec_fn=lambda: die_with_parent(own, signal.SIGTERM),  # noqa: PLW1509 (one thread)
+        )
+    except OSError as error:
+        raise no_process(error) from None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        while (line := process.stdout.readline()) != READY:
+            if not line:
+                return process.wait() or 1  # ssh, srun or the node has said why
+        begun()
+        Relay(process.stdout.fileno(), process.stdin.fileno()).run(listener)
+        return process.wait() or 1
+    finally:
+        process.terminate()
+        process.wait()

@@ -1,0 +1,153 @@
+"""Carries TCP connections over one pair of pipes: `ddpkit forward` has one end here, and one where a rank runs.
+
+A message is a line, because srun passes on whole lines: the number of a connection, a space, and bytes in base64. The
+end with a listener opens a connection by its first message, which is empty; a later empty one says that this side sends
+no more. Both ends end with the pipes.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import sys
+from binascii import Error, a2b_base64, b2a_base64
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+READY = b"ready\n"
+PIECE = 3 << 14  # bytes that are read at once
+ROOM = 1 << 22  # bytes that wait for one side, until the other one is not read for a while
+
+
+class Relay:
+    """One end. `source`, `sink`: the pipes to the other one."""
+
+    def __init__(self, source: int, sink: int, connect: Callable[[], socket.socket] | None = None) -> None:
+        self._source, self._sink, self._connect = source, sink, connect
+        self._selector = selectors.DefaultSelector()
+        self._received, self._to_sink = b"", bytearray()
+        self._sockets: dict[int, socket.socket] = {}
+        self._waiting: dict[int, bytearray] = {}  # bytes for each socket
+        self._ended: dict[int, set[str]] = {}  # "here": it sends no more; "there": nothing more comes for it
+        self._numbers = 0
+        self._listener: socket.socket | None = None
+
+    def run(self, listener: socket.socket | None = None) -> None:
+        """Carry until the other end is gone."""
+        os.set_blocking(self._sink, False)
+        self._listener = listener
+        if listener is not None:
+            listener.setblocking(False)
+            self._selector.register(listener, selectors.EVENT_READ)
+        while True:
+            self._choose()
+            for key, events in self._selector.select():
+                if key.fd == self._source and not self._take(os.read(self._source, PIECE)):
+                    return
+                if key.fd == self._sink:
+                    self._flush()
+                elif key.fileobj is listener and listener is not None:
+                    self._numbers += 1
+                    self._add(self._numbers, listener.accept()[0])
+                    self._send(self._numbers, b"")
+                elif key.data is not None:
+                    self._move(key.data, events)
+
+    def _choose(self) -> None:
+        """Wait for what can go on: a side that is full is not read for."""
+        full = any(len(waiting) > ROOM for waiting in self._waiting.values())
+        self._watch(self._source, 0 if full else selectors.EVENT_READ)
+        self._watch(self._sink, selectors.EVENT_WRITE if self._to_sink else 0)
+        for number, end in self._sockets.items():
+            reads = "here" not in self._ended[number] and len(self._to_sink) < ROOM
+            events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if self._waiting[number] else 0)
+            self._watch(end, events, number)
+
+    def _watch(self, file: int | socket.socket, events: int, data: int | None = None) -> None:
+        known = self._selector.get_map().get(file)
+        if known is None and events:
+            self._selector.register(file, events, data)
+        elif known is not None and not events:
+            self._selector.unregister(file)
+        elif known is not None and known.events != events:
+            self._selector.modify(file, events, data)
+
+    def _take(self, data: bytes) -> bool:
+        """Take messages of the other end. Returns whether it is still there."""
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            try:
+                number, piece = int(line.partition(b" ")[0]), a2b_base64(line.partition(b" ")[2])
+            except (ValueError, Error):
+                continue  # words of a login script
+            if self._connect is not None and number > self._numbers:
+                self._numbers = number
+                try:
+                    self._add(number, self._connect())
+                except OSError:
+                    self._send(number, b"")
+            elif number in self._sockets:
+                self._waiting[number] += piece
+                if not piece:
+                    self._ended[number].add("there")
+                self._write(number)
+        return bool(data) and len(self._received) <= ROOM
+
+    def _add(self, number: int, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._sockets[number], self._waiting[number], self._ended[number] = end, bytearray(), set()
+
+    def _move(self, number: int, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self._write(number)
+        if events & selectors.EVENT_READ and number in self._sockets:
+            try:
+                data = self._sockets[number].recv(PIECE)
+            except OSError:
+                data = b""
+            self._send(number, data)
+            if not data:
+                self._ended[number].add("here")
+                self._close_if_over(number)
+
+    def _write(self, number: int) -> None:
+        end, waiting = self._sockets[number], self._waiting[number]
+        try:
+            del waiting[: end.send(waiting) if waiting else 0]
+            if not waiting and "there" in self._ended[number]:
+                end.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            return
+        except OSError:
+            waiting.clear()
+            self._ended[number] |= {"here", "there"}
+            self._send(number, b"")
+        self._close_if_over(number)
+
+    def _close_if_over(self, number: int) -> None:
+        if self._ended[number] == {"here", "there"} and not self._waiting[number]:
+            self._watch(self._sockets[number], 0)
+            self._sockets.pop(number).close()
+            del self._waiting[number], self._ended[number]
+
+    def _send(self, number: int, data: bytes) -> None:
+        self._to_sink += b"%d %s" % (number, b2a_base64(data))
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            del self._to_sink[: os.write(self._sink, self._to_sink) if self._to_sink else 0]
+        except BlockingIOError:
+            pass
+
+
+def main(port: str) -> None:
+    """The end on a node: connects to a port of it. Its first line says that it runs."""
+    os.write(1, READY)
+    try:
+        Relay(0, 1, lambda: socket.create_connection(("localhost", int(port)), 10)).run()
+    except (OSError, KeyboardInterrupt):
+        sys.exit(0)  # the other end is gone

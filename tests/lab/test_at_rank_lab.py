@@ -1,0 +1,118 @@
+"""`ddpkit shell` and `forward` on nodes: where the rank runs, by every way, and nothing left of a lost terminal."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Lab
+from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, processes, started_jobs
+from launching import SALLOC
+from test_top_lab import TORCHRUN, WAYS, over
+
+# Rank 3 serves a port of its own node alone.
+JOB = """\
+import os, time
+if os.environ["RANK"] == "3":
+    import http.server, threading
+    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print("port", server.server_port, flush=True)
+print("ready", flush=True)
+time.sleep(3600)
+"""
+SAY = 'echo "$RANK of $WORLD_SIZE, local $LOCAL_RANK, on $(cat /proc/sys/kernel/hostname), in $PWD"; exit 7'
+
+
+@pytest.fixture
+def start(idle_lab: Lab, tmp_path: Path) -> Iterator[Callable[..., Launch]]:
+    with started_jobs(idle_lab, tmp_path, JOB) as run:
+        yield run
+
+
+def begin(start: Callable[..., Launch], way: str) -> Launch:
+    launch = start(*{**WAYS, **TORCHRUN}[way], "--", "job.py", before=SALLOC if way == "step" else ())
+    launch.wait_for("ready", 4)
+    return launch
+
+
+def say(lab: Lab, folder: Path) -> None:
+    done = ask_run(lab, folder, "shell", "--rank", "3", "--", "sh", "-c", SAY)
+    assert (done.returncode, done.stdout.strip()) == (7, f"3 of 4, local 1, on node2, in {folder}"), done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_command_runs_where_the_rank_runs(
+    way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path
+) -> None:
+    launch = begin(start, way)
+    say(idle_lab, tmp_path)
+    over(launch, idle_lab, tmp_path)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("way", TORCHRUN)
+@pytest.mark.thorough_for("job torchrun")
+def test_a_command_beside_a_rank_of_torchrun(
+    way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path
+) -> None:
+    launch = begin(start, way)
+    say(idle_lab, tmp_path)
+    over(launch, idle_lab, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["ssh ranks", "job"])
+def test_a_port_of_a_node(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
+    launch = begin(start, way)
+    port = next(line.split()[-1] for line in launch.text.splitlines() if " port " in line)
+    (run,) = (tmp_path / "logs").iterdir()
+    words = [*DDPKIT, "forward", port, str(run), "--rank", "3", "--local-port", "8123"]
+    env = {**idle_lab.environ(), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    there = subprocess.Popen(idle_lab.argv("login", words, tmp_path), env=env, stderr=subprocess.PIPE, text=True)
+    assert there.stderr is not None
+    assert there.stderr.readline() == f"ddpkit: localhost:8123 is port {port} of rank 3 on node2; Ctrl-C ends it\n"
+    get = "import urllib.request as u; print(len(u.urlopen('http://127.0.0.1:8123/job.py').read()))"
+    sizes = [idle_lab.run("login", sys.executable, "-c", get).stdout.strip() for _ in range(3)]
+    assert sizes == [str(len(JOB))] * 3
+    os.kill(next(pid for pid, (_, line) in processes(idle_lab).items() if " forward " in line), signal.SIGTERM)
+    there.wait(PATIENCE)
+    there.stderr.close()
+    over(launch, idle_lab, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["ssh ranks", "job"])
+def test_a_lost_terminal_leaves_nothing(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
+    """A shell in a terminal is killed at any moment, by any signal: no process of it is left anywhere."""
+    launch = begin(start, way)
+    (run,) = (tmp_path / "logs").iterdir()
+    words = [*DDPKIT, "shell", str(run), "--rank", "2"]
+    env = {**idle_lab.environ(), "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "TERM": "xterm", "SHELL": "/bin/sh"}
+    before = set(processes(idle_lab))
+    draw = random.Random(20261129)
+    for _ in range(5):
+        own, other = os.openpty()
+        script = "import os, sys; os.setsid(); import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        script += "os.execvp(sys.argv[1], sys.argv[1:])"
+        argv = idle_lab.argv("login", [sys.executable, "-c", script, *words], tmp_path)
+        there = subprocess.Popen(argv, env=env, stdin=other, stdout=other, stderr=other)
+        os.close(other)
+        os.write(own, b"echo rank-$RANK; sleep 1000\n")
+        time.sleep(draw.uniform(0.2, 3))  # the fault may come at any moment
+        if draw.random() < 0.5:
+            mine = [pid for pid, (_, line) in processes(idle_lab).items() if " shell " in line and pid not in before]
+            for pid in mine[-1:]:
+                os.kill(pid, draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]))
+        os.close(own)
+        there.wait(PATIENCE)
+        until = time.monotonic() + PATIENCE
+        while left := {pid: what for pid, what in processes(idle_lab).items() if pid not in before}:
+            assert time.monotonic() < until, left
+            time.sleep(0.05)
+    over(launch, idle_lab, tmp_path)

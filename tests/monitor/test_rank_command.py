@@ -1,0 +1,211 @@
+"""`ddpkit shell`, `debug` and `forward` on this machine: where a rank runs, its terminal, its ports."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import PATIENCE, Command
+from terminal import Terminal
+
+from ddpkit.launchers.shell import join
+from ddpkit.monitor.rank_command import relay_words
+from ddpkit.monitor.server import MonitorServer
+from ddpkit.node import at_rank
+from ddpkit.node.relay import READY, Relay
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+SCRIPT = Callable[..., str]
+
+WAITS = "import time; print('ready', flush=True); time.sleep(3600)\n"
+
+
+@pytest.fixture
+def waits(start: START, script: SCRIPT) -> Command:
+    script(WAITS)
+    command = start("launch", "-n", "2", "--", "job.py", env={"SHELL": "/bin/sh"})
+    command.wait_for("ready", 2)
+    return command
+
+
+# ---- a command, and a terminal
+
+
+@pytest.mark.parametrize("option", ["starter=ranks", "preload=json"])
+def test_a_command_has_the_place_and_the_environment_of_the_rank(
+    option: str, start: START, script: SCRIPT, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    script(WAITS)
+    start("launch", "-n", "2", "-o", option, "--env", "MINE=a b", "--", "job.py").wait_for("ready", 2)
+    say = 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $MINE $PWD"; env | grep -c -e ddpkit.zip -e DDPKIT_HOOK; exit 7'
+    done = ddpkit("shell", "--rank", "1", "--", "sh", "-c", say)
+    assert (done.returncode, done.stdout) == (7, f"1 2 1 a b {tmp_path}\n0\n"), done.stderr
+
+
+def test_a_rank_that_does_not_run(waits: Command, ddpkit: DDPKIT) -> None:
+    done = ddpkit("shell", "--rank", "2", "--", "true")
+    assert done.returncode == 121
+    assert "rank 2 of run" in done.stderr
+    assert ddpkit("shell", "--rank", "x").returncode == 121
+
+
+def test_a_dry_run_starts_nothing(waits: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    done = ddpkit("shell", "--dry-run", "--", "touch", "made")
+    assert done.returncode == 0
+    assert done.stdout.startswith(sys.executable)
+    assert not (tmp_path / "made").exists()
+    assert subprocess.run(["sh", "-c", done.stdout], cwd="/", check=True).returncode == 0
+    assert (tmp_path / "made").exists()  # the command that was shown does it, in the rank's directory
+
+
+def test_a_shell_in_a_terminal(waits: Command, clean_environ: dict[str, str], tmp_path: Path) -> None:
+    """Its size is the terminal's, Ctrl-C is the shell's, and afterwards the terminal is as it was."""
+    ask = join([sys.executable, "-m", "ddpkit", "shell", "--rank", "1"])
+    env = {**clean_environ, "TERM": "xterm", "SHELL": "/bin/sh", "PS1": "> "}
+    terminal = Terminal(["sh", "-c", f"stty -echo -ixon; stty -g; {ask}; echo code $?; stty -g"], tmp_path, env)
+    terminal.resize(97, 31)
+    terminal.wait_for(lambda: terminal.shows("^[0-9a-f]+:"))
+    os.write(terminal.handle, b"stty echo; echo in $RANK; stty size\n")
+    terminal.wait_for(lambda: terminal.shows(r"\bin 1$") and terminal.shows("^31 97"))
+    os.write(terminal.handle, b"echo beg''un; sleep 3600\n")
+    terminal.wait_for(lambda: terminal.shows("begun$"))
+    os.write(terminal.handle, b"\x03")
+    terminal.wait_for(lambda: terminal.glass.lines[-1].strip() in ("#", "$"))
+    os.write(terminal.handle, b"echo still $((40 + 2)); exit 5\n")
+    terminal.wait_for(lambda: terminal.shows("still 42"))
+    assert terminal.end() == 0
+    assert terminal.shows("^code 5")
+    states = [line for line in terminal.glass.lines if line.count(":") > 10]
+    assert len(states) == 2
+    assert states[0] == states[1]
+    terminal.close()
+
+
+def test_a_process_with_a_reused_number_is_not_entered(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "3600"], env={"DDPKIT_RUN": "mine"}) as process:
+        try:
+            until = time.monotonic() + PATIENCE
+            while at_rank.find("mine", process.pid) != process.pid:  # before its exec it has our variables
+                assert time.monotonic() < until
+            assert at_rank.find("another", process.pid) is None
+        finally:
+            process.kill()
+
+
+# ---- ports
+
+
+def exchange(port: int, data: bytes) -> bytes:
+    """Send bytes, say that no more come, and return what comes back."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as end:
+        sender = threading.Thread(target=lambda: (end.sendall(data), end.shutdown(socket.SHUT_WR)))
+        sender.start()
+        found = b"".join(iter(lambda: end.recv(1 << 16), b""))
+        sender.join()
+    return found
+
+
+def find_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def echo(server: socket.socket) -> None:
+    """Greet each connection, and send back all that comes, when no more comes."""
+    while True:
+        try:
+            end, _ = server.accept()
+        except OSError:
+            return
+
+        def serve(end: socket.socket = end) -> None:
+            with end:
+                end.sendall(b"hello ")
+                end.sendall(b"".join(iter(lambda: end.recv(1 << 16), b"")))
+
+        threading.Thread(target=serve, daemon=True).start()
+
+
+def test_connections_are_carried_apart_and_whole() -> None:
+    there, here = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=echo, args=(there,), daemon=True).start()
+    argv = [sys.executable, *relay_words(there.getsockname()[1])[1:]]
+    node = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    assert node.stdin is not None
+    assert node.stdout is not None
+    assert node.stdout.readline() == READY
+    relay = Relay(node.stdout.fileno(), node.stdin.fileno())
+    carrier = threading.Thread(target=relay.run, args=(here,), daemon=True)
+    carrier.start()
+    draw = random.Random(7)
+    sizes = [0, 1, 5_000_000, *[draw.randrange(100_000) for _ in range(20)]]
+    payloads = [draw.randbytes(size) for size in sizes]
+    found: dict[int, bytes] = {}
+
+    def one(number: int) -> None:
+        found[number] = exchange(here.getsockname()[1], payloads[number])
+
+    clients = [threading.Thread(target=one, args=(number,)) for number in range(len(payloads))]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(PATIENCE)
+    assert found == {number: b"hello " + payload for number, payload in enumerate(payloads)}
+    there.shutdown(socket.SHUT_RDWR)  # a port that nobody listens at: the connection ends
+    there.close()
+    assert exchange(here.getsockname()[1], b"") == b""
+    node.kill()
+    carrier.join(PATIENCE)
+    assert not carrier.is_alive()
+    node.wait()
+    for end in (here, node.stdin, node.stdout):
+        end.close()
+
+
+def test_a_port_is_forwarded_until_the_end(waits: Command, start: START, ddpkit: DDPKIT) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        threading.Thread(target=echo, args=(there,), daemon=True).start()
+        port, local = there.getsockname()[1], find_port()
+        way = start("forward", str(port), "--rank", "1", "--local-port", str(local))
+        way.wait_for("Ctrl-C ends it")
+        assert exchange(local, b"data") == b"hello data"
+        taken = ddpkit("forward", str(port), "--local-port", str(local))
+        assert (taken.returncode, "Address already in use" in taken.stderr) == (121, True)
+        way.process.send_signal(signal.SIGTERM)
+        assert way.end() == 0
+    assert ddpkit("forward", "0").returncode == 121
+
+
+# ---- a debugger
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="pdb attaches to this Python")
+def test_a_python_that_no_pdb_attaches_to(waits: Command, ddpkit: DDPKIT) -> None:
+    done = ddpkit("debug", "--rank", "1")
+    assert done.returncode == 1
+    assert "pdb attaches to Python 3.14 and later" in done.stderr
+
+
+def test_no_hang_is_seen_while_a_rank_is_debugged(tmp_path: Path) -> None:
+    launcher: Any = SimpleNamespace(folder=tmp_path, nodes=[SimpleNamespace(running={0}, ended=True)], deadline=None)
+    server = MonitorServer(launcher)
+    server.watch(0.0, "end")
+    request = tmp_path / "debug.1.ask"
+    request.write_text(f'{{"pid": {os.getpid()}}}')
+    server.turn()
+    assert server.idle
+    request.write_text('{"pid": 4194303}')  # of a shell that was killed
+    server.turn()
+    assert not server.idle
