@@ -98,7 +98,8 @@ def test_commands_parse(
         words = [words[0], "--explain", *(word for word in words[1:] if word not in ("--explain", "--dry-run"))]
     elif words[0] in STARTS and not {"--explain", "--dry-run"} & set(words):
         words.insert(1, "--dry-run")
-    if words[0] in ("status", "logs", "stop", "attach", "dump", "report", "top") or words == ["explain"]:
+    of_ranks = ("dump", "shell", "debug", "forward")
+    if words[0] in ("status", "logs", "stop", "attach", "report", "top", *of_ranks) or words == ["explain"]:
         assert ddpkit("launch", "-n", "4", "--", "true").returncode == 0
     if words[0] == "nodes" and len(words) > 1:
         file = str(tmp_path / "bad_nodes.json")
@@ -111,7 +112,7 @@ def test_commands_parse(
         assert app.run(words) == 0, capsys.readouterr()
         return
     done = ddpkit(*words)
-    if words[0] == "dump":
+    if words[0] in of_ranks:
         assert "has no running ranks" in done.stderr  # that run has ended
         return
     assert done.returncode == 0, done.stderr

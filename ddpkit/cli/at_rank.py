@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -17,6 +18,8 @@ from ddpkit.cli.runs import RoleName, RunName
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from socket import socket
+
     from ddpkit.monitor.rank_command import RankPlace
 
 RankNumber = Annotated[str, option("--rank", "The rank. [default: 0]", "N")]
@@ -63,15 +66,26 @@ def debug(
 ) -> None:
     """Attach pdb to a rank (Python 3.14), or debugpy. The hang watch pauses meanwhile."""
     from ddpkit.monitor.client import DEBUG_REQUESTS, request_file
+    from ddpkit.monitor.rank_command import listen
 
     number = None if port is None else _port(port)
     place = _place(run, rank, role, "debug")
-    words = ["{python}", "-c", PDB, "{pid}"] if number is None else ["{python}", "-c", DEBUGPY, "{pid}", str(number)]
     with request_file(place.run, DEBUG_REQUESTS, {"pid": os.getpid()}, required=False):
-        code = _run(place, words, dry_run=dry_run)
-        if number is not None and code == 0:
-            _forward(place, number, number, dry_run=dry_run)
-    sys.exit(code)
+        if number is None:
+            sys.exit(_run(place, ["{python}", "-c", PDB, "{pid}"], dry_run=dry_run))
+        # Before the debugger is there: it stays in the rank.
+        listener = (
+            None if place.is_here or dry_run else listen(number, f"ddpkit debug --rank {rank} --port {number + 1}")
+        )
+        code = _run(place, ["{python}", "-c", DEBUGPY, "{pid}", str(number)], dry_run=dry_run)
+        if code or dry_run:
+            sys.exit(code)
+        if listener is not None:
+            _forward(place, number, listener)
+        note(f"debugpy listens at localhost:{number}; the hang watch pauses until Ctrl-C")
+        with suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pause()
 
 
 @app.command(cls=LeanCommand)
@@ -84,8 +98,14 @@ def forward(
     dry_run: DryRun = False,
 ) -> None:
     """Forward a port of this machine to one where a rank runs, until Ctrl-C."""
+    from ddpkit.monitor.rank_command import listen, relay_words
+
     number, here = _port(port), _port(port if local is None else local)
-    _forward(_place(run, rank, role, "forward"), number, here, dry_run=dry_run)
+    place = _place(run, rank, role, "forward")
+    if dry_run:
+        print(place.shown(relay_words(number), terminal=False))
+    else:
+        _forward(place, number, listen(here, f"ddpkit forward {number} --local-port {here + 1}"))
 
 
 def _place(run: str | None, rank: str, role: str | None, command: str) -> RankPlace:
@@ -115,18 +135,16 @@ def _run(place: RankPlace, words: Sequence[str], *, dry_run: bool) -> int:
     return run_on_terminal(place, words)
 
 
-def _forward(place: RankPlace, port: int, local: int, *, dry_run: bool) -> None:
-    from ddpkit.monitor.rank_command import forward_port, relay_words
-
-    if dry_run:
-        print(place.shown(relay_words(port), terminal=False))
-        return
+def _forward(place: RankPlace, port: int, listener: socket) -> NoReturn:
+    from ddpkit.monitor.rank_command import forward_port
 
     def begun() -> None:
+        local = listener.getsockname()[1]
         note(f"localhost:{local} is port {port} of rank {place.env['RANK']} on {place.host}; Ctrl-C ends it")
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
-        sys.exit(forward_port(place, port, local, begun))
+        sys.exit(forward_port(place, port, listener, begun))
     except KeyboardInterrupt:
-        return
+        sys.exit(0)

@@ -48,6 +48,11 @@ class RankPlace:
     env: Mapping[str, str]  # variables that the rank set after its start
     group: int | None = None  # of a heterogeneous job
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the rank is a process of this machine."""
+        return _job_of(self.run) is None and self.host not in self.run.logins
+
     def command(self, words: Sequence[str], *, terminal: bool) -> tuple[list[str], dict[str, str]]:
         """Return a command line for this machine, and its environment, that runs words where the rank runs.
 
@@ -172,16 +177,20 @@ def relay_words(port: int) -> list[str]:
     return ["{python}", "-S", "-I", "-c", f"{read_texts()['relay']}\nmain({str(port)!r})\n"]
 
 
-def forward_port(place: RankPlace, port: int, local: int, begun: Callable[[], None]) -> int:
+def listen(port: int, hint: str) -> socket.socket:
+    """Open a port of this machine, for it alone. Raises UsageError where it is in use."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise UsageError(f"port {port} of this machine: {os.strerror(error.errno or 0)}", hint) from None
+
+
+def forward_port(place: RankPlace, port: int, listener: socket.socket, begun: Callable[[], None]) -> int:
     """Carry connections to a local port to one where the rank runs. Returns an exit code when the way has ended.
 
-    `begun` is called when connections are taken. Raises UsageError where the local port is in use.
+    `begun` is called when connections are taken.
     """
     argv, env = place.command(relay_words(port), terminal=False)
-    try:
-        listener = socket.create_server(("127.0.0.1", local))
-    except OSError as error:
-        raise UsageError(f"port {local} of this machine: {error.strerror}", "add --local-port PORT") from None
     own = os.getpid()
     try:
         process = subprocess.Popen(
