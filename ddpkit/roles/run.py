@@ -221,6 +221,7 @@ class Prepared:
                 wants_port=named[name.role].needs_port,
                 port=ports[place.hosts[0]].pop() if ports and named[name.role].needs_port else None,
                 gpus=place.gpus,
+                cpus=place.cpus,
             )
             own = replace(settings, log_dir=str(self.folder / replicas.FOLDER), roles={}, replica=replica)
             self.parts[name] = Part(name=name, role=named[name.role], place=place, base=own, settings=own)
