@@ -138,7 +138,7 @@ docs: $(VENV)/.dev
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
 # stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training, and what 8,000
-# ranks cost the launcher.
+# ranks cost the launcher, and how soon a run of roles has ended after a kill of each process.
 bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/advice.py
@@ -151,6 +151,7 @@ bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/scale.py --nodes 1000 --seconds 30 --dump
 	$(BIN)/python bench/collector.py
+	$(BIN)/python bench/role_kills.py
 
 # What an index takes: the sdist, and the wheel built from it.
 dist: $(VENV)/.dev

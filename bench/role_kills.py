@@ -1,8 +1,8 @@
 """Kills each of 20 processes of a run of four roles on the lab's nodes, one a round: the run names it, and ends.
 
 A round starts the run, waits until all processes work, and kills one with SIGKILL: a rank, the parent of one, the
-launcher, or a node. Then it checks the role, the host and the exit code in the last lines, the time to the end, and
-that nothing is left.
+launcher, all processes of a node (`halted`), or a node with its cable (`node`), which only its silence tells. Then it
+checks the role, the host and the exit code in the last lines, the time to the end, and that nothing is left.
 
 As a program: role_kills.py [--backend ssh] [--only train.0:5]. Exit code 1: anything was wrong.
 """
@@ -65,7 +65,10 @@ after = ["train"]
 """
 Rank = tuple[str, int]  # the replica, and the rank in it
 # Of a run that SLURM holds: a killed launcher has no time to end it, and the job ends with the pipe of salloc.
-ALONE = ("launcher", "node")
+ALONE = ("launcher", "halted", "node")
+# Seconds beyond the grace. What a killed launcher leaves, its nodes end. A dead cable is noticed by the silence of
+# `heartbeat_timeout`; under SLURM the controller notices both by SlurmdTimeout, and looks at every third of it.
+MORE = {"launcher": 60.0, "halted": 2.0, "node": 35.0}
 
 
 def write_programs(folder: Path) -> None:
@@ -108,8 +111,8 @@ def kill(lab: Lab, launch: Launch, victim: Rank | str) -> tuple[str, str]:
     if victim == "launcher":
         os.kill(launch.pid(), signal.SIGKILL)
         return "", ""
-    if victim == "node":
-        lab.kill(NODES[2])
+    if victim in ("node", "halted"):
+        (lab.kill if victim == "node" else lab.halt)(NODES[2])
         return "", NODES[2]
     if victim == "parent":
         host, pid = ranks_of(launch)["train.0", 5]
@@ -132,11 +135,11 @@ def round_(lab: Lab, backend: str, victim: Rank | str) -> str:
         code = launch.end()
         seconds = time.monotonic() - began
         text = "\n".join(launch.lines[before:])
-        if victim == "node":
+        if victim in ("node", "halted"):
             lab.boot(NODES[2])
         wrong = _wrong(victim, replica, host, code, text)
-        # A lost node is noticed after its silence; what a killed launcher leaves, its nodes end.
-        limit = GRACE + 2 if victim not in ALONE else GRACE + 60
+        lost = "node" if backend.startswith("slurm") and victim == "halted" else str(victim)
+        limit = GRACE + MORE.get(lost, 2.0)
         wrong += [f"took {seconds:.1f} s"] if seconds > limit else []
         try:
             launch.wait_for_nothing_left(GRACE + 2 if victim not in ALONE else 60.0, folders=victim not in ALONE)
@@ -172,7 +175,7 @@ def main() -> int:
     """Run the rounds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", default="ssh,slurm-srun")
-    parser.add_argument("--only", default="", help="infer.2:0, launcher or node")
+    parser.add_argument("--only", default="", help="infer.2:0, launcher, halted or node")
     options = parser.parse_args()
     undo_ignored_signals()
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-roles-"))

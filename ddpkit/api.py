@@ -180,7 +180,7 @@ class Role:
     that does not end the run has one on each node. `after`: roles that must be ready first. `ends_run`: the run ends
     when all such roles have ended. `ready`: "tcp", "http:/health" or "line: a regular expression", and `ready_timeout`
     the time for it: "20m". `restart`: how often one replica starts again by itself. `beside`: the role whose nodes it
-    shares; `gpus`: how many of each node's. Any setting of a launch can be given, and holds for the role.
+    shares; `gpus`, `cpus`: how many of each node's. Any setting of a launch can be given, and holds for the role.
 
         ddpkit.Role("serve.py --port {port}", nnodes=2, ready="http:/health", restart=2)
         ddpkit.Role(["train.py", "--servers", "{infer.urls}"], after=["infer"], ends_run=True, nproc_per_node=8)
@@ -198,6 +198,7 @@ class Role:
         restart: int | None = None,
         beside: str | None = None,
         gpus: int | None = None,
+        cpus: int | None = None,
         **settings: Unpack[config.LaunchKeywords],
     ) -> None:
         own = {
@@ -209,6 +210,7 @@ class Role:
             "restart": restart,
             "beside": beside,
             "gpus": gpus,
+            "cpus": cpus,
         }
         given: dict[str, object] = {"command": command, **own, **settings}
         self.table = {name: value for name, value in given.items() if value is not None}

@@ -62,6 +62,7 @@ VARIABLES = {
     "DDPKIT_ROLE": "the role of a process; ddpkit sets it in every rank of a run of roles",
     "DDPKIT_REPLICA": "the number of its replica, from 0",
     "DDPKIT_PORT": "the port that ddpkit chose for a program that listens",
+    "DDPKIT_CPUS": "the part of its node's CPUs that a replica has, by their places: 0-7, or 8- for the rest",
     **dict.fromkeys(("DDPKIT_MASTER_ADDR", "DDPKIT_MASTER_PORT"), "the address of rank 0, for such a rank"),
     **dict.fromkeys(
         (
@@ -357,6 +358,7 @@ class Replica:
     wants_port: bool  # its program listens
     port: int | None = None  # that was found for it, or that it had before
     gpus: range | None = None  # of each of its nodes; None: all
+    cpus: range | None = None  # the same, by their places among those that it could use
     ready: str = ""  # when it is ready, as in `[roles.NAME]`
     ready_timeout: float = 0.0
 

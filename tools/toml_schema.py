@@ -55,6 +55,7 @@ OF_ROLE: dict[str, tuple[dict[str, Any], str]] = {
     "restart": (NUMBER, "Restarts of one replica that do not end the run."),
     "beside": (TEXT, "Role whose nodes it shares."),
     "gpus": (NUMBER, "GPUs of each node; the others are for roles beside it."),
+    "cpus": ({**NUMBER, "minimum": 1}, "CPUs of each node; the others are for roles beside it."),
 }
 # What the parser accepts beside the type of the setting.
 ALSO: dict[str, list[dict[str, Any]]] = {

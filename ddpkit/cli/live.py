@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from ddpkit.cli import look, runs
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import table
@@ -54,6 +56,9 @@ def dump(
             if name:
                 print(f"{name}:")
             _show(summary)
+    errors = [each for _, each in answers if isinstance(each, DdpkitError)]
+    if len(errors) == len(answers):
+        raise typer.Exit(errors[0].exit_code)
 
 
 def _dump(run: Run) -> dict[str, Any]:

@@ -46,18 +46,15 @@ class TextDisplay:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.out = TextStream(out)
         self.err = TextStream(err)
-        self.ending = False  # the run is being ended
 
     def hurry(self) -> None:
-        """Note that the run is being ended."""
-        self.ending = True
+        """No line waits for a reader."""
 
     def suspend(self) -> None:
         """There is no status line to take away."""
 
     def begin(self, source: Callable[[], Standing], /) -> None:
-        """There is no status line to show. Another attempt of a run is not being ended."""
-        self.ending = False
+        """There is no status line to show."""
 
     def end(self) -> None:
         """There is no status line to take away."""

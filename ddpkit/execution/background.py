@@ -134,9 +134,9 @@ class BackgroundRun:
             self._terminate()
 
     def _terminate(self) -> None:
-        """Send TERM, unless the run is being ended: to its loop, one more signal means KILL."""
+        """Send TERM once: to the loop of the run, a second one means KILL."""
         with _lock:
-            if not self._asked and not self._display.ending:
+            if not self._asked:
                 self._run.inbox.put((-1, signal.SIGTERM))
             self._asked = True
 

@@ -724,6 +724,9 @@ class Carrier:
             again = "; press again to kill them immediately" if number == signal.SIGINT else ""
             self.note(f"{name}: ending all ranks (at most {self.plan.grace:g} s){again}")
             self.stop(0.0 if number == signal.SIGQUIT else self.plan.grace)
+        elif number == signal.SIGTERM and self.outcome.stopped_by is None and not self.outcome.stopped_later:
+            # Of a program, which may not know that the run ends by a failure: its ranks keep their grace.
+            self.outcome.stopped_later = True
         else:
             self.outcome.stopped_later = True
             self.stop(0.0)

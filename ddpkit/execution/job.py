@@ -163,6 +163,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         wants_port=replica is not None and replica.wants_port,
         port=replica.port if replica else None,
         gpus=replica.gpus if replica else None,
+        cpus=replica.cpus if replica else None,
         ready=Ready.of(replica.ready, replica.ready_timeout) if replica and replica.ready else None,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))

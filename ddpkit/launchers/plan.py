@@ -46,6 +46,8 @@ class Ready:
         return f"{self.probe.value}:{self.value}" if self.value else self.probe.value
 
 
+CPUS = "DDPKIT_CPUS"  # the variable of ranks with their part of the CPUs of a node
+ALL_CPUS = 1 << 16  # the end of a part that has the rest
 PORT = "{port}"  # in a command: a free port of the first node, where the job wants one
 
 
@@ -70,12 +72,21 @@ class Job:
     wants_port: bool = False  # its program listens: a port is chosen for it, on its first node
     port: int | None = None  # that was found for it, or that it had before
     gpus: range | None = None  # of each node, where others have the rest
+    cpus: range | None = None  # the same, by their places among those that a process on the node can use
     ready: Ready | None = None
 
     @property
     def argv(self) -> tuple[str, ...]:
         """The command line of one rank."""
         return self.command if self.kind == "program" else (self.python, *self.command)
+
+
+def cpus_variable(job: Job) -> dict[str, Value]:
+    """Return the variable with a job's part of the CPUs of each node, by their places: `0-7`, or `8-` for the rest."""
+    if job.cpus is None:
+        return {}
+    last = "" if job.cpus.stop == ALL_CPUS else str(job.cpus.stop - 1)
+    return {CPUS: f"{job.cpus.start}-{last}"}
 
 
 @dataclass(frozen=True, kw_only=True)

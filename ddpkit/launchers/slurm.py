@@ -18,6 +18,7 @@ from typing import ClassVar, Literal
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import (
+    ALL_CPUS,
     JOB_HOOK,
     Batch,
     File,
@@ -28,6 +29,7 @@ from ddpkit.launchers.plan import (
     Request,
     Scheduler,
     Step,
+    cpus_variable,
     render_step,
 )
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote, run_module
@@ -77,11 +79,11 @@ _IS_THERE = """\
 _OR_ALONE = """\
 [ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 """
-_CORES = "\ncores=$((${SLURM_CPUS_ON_NODE:-1} / n))"
+_CORES = "\ncores=$(({cpus} / n))"
 _NODE = """\
 export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE={nnodes}
 export LOCAL_WORLD_SIZE={nproc}
-cores=$((${{SLURM_CPUS_ON_NODE:-1}} / LOCAL_WORLD_SIZE))"""
+cores=$(({cpus} / LOCAL_WORLD_SIZE))"""
 _STEP_TASK = """\
 program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" {agent}"$@"
@@ -366,6 +368,8 @@ class Slurm(Contained):
         if world.allocation is not None and not {"--overcommit", "-O"} & {*split_option("srun", self.srun)}:
             check_cpus(layout, world.allocation, by_node=self._by_node(job))
             check_gpus(layout, world.allocation, by_node=self._by_node(job))
+        if job.cpus is not None:  # --cpus-per-task would give a step these CPUs alone, and another one the same
+            layout = replace(layout, groups=tuple(replace(each, cpus=0, task_cpus=0) for each in layout.groups))
         return layout
 
     def _later_groups(self) -> tuple[Group, ...]:
@@ -450,6 +454,7 @@ class Slurm(Contained):
             "PYTHONUNBUFFERED": "1",
             "PYTHONFAULTHANDLER": "1",
             **({"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}),
+            **cpus_variable(job),
             **job.env,
         }
 
@@ -599,6 +604,8 @@ class Slurm(Contained):
             groups = (f"{join([*argv, *common])} {start} {quote(task.words[0])}" for argv in argvs)
             return f"{collect} {' : '.join(groups)}"
         argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpus(held) if held else ())]
+        # Each task takes its part of all CPUs of the job on its node: SLURM would bind steps beside each other alike.
+        argv += ["--cpu-bind=none"] if job.cpus is not None else []
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif held and not layout.listed and (world.spares is not None or world.hosts):
@@ -618,11 +625,13 @@ class Slurm(Contained):
         rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
-            head = (_IS_THERE if enters else _OR_ALONE) + numbers + _RESTARTS + _CORES + _DEFAULTS
+            cores = _CORES.format(cpus=_cpus(job))
+            head = (_IS_THERE if enters else _OR_ALONE) + numbers + _RESTARTS + cores + _DEFAULTS
             if enters and job.kind == "program":  # its image may have no Python: the rank enters, not the supervisor
                 python, rank, start = "python3", ["sh", "-c", start, "sh", *job.command], ""
         else:
-            head = _IS_THERE + _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here()) + _DEFAULTS
+            numbers = _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here(), cpus=_cpus(job))
+            head = _IS_THERE + numbers + _DEFAULTS
             head += "" if self.torchrun else _RESTARTS.lstrip() + "\n"
         agent = ""
         if self.torchrun:
@@ -830,6 +839,14 @@ def _devices(job: Job) -> str:
     if not job.gpus:
         return "export CUDA_VISIBLE_DEVICES=\n"
     return _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
+
+
+def _cpus(job: Job) -> str:
+    """Shell text: how many CPUs of a node are for this job."""
+    every = "${SLURM_CPUS_ON_NODE:-1}"
+    if job.cpus is None:
+        return every
+    return f"({every} - {job.cpus.start})" if job.cpus.stop == ALL_CPUS else str(len(job.cpus))
 
 
 def _joined_options(words: list[str]) -> list[str]:

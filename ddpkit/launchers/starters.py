@@ -15,7 +15,7 @@ from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import Contained, runtimes
 from ddpkit.launchers.containers import option as option  # for backends
 from ddpkit.launchers.cpu_binding import cpu_sets, python_code, threads
-from ddpkit.launchers.plan import File, Job, Proc, Step, World
+from ddpkit.launchers.plan import CPUS, File, Job, Proc, Step, World, cpus_variable
 from ddpkit.launchers.shell import Value, run_module
 from ddpkit.node.rank.rank_observe import OBSERVERS
 
@@ -129,8 +129,10 @@ class Starter(Contained):
         self.check(elastic=world.min_nodes is not None)
         host = world.hosts[node_rank]
         job = replace(job, python=host.python or job.python, workdir=host.workdir or job.workdir)
-        bound = cpu_sets(host.topology, host.slots, self.numa)
-        env = _node_env(job, world, node_rank, threads(bound, host.cpus, host.slots), elastic=_elastic(self, world))
+        part = job.cpus  # the supervisor takes these before it starts the ranks
+        bound = cpu_sets(host.topology, host.slots, self.numa) if part is None else ()
+        cpus = host.cpus if part is None else len(range(host.cpus)[part.start : part.stop])
+        env = _node_env(job, world, node_rank, threads(bound, cpus, host.slots), elastic=_elastic(self, world))
         preload: tuple[str, ...] = ()
         if self.starter == "ranks":
             env |= _rank_env(job, world, node_rank)
@@ -199,6 +201,7 @@ def task_file(
         "lost": lost,
         "marks": marks,
         "collected": collected,
+        **({"cpus": cpus_variable(job)[CPUS]} if job.cpus is not None else {}),
     }
     return File(path=f"{job.folder}/task.json", text=json.dumps(spec) + "\n")
 
@@ -220,6 +223,7 @@ def _node_env(job: Job, world: World, node_rank: int, omp_threads: int, *, elast
     return {
         "DDPKIT_RUN": job.run_id,
         **({"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}),
+        **cpus_variable(job),
         "NODE_RANK": str(node_rank),
         **{name: value for name, value in wished.items() if name not in host.chosen},
     }

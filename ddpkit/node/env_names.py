@@ -34,7 +34,7 @@ ENV_NAMES = (
     # ddpkit
     ("stale place", "DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE DDPKIT_NODE_RANK"),
     ("stale place", "DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT"),
-    ("stale", "DDPKIT_PRELOAD DDPKIT_TAP"),
+    ("stale", "DDPKIT_PRELOAD DDPKIT_TAP DDPKIT_CPUS"),
     ("place container", "DDPKIT_RUN"),
     ("stale container", "DDPKIT_OBSERVE"),
     ("place", "DDPKIT_DETECT_SLURM DDPKIT_INIT_TIMEOUT"),

@@ -16,11 +16,11 @@ import itertools
 import json
 import os
 import signal
-import sys
 import time
 
 from ddpkit.node.child import become_subreaper, die_with_parent, end_as, hide
 from ddpkit.node.collect import lines_of
+from ddpkit.node.cpus import own_cpus, take_cpus
 from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rank.rank_wrapper import FROM_ABOVE
 from ddpkit.node.rpc import Programs, host_name
@@ -314,7 +314,7 @@ def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str,
         ranks = list(range(sum(counts[:node]), sum(counts[: node + 1])))
         procs = [agent]
         if spec["preload"]:
-            procs = [{**agent, **each} for each in forked(spec, environ, _own_cpus())]
+            procs = [{**agent, **each} for each in forked(spec, environ, own_cpus())]
     return {
         "run": spec["run"],
         "workdir": os.getcwd(),
@@ -361,28 +361,6 @@ def forked(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str
     ]
 
 
-def _own_cpus() -> list[int]:
-    """Return the CPUs to which SLURM confines this process, cores and sockets together; none where it does not.
-
-    Jobs that share an unconfined node would all take its first CPUs.
-    """
-
-    def place(cpu: int) -> tuple[int, ...]:
-        numbers = []
-        for name in ("physical_package_id", "core_id"):
-            try:
-                with open("/sys/devices/system/cpu/cpu%d/topology/%s" % (cpu, name)) as file:
-                    numbers.append(int(file.read()))
-            except (OSError, ValueError):
-                numbers.append(0)
-        return (*numbers, cpu)
-
-    if sys.platform != "linux":
-        return []
-    cpus = os.sched_getaffinity(0)
-    return sorted(cpus, key=place) if len(cpus) < (os.cpu_count() or 0) else []
-
-
 # ---- processes
 
 
@@ -400,6 +378,7 @@ def main(spec_file: str, *command: str) -> None:
         die_with_parent(own, signal.SIGTERM)
         with open(spec_file) as file:
             spec = json.load(file)
+        take_cpus(spec.get("cpus", ""))
         supervisor = StepSupervisor(spec, request(spec, list(command), os.environ), above)
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
         supervisor.launcher.send(e="hello", pid=os.getpid(), host=host_name(), step=step, t=time.time())

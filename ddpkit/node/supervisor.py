@@ -19,6 +19,7 @@ import signal
 import time
 
 from ddpkit.node.child import become_subreaper, die_with_parent, exit_status, hide
+from ddpkit.node.cpus import take_cpus
 from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rpc import CallServer, Programs
 from ddpkit.node.seal import Seal
@@ -44,6 +45,7 @@ class Supervisor:
     def __init__(self, request: dict[str, Any], received: bytes, programs: Programs, seals: tuple[Seal, Seal]) -> None:
         self.guard = os.getppid()
         self.copies: list[str] = request.get("copies", [])  # of --stage
+        self.cpus: str = request.get("cpus", "")  # the part of this node's that the ranks have
         self.loop = EventLoop()
         self.launcher = self.connect(float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
@@ -104,6 +106,7 @@ class Supervisor:
             from ddpkit.node.calls.stage import hold
 
             hold(self.copies)
+        take_cpus(self.cpus)
         self.spawner.start(self.on_rank_launcher_exit)
 
     def on_rank_launcher_exit(self, pid: int, status: int) -> None:

@@ -1,4 +1,4 @@
-"""Where each replica runs, which GPUs of its nodes it has, and the addresses that others get. Pure."""
+"""Where each replica runs, which GPUs and CPUs of its nodes it has, and the addresses that others get. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ddpkit.config import ROLE_ADDRESS
 from ddpkit.errors import UsageError
 from ddpkit.launchers.host_names import format_hosts
+from ddpkit.launchers.plan import ALL_CPUS
 from ddpkit.launchers.shell import count
 from ddpkit.roles.order import Name
 from ddpkit.roles.spec import Role
@@ -16,10 +17,11 @@ from ddpkit.roles.spec import Role
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The nodes of one replica. `gpus`: devices of each of them; None: all."""
+    """The nodes of one replica. `gpus`, `cpus`: those of each of them, by their places; None: all."""
 
     hosts: tuple[str, ...]
     gpus: range | None = None
+    cpus: range | None = None
 
 
 def nodes_needed(roles: Sequence[Role]) -> int:
@@ -27,10 +29,12 @@ def nodes_needed(roles: Sequence[Role]) -> int:
     return sum(role.nnodes for role in roles if not role.beside)
 
 
-def place(roles: Sequence[Role], hosts: Sequence[str], gpus: Mapping[str, int]) -> dict[Name, Place]:
+def place(
+    roles: Sequence[Role], hosts: Sequence[str], gpus: Mapping[str, int], cpus: Mapping[str, int]
+) -> dict[Name, Place]:
     """Give out hosts in the order of the roles. On one machine all roles share it.
 
-    `gpus`: how many each host has; without an entry it is not known. Raises UsageError.
+    `gpus`, `cpus`: how many each host has; without an entry it is not known. Raises UsageError.
     """
     own: dict[str, tuple[str, ...]] = {}
     if len(hosts) == 1:
@@ -48,35 +52,36 @@ def place(roles: Sequence[Role], hosts: Sequence[str], gpus: Mapping[str, int]) 
         for role in roles:
             if role.beside:
                 own[role.name] = own[role.beside]
-    devices = _devices(roles, own, gpus)
-    return {
-        Name(role.name, n): Place(
-            hosts=own[role.name][n * role.nodes_each : (n + 1) * role.nodes_each], gpus=devices.get((role.name, n))
-        )
+    places = {
+        Name(role.name, n): own[role.name][n * role.nodes_each : (n + 1) * role.nodes_each]
         for role in roles
         for n in range(role.replicas)
     }
+    named = {role.name: role for role in roles}
+    users: dict[str, list[tuple[Role, Name]]] = {}
+    for name, its in places.items():
+        for host in dict.fromkeys(its):
+            users.setdefault(host, []).append((named[name.role], name))
+    devices, processors = _part_gpus(users, gpus), _part_cpus(users, cpus)
+    return {name: Place(hosts=its, gpus=devices.get(name), cpus=processors.get(name)) for name, its in places.items()}
 
 
-def _devices(
-    roles: Sequence[Role], hosts: Mapping[str, Sequence[str]], gpus: Mapping[str, int]
-) -> dict[tuple[str, int], range]:
+Users = Mapping[str, Sequence[tuple[Role, Name]]]  # by host: the replicas there
+Parts = dict[Name, range]
+
+
+def _part_gpus(users: Users, gpus: Mapping[str, int]) -> Parts:
     """Part the GPUs of hosts that replicas share. Raises UsageError for GPUs that are given twice."""
-    users: dict[str, list[tuple[Role, int]]] = {}
-    for role in roles:
-        for n in range(role.replicas):
-            for host in dict.fromkeys(hosts[role.name][n * role.nodes_each : (n + 1) * role.nodes_each]):
-                users.setdefault(host, []).append((role, n))
-    found: dict[tuple[str, int], range] = {}
+    found: Parts = {}
     for host, here in users.items():
         known = gpus.get(host, 0)
-        wants = [(role, n) for role, n in here if role.gpus is None]
+        wants = [(role, name) for role, name in here if role.gpus is None]
         if known and wants and len(here) > 1:
             names = ", ".join(dict.fromkeys(role.name for role, _ in here))
             what = f"{names} share the {count(known, 'GPU')} of {host}, and roles.{wants[0][0].name} says not how many"
             raise UsageError(what, f"gpus = N in [roles.{wants[0][0].name}]; 0: none")
         first = 0
-        for role, n in here:
+        for role, name in here:
             if role.gpus is None:
                 continue
             device = range(first, first + role.gpus)
@@ -84,10 +89,35 @@ def _devices(
             if host in gpus and first > known:
                 total = " + ".join(f"{each.gpus} of {each.name}" for each, _ in here if each.gpus)
                 raise UsageError(f"{host} has {count(known, 'GPU')}; promised are {total}", "gpus = N, smaller")
-            if found.setdefault((role.name, n), device) != device:
-                what = f"roles.{role.name}: replica {n} would have other GPUs on {host} than on its other nodes"
-                raise UsageError(what, "give the roles beside it the same nodes")
+            _keep(found, name, device, f"GPUs on {host}")
     return found
+
+
+def _part_cpus(users: Users, cpus: Mapping[str, int]) -> Parts:
+    """Part the CPUs of hosts where a role says how many. The others share the rest. Raises UsageError for too many."""
+    found: Parts = {}
+    for host, here in users.items():
+        first = 0
+        for role, name in here:
+            if role.cpus is not None:
+                _keep(found, name, range(first, first + role.cpus), f"CPUs on {host}")
+                first += role.cpus
+        others = [(role, name) for role, name in here if role.cpus is None] if first else []
+        for _, name in others:
+            _keep(found, name, range(first, ALL_CPUS), f"CPUs on {host}")
+        if first + bool(others) > cpus.get(host, ALL_CPUS):
+            total = " + ".join(f"{each.cpus} of {each.name}" for each, _ in here if each.cpus)
+            rest = f", and {others[0][0].name} would have none" if others and first == cpus[host] else ""
+            what = f"{host} has {count(cpus[host], 'CPU')}; promised are {total}{rest}"
+            raise UsageError(what, "cpus = N, smaller")
+    return found
+
+
+def _keep(found: Parts, name: Name, part: range, where: str) -> None:
+    """Add the part of a replica. Raises UsageError where it differs from that on another node of it."""
+    if found.setdefault(name, part) != part:
+        what = f"roles.{name.role}: replica {name.number} would have other {where} than on its other nodes"
+        raise UsageError(what, "give the roles beside it the same nodes")
 
 
 def addresses(role: Role, places: Sequence[Place], ports: Sequence[int | None]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def prepare_roles(
     with requested_nodes.hold_nodes(
         settings, backend, chosen, environ, _wanted(roles, settings), note, queries
     ) as held:
-        prepared = Prepared(roles, place(roles, held.hosts, held.gpus), settings, held, note)
+        prepared = Prepared(roles, place(roles, held.hosts, held.gpus, held.cpus), settings, held, note)
         prepared.prepare(queries)
         try:
             yield prepared
@@ -69,7 +69,8 @@ def _wanted(roles: Sequence[Role], settings: LaunchSettings) -> Wanted:
 
     def ranks(role: Role) -> int:
         number = role.settings.get("nproc_per_node", settings.nproc_per_node)
-        return number if isinstance(number, int) else max(1, role.gpus or 1)
+        each = number if isinstance(number, int) else max(1, role.gpus or 1)
+        return max(each, role.cpus or 0)  # each has a CPU
 
     most = max(ranks(role) + sum(ranks(each) for each in roles if each.beside == role.name) for role in roles)
     ports = sum(role.replicas for role in roles if role.needs_port)

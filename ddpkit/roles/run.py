@@ -45,15 +45,17 @@ class What(Enum):
     READY = "ready"
     FAILED = "failed"  # its first failure; it has not ended
     ENDED = "ended"
+    ASKED = "asked"  # another shell sends it a signal
 
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a replica. `error`: it could not be started, or ddpkit failed."""
+    """An event of a replica. `error`: it could not be started, or ddpkit failed. `signal`: that it is sent."""
 
     replica: Name
     kind: What
     error: BaseException | None = None
+    signal: int = 0
 
 
 class Words:
@@ -107,6 +109,13 @@ class RoleRun(RecordedRun):
     """The run of one replica."""
 
     tell: Callable[[What], None]
+    asked = False  # to end, by TERM
+
+    def send(self, number: int) -> None:
+        """Send it a signal. TERM only once: to its loop, a second one means KILL."""
+        if number != signal.SIGTERM or not self.asked:
+            self.inbox.put((-1, number))
+        self.asked = self.asked or number == signal.SIGTERM
 
     def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
         """Return its log files. Their lines are put together with those of others by their times."""
@@ -160,7 +169,7 @@ class Part:
         run.tell = tell
         self.run = run
         for number in self.signals:  # it was ended before
-            run.inbox.put((-1, number))
+            run.send(number)
         return run
 
     @property
@@ -212,6 +221,7 @@ class Prepared:
                 wants_port=named[name.role].needs_port,
                 port=ports[place.hosts[0]].pop() if ports and named[name.role].needs_port else None,
                 gpus=place.gpus,
+                cpus=place.cpus,
             )
             own = replace(settings, log_dir=str(self.folder / replicas.FOLDER), roles={}, replica=replica)
             self.parts[name] = Part(name=name, role=named[name.role], place=place, base=own, settings=own)
@@ -310,6 +320,7 @@ class RolesRun(Recorded):
         self.folder = record.make_folder(prepared.folder.parent, prepared.run_id)
         self._marker, self._lock = launcher_process.hold_marker(self.folder), threading.Lock()
         self._stopped_by: int | None = None
+        self._asked = False  # to end, by a signal
         self._states: dict[str, replicas.ReplicaState] = {}
         self._unsaved_states = False
         self._relay: Relay
@@ -395,6 +406,9 @@ class RolesRun(Recorded):
             self._do(self.order.on_ready(part.name))
         elif event.kind is What.FAILED:
             self._do(self.order.on_failure(part.name))
+        elif event.kind is What.ASKED:
+            if part.run is not None and not part.ended:
+                part.run.send(event.signal)
         else:
             self._on_end(part, event)
 
@@ -411,9 +425,11 @@ class RolesRun(Recorded):
         elif number == signal.SIGTSTP:
             self._display.suspend()
         elif number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
-            again = self.order.ending is not None
+            # TERM is a program's, which may not know that the run ends by a failure: the grace goes on.
+            again = self._asked or (self.order.ending is not None and number != signal.SIGTERM)
+            self._asked = True
             self._stopped_by = self._stopped_by or (None if self.order.ending is Ending.FAILED else number)
-            if not again:
+            if self.order.ending is None:
                 grace = 0 if number == signal.SIGQUIT else self.record.grace
                 self._note(f"{signal.Signals(number).name}: ending all roles (at most {grace:g} s)")
             for action in self.order.on_stop():
@@ -430,7 +446,7 @@ class RolesRun(Recorded):
             if part.words is not None and number != signal.SIGUSR1 and number != signal.SIGUSR2:
                 part.words.keep()
             if part.run is not None and not part.ended:
-                part.run.inbox.put((-1, number))
+                part.run.send(number)
 
     def _do(self, actions: Iterator[Action]) -> None:
         for action in actions:
@@ -498,7 +514,7 @@ class RolesRun(Recorded):
                 run = part.run
                 if run is not None and not part.ended:
                     for number in files.setdefault(run.folder, launcher_process.Requests(run.folder)).take():
-                        run.inbox.put((-1, number))
+                        self.inbox.put((-1, Event(part.name, What.ASKED, signal=number)))
 
     def _note(self, text: str) -> None:
         self._relay.note(f"ddpkit: {text}")

@@ -51,6 +51,7 @@ class Role:
     restart: int = 0  # of one replica
     beside: str = ""  # the role whose nodes it shares
     gpus: int | None = None  # of each node; None: all that are not of another role there
+    cpus: int | None = None  # the same
     settings: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -67,7 +68,7 @@ class Role:
 
 # ---- from tables
 
-KEYS = ("command", "replicas", "after", "ends_run", "ready", "ready_timeout", "restart", "beside", "gpus")
+KEYS = ("command", "replicas", "after", "ends_run", "ready", "ready_timeout", "restart", "beside", "gpus", "cpus")
 # Settings of the whole run, not of a role.
 OF_RUN = (
     "backend",
@@ -129,6 +130,7 @@ def _role(name: str, table: object, place: str, known: Collection[str]) -> Role:
         restart=read.number("restart", 0, 0),
         beside=read.text("beside"),
         gpus=read.number("gpus", 0, 0) if "gpus" in table else None,
+        cpus=read.number("cpus", 1, 1) if "cpus" in table else None,
         settings=settings,
     )
 

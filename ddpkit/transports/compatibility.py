@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import NodeFacts, words_of_node
-from ddpkit.launchers.plan import Host, Job, World
+from ddpkit.launchers.plan import ALL_CPUS, Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_attempts
@@ -189,6 +189,14 @@ def _check_gpus(node: Candidate) -> Problem | None:
     return node.problem("gpus", what, f"-n {gpus}, or --env CUDA_VISIBLE_DEVICES= to run on the CPU")
 
 
+def _check_cpus(node: Candidate) -> Problem | None:
+    part, cpus = node.requirements.job.cpus, node.facts["cpus"]
+    if part is None or (part.start < cpus and (part.stop <= cpus or part.stop == ALL_CPUS)):
+        return None
+    wanted = part.start + 1 if part.stop == ALL_CPUS else part.stop
+    return node.problem("cpus", f"the roles on it need {wanted} CPUs, and it has {cpus}", "cpus = N, smaller")
+
+
 def _check_master_port(node: Candidate) -> Problem | None:
     if not node.facts["no_port"]:
         return None
@@ -206,6 +214,7 @@ NODE_CHECKS: tuple[Callable[[Candidate], Problem | None], ...] = (
     _check_python,
     _check_torch,
     _check_gpus,
+    _check_cpus,
     _check_master_port,
 )
 

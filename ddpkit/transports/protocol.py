@@ -464,5 +464,6 @@ def request(step: Step, plan: Plan) -> str:
             "copies": [copy.target for copy in plan.stage if not copy.by_nodes],
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
+            "cpus": step.env.get(plans.CPUS, ""),
         }
     )

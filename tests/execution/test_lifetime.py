@@ -238,6 +238,41 @@ def test_grace_is_kept_and_ends(start: Callable[..., Command], script: Callable[
     assert command.survivors() == {}
 
 
+FAILS_WHILE_ANOTHER_SAVES = """
+import os, signal, sys, time
+def save(*_):
+    print("saving", flush=True)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    print("saved", flush=True)
+    sys.exit(0)
+if os.environ["RANK"] == "0":
+    signal.signal(signal.SIGTERM, save)
+    open("ready", "w").close()
+    time.sleep(3600)
+while not os.path.exists("ready"):
+    time.sleep(0.01)
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(("signals", "saved"), [(1, True), (2, False)])
+def test_a_stop_does_not_shorten_the_grace_after_a_failure(
+    signals: int, saved: bool, start: Callable[..., Command], script: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Who sends TERM may not know that the run ends by a failure. A second one means KILL."""
+    script(FAILS_WHILE_ANOTHER_SAVES)
+    command = start("launch", "-n", "2", "--grace", "3600", "--", "job.py")
+    command.wait_for("saving")
+    for _ in range(signals):
+        command.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)  # two at the same time would be one
+    if saved:
+        (tmp_path / "go").touch()
+    assert command.end() == 7
+    assert ("saved" in command.text) is saved, command.text
+
+
 SAVES = """
 import os, signal, subprocess, sys, time
 worker = subprocess.Popen([sys.executable, "-c", "import time; print('worker ready', flush=True); time.sleep(3600)"])

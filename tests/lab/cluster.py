@@ -530,6 +530,10 @@ class Lab:
     def kill(self, name: str) -> None:
         """The host dies: its cable is dead, and no process of it gets to do anything any more."""
         self.cut(name)
+        self.halt(name)
+
+    def halt(self, name: str) -> None:
+        """Every process of the host is killed. Its kernel lives until then, and closes their connections."""
         self._end([str(self._spec(name))], f"host {name} does not die")
 
     def _end(self, arguments: Sequence[str], otherwise: str) -> None:

@@ -225,3 +225,39 @@ def test_stopped_by_its_user(backend: str, start: START) -> None:
     assert launch.end() == 130, launch.text
     assert launch.text.count("the server was asked to end") == 2, launch.text
     launch.wait_for_nothing_left()
+
+
+PARTED = """
+[roles.infer]
+nnodes = 2
+beside = "train"
+gpus = 1
+cpus = 1
+command = "show.py"
+ready = "line: sees"
+[roles.train]
+nnodes = 2
+nproc_per_node = 2
+gpus = 3
+command = "show.py"
+after = ["infer"]
+ends_run = true
+"""
+SHOW = """
+import os, time
+print(os.environ["DDPKIT_ROLE"], "sees", os.environ["CUDA_VISIBLE_DEVICES"], *os.sched_getaffinity(0), flush=True)
+if os.environ["DDPKIT_ROLE"] == "infer":
+    time.sleep(3600)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+@pytest.mark.parametrize("backend", mostly(("ssh", "slurm", "slurm-torchrun"), "ssh", "slurm"))
+def test_gpus_and_cpus_of_one_node_are_parted(backend: str, start: START) -> None:
+    options = '[options]\ngpus_per_node = "4"\n' if "slurm" in backend else ""
+    launch = start(backend, options + PARTED, 2, show=SHOW)
+    assert launch.end() == 0, launch.text
+    seen = {line.rpartition("] ")[2] for line in launch.lines if " sees " in line}
+    first, *others = sorted(os.sched_getaffinity(0))
+    assert seen == {f"infer sees 0 {first}", f"train sees 1,2,3 {' '.join(map(str, others))}"}, launch.text
+    launch.wait_for_nothing_left()

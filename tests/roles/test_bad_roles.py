@@ -153,3 +153,40 @@ def test_a_service_that_is_not_ready(case: str, ddpkit: DDPKIT, tmp_path: Path) 
     assert "loading" in done.stdout + done.stderr
     assert "the trainer was started" not in done.stdout
     assert "Traceback (most recent" not in done.stderr or case == "its port is in use"
+
+
+# Rank 1 of the service fails, which may start again. While its rank 0 saves, the trainer fails and with it the run.
+SAVES = """
+import os, signal, sys, time
+def save(*_):
+    open("saving", "w").close()
+    while not os.path.exists("failing"):
+        time.sleep(0.01)
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(0)
+if os.environ["RANK"] == "0":
+    signal.signal(signal.SIGTERM, save)
+    open("there", "w").close()
+    time.sleep(3600)
+while not os.path.exists("there"):
+    time.sleep(0.01)
+sys.exit(7)
+"""
+FAILS = """
+import os, sys, time
+while not os.path.exists("saving"):
+    time.sleep(0.01)
+open("failing", "w").close()
+sys.exit(3)
+"""
+
+
+def test_a_replica_that_ends_already_keeps_its_grace(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text(SAVES)
+    (tmp_path / "train.py").write_text(FAILS)
+    infer = '[roles.infer]\nnproc_per_node = 2\ncommand = "serve.py"\nrestart = 1\n'
+    (tmp_path / "ddpkit.toml").write_text("grace = 60\n" + infer + TRAIN)
+    done = ddpkit("launch")
+    assert done.returncode == 7, done.stderr
+    assert "saved" in done.stdout, done.stdout + done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ddpkit.errors import UsageError
+from ddpkit.launchers.plan import ALL_CPUS
 from ddpkit.roles.order import Name
 from ddpkit.roles.place import addresses, place, variables
 from ddpkit.roles.spec import Role
@@ -20,7 +21,7 @@ def with_(role: Role, **changes: object) -> Role:
 
 
 def test_nodes_are_given_out_in_the_order_of_the_roles() -> None:
-    found = place((INFER, TRAIN), ("n1", "n2", "n3", "n4"), {})
+    found = place((INFER, TRAIN), ("n1", "n2", "n3", "n4"), {}, {})
     assert {str(name): each.hosts for name, each in found.items()} == {
         "infer.0": ("n1",),
         "infer.1": ("n2",),
@@ -29,7 +30,7 @@ def test_nodes_are_given_out_in_the_order_of_the_roles() -> None:
 
 
 def test_one_machine_has_all_of_them() -> None:
-    found = place((INFER, TRAIN), ("laptop",), {})
+    found = place((INFER, TRAIN), ("laptop",), {}, {})
     assert {str(name): each.hosts for name, each in found.items()} == {
         "infer.0": ("laptop",),
         "infer.1": ("laptop",),
@@ -39,10 +40,24 @@ def test_one_machine_has_all_of_them() -> None:
 
 def test_roles_side_by_side_part_the_gpus() -> None:
     roles = (with_(INFER, beside="train", gpus=2), with_(TRAIN, gpus=6))
-    found = place(roles, ("n1", "n2"), {"n1": 8, "n2": 8})
+    found = place(roles, ("n1", "n2"), {"n1": 8, "n2": 8}, {})
     assert found[Name("infer", 1)].hosts == ("n2",)
     assert found[Name("infer", 1)].gpus == range(2)
     assert (found[Name("train", 0)].hosts, found[Name("train", 0)].gpus) == (("n1", "n2"), range(2, 8))
+
+
+def test_roles_side_by_side_part_the_cpus() -> None:
+    """In the order of the file. Who does not say how many has the rest; on nodes of its own a role has all."""
+    data = with_(INFER, name="data", beside="train")
+    roles = (with_(INFER, beside="train", cpus=4), with_(TRAIN, cpus=6), data)
+    found = place(roles, ("n1", "n2"), {}, {"n1": 12, "n2": 12})
+    assert {str(name): each.cpus for name, each in found.items()} == {
+        **dict.fromkeys(("infer.0", "infer.1"), range(4)),
+        "train.0": range(4, 10),
+        **dict.fromkeys(("data.0", "data.1"), range(10, ALL_CPUS)),
+    }
+    apart = place((INFER, with_(TRAIN, cpus=6)), ("n1", "n2", "n3", "n4"), {}, {})
+    assert [each.cpus for each in apart.values()] == [None, None, range(6)]
 
 
 @pytest.mark.parametrize(
@@ -64,17 +79,31 @@ def test_roles_side_by_side_part_the_gpus() -> None:
             "infer, train share the 8 GPUs of n1, and roles.infer says not how many",
             "gpus = N in [roles.infer]",
         ),
+        (
+            (with_(INFER, beside="train", cpus=8), with_(TRAIN, cpus=6)),
+            ("n1", "n2"),
+            {},
+            "n1 has 12 CPUs; promised are 8 of infer + 6 of train",
+            "smaller",
+        ),
+        (
+            (with_(INFER, beside="train"), with_(TRAIN, cpus=12)),
+            ("n1", "n2"),
+            {},
+            "n1 has 12 CPUs; promised are 12 of train, and infer would have none",
+            "smaller",
+        ),
     ],
 )
 def test_refused(roles: tuple[Role, ...], hosts: tuple[str, ...], gpus: dict[str, int], what: str, fix: str) -> None:
     with pytest.raises(UsageError) as caught:
-        place(roles, hosts, gpus)
+        place(roles, hosts, gpus, {"n1": 12})
     assert what in caught.value.message
     assert fix in (caught.value.hint or "")
 
 
 def test_addresses() -> None:
-    found = place((INFER, TRAIN), ("n1", "fd00::2", "n3", "n4"), {})
+    found = place((INFER, TRAIN), ("n1", "fd00::2", "n3", "n4"), {}, {})
     infer = addresses(INFER, [found[Name("infer", n)] for n in range(2)], [8000, 8001])
     assert infer["urls"] == "http://n1:8000,http://[fd00::2]:8001"
     assert (infer["hosts"], infer["port"], infer["url"]) == ("n1,fd00::2", "8000", "http://n1:8000")
