@@ -302,6 +302,7 @@ class HeldNodes:
     hosts: tuple[str, ...]  # as a user types them
     environ: Mapping[str, str]
     gpus: Mapping[str, int] = field(default_factory=dict)  # of each host; without an entry it is not known
+    cpus: Mapping[str, int] = field(default_factory=dict)  # the same
     ports: Mapping[str, list[int]] = field(default_factory=dict)  # free ones; else each launch asks its nodes
 
 
@@ -334,7 +335,9 @@ def hold_nodes(
     if transport.local:
         check_one_machine(settings, environ)
         here = slurm_nodes.short_hostname()
-        yield HeldNodes(hosts=(here,), environ=environ, gpus={here: this_machine.gpus(environ)})
+        yield HeldNodes(
+            hosts=(here,), environ=environ, gpus={here: this_machine.gpus(environ)}, cpus={here: this_machine.cpus()}
+        )
     elif transport.names_nodes:
         specs = named_hosts(replace(settings, spares=0), backend, NodeOptions.of(backend))
         yield HeldNodes(hosts=tuple(spec.typed for spec in specs), environ=environ)
@@ -376,7 +379,7 @@ def _hold_job(
             found = find_ports(held.job_id, hosts, wanted.ports)
             given = bool(named) or backend.order in ("given", "block")
             hosts, ports = hosts if given else found.hosts, dict(found.ports)
-        yield HeldNodes(hosts=hosts[: wanted.nodes], environ=environ, gpus=held.gpus, ports=ports)
+        yield HeldNodes(hosts=hosts[: wanted.nodes], environ=environ, gpus=held.gpus, cpus=held.cpus, ports=ports)
 
 
 def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec]:

@@ -32,6 +32,11 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
         raise UsageError(str(problem), "unset DDPKIT_GPUS") from None
 
 
+def cpus() -> int:
+    """Count the CPUs that a process may use on this machine (see `probe.cpus`)."""
+    return probe.cpus()
+
+
 def free_port() -> int:
     """A port of this machine that nobody listens on (see `probe.free_port`)."""
     port = probe.free_port()
