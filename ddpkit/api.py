@@ -13,6 +13,9 @@ line. A wrong setting raises `UsageError`, which names the keyword.
 
 Several programs are one run: `ddpkit.launch(roles={"infer": ddpkit.Role(...), "train": ddpkit.Role(...)})`.
 
+A function in every rank: `losses = ddpkit.call(train, lr=1e-3, nproc_per_node=8)`, and for each item of a sweep
+`ddpkit.map(train, rates, gpus=2)`.
+
 ddpkit prints only with `echo=True`, and changes no signal handler. It works in a notebook and in any thread. Several
 runs can be active. Runs end with the program. At its normal end each rank gets SIGTERM, and SIGKILL after the grace. If
 the program is killed, its supervisors see their standard input close and end the ranks. Jobs of a scheduler continue:
@@ -472,11 +475,16 @@ def _lists_settings(function: Callable[_P, _T]) -> Callable[_P, _T]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind.__forward_arg__)
         for name, kind in config.LaunchKeywords.__annotations__.items()
     ]
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return function(*args, **kwargs)
+
     parameters = [*own, *settings, *([others] if others.name == "keywords" else [])]
-    vars(function)["__signature__"] = signature.replace(parameters=parameters)
-    function.__annotations__ = {each.name: each.annotation for each in parameters}
-    function.__annotations__["return"] = signature.return_annotation
-    return function
+    vars(call)["__signature__"] = signature.replace(parameters=parameters)
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__annotations__["return"] = signature.return_annotation
+    return call
 
 
 def _takes_keywords(function: Callable[_P, _T]) -> Callable[_P, _T]:

@@ -465,7 +465,8 @@ def request(step: Step, plan: Plan) -> str:
             "inside": plan.run_id if step.container else "",
             "programs": sorted(needed),
             "copies": [copy.target for copy in plan.stage if not copy.by_nodes],
-            "function": b64encode(plan.function).decode(),
+            # Ranks of a scheduler's step have it in the run's directory.
+            "function": "" if step.scheduled else b64encode(plan.function).decode(),
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
         }
