@@ -69,7 +69,7 @@ def _ray(ranks: int) -> object:
     import ray  # type: ignore[import-not-found]
 
     ray.shutdown()
-    ray.init(num_cpus=ranks, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=ranks, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     return _ray_warm(ranks)
 
 
