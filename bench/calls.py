@@ -4,7 +4,7 @@ Each way starts its ranks anew, and is measured to the value of the last rank. T
 hits all alike; a ratio is that of the medians. Other libraries are measured where this Python has them: submitit,
 torchrunx (whose workers import torch and form a group) and Ray. Ray keeps its workers; `ray-cold` starts it as well.
 
-Usage: python bench/calls.py [--rounds N] [--ranks N] [--json]
+Usage: python bench/calls.py [--rounds N] [--ranks N] [--without NAME ...] [--json]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def _ray_warm(ranks: int) -> object:
     return ray.get([remote.remote() for _ in range(ranks)])
 
 
-def measure(rounds: int, ranks: int) -> dict[str, list[float]]:
+def measure(rounds: int, ranks: int, without: Sequence[str]) -> dict[str, list[float]]:
     """Return the seconds of each way."""
     Path("calls_module.py").write_text(MODULE, encoding="utf-8")
     sys.path.insert(0, str(Path.cwd()))
@@ -88,6 +88,8 @@ def measure(rounds: int, ranks: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {}
     for number in range(rounds + 1):
         for name, call in ways(ranks, module.empty).items():
+            if name.partition("-")[0] in without:
+                continue
             began = time.perf_counter()
             try:
                 call()
@@ -103,12 +105,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--without", nargs="*", default=[], help="libraries that are left out: torchrunx, ray")
     parser.add_argument("--json", action="store_true", help="print JSON on standard output")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["XDG_STATE_HOME"] = folder
-        seconds = measure(args.rounds, args.ranks)
+        seconds = measure(args.rounds, args.ranks, args.without)
         os.chdir("/")
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     if args.json:
