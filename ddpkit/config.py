@@ -579,6 +579,7 @@ class LaunchSettings:
     roles: Mapping[str, object] = field(default_factory=dict)  # their tables, as they stand in the file
     roles_from: str = ""  # who gave them, in place of the file
     replica: Replica | None = None  # of a role, which these settings are for
+    function: bytes = field(default=b"", repr=False)  # of `ddpkit.call`, pickled
 
     @property
     def has_roles(self) -> bool:

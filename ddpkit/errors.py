@@ -79,6 +79,22 @@ class LaunchError(DdpkitError):
     exit_code = 123
 
 
+class RankError(DdpkitError):
+    """A rank of `ddpkit.call` raised an exception, or ended without a value.
+
+    `kind` is the name of the exception, such as `ValueError`; `traceback` its text. Both are empty where the rank was
+    killed. `verdict` is the failure of the run in one sentence.
+    """
+
+    def __init__(
+        self, *, host: str, rank: int, kind: str, reason: str, traceback: str, verdict: str, run_id: str, exit_code: int
+    ) -> None:
+        words = f"rank {rank} on {host}: {f'{kind}: ' if kind else ''}{reason}".rstrip()
+        super().__init__(f"{words}\n{traceback}".rstrip(), f"ddpkit explain {run_id}")
+        self.host, self.rank, self.kind, self.reason = host, rank, kind, reason
+        self.traceback, self.verdict, self.run_id, self.exit_code = traceback, verdict, run_id, exit_code
+
+
 class EnvError(DdpkitError):
     """The environment of a rank is incomplete or contradicts itself."""
 

@@ -36,6 +36,8 @@ OUTPUTS = {
     "lost to waiting": "tests/test_docs_blocks.py",
     "not needed": "tests/test_docs_blocks.py",
     "action": "tests/test_docs_blocks.py",
+    "call": "tests/test_docs_blocks.py",
+    "call failure": "tests/test_docs_blocks.py",
     "roles": "tests/roles/test_roles_examples.py",
     "roles status": "tests/roles/test_roles_examples.py",
 }
@@ -161,6 +163,23 @@ def test_the_training_program_of_the_site_runs(ddpkit: DDPKIT, tmp_path: Path) -
         ends.append(set(re.findall(r"loss 3.0 (\S+)", done.stdout)))
     assert len(ends[1]) == 1  # all ranks have the model of rank 0
     assert ends[1] <= ends[0]
+
+
+@pytest.mark.torch
+def test_the_calls_of_the_site_run(tmp_path: Path) -> None:
+    found = [text for _, _, text in blocks("python", ROOT / "docs/how-to/call.md")]
+    (failing,) = [text for text in found if "missing.txt" in text]
+    program = f"{found[0]}\ndef read(path):\n    return open(path).read()\n\n{failing}"
+    (tmp_path / "program.py").write_text(program)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("DDPKIT_")}
+    env |= {"PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path / "state"), "DDPKIT_GPUS": "0"}
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    first, raised, verdict_of_it = done.stdout.splitlines()
+    host = os.uname().nodename.partition(".")[0]
+    assert f"{first}\n" == output("call")
+    assert shape(f"{raised}\n{verdict_of_it}".replace(f" {host} ", " vm ")) == shape(output("call failure"))
 
 
 def test_the_launch_from_python_of_the_site_runs(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ DECLARED = {
     "node.process_tree": "the one door for signals: to processes below this one",
     # Programs that run alone on a node, as one file.
     "node.rank.rank_wrapper: os.kill": "its own children, which it has not waited for",
+    "node.rank.function_call: os.open": "its own value, in a private directory of this run: O_NOFOLLOW",
     "distributed.torch: .unlink": "its own drafts, known by name and lock; `ddpkit init` copies it for other nodes",
     "distributed.torch: os.open": "a new draft: O_EXCL",
     "distributed.torch: .replace": "its own draft over the checkpoint that the script names",

@@ -176,6 +176,7 @@ class Carrier:
         screen: Display,
         on_first_failure: Callable[[Failure], None],
         on_ready: Callable[[], None] = lambda: None,
+        on_value: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
         self.plan = plan
         self.relay = relay
@@ -183,6 +184,7 @@ class Carrier:
         self.inbox = inbox
         self.screen = screen
         self.on_first_failure = on_first_failure
+        self.on_value = on_value
         # The nodes, and what they post.
         self.nodes = [Node(index=index, step=step, link=connect(step)) for index, step in enumerate(plan.steps)]
         self.hosts: set[str] = set()  # that have started a rank
@@ -349,6 +351,8 @@ class Carrier:
             self.on_failure(node, event, host)
         elif event["e"] == "answer":
             self.on_answer(node, event, host)
+        elif event["e"] == "value":
+            self.on_value(event["rank"], event["data"])
         elif event["e"] == "note":
             self.note(event["text"])
         elif event["e"] == "refused":
@@ -795,14 +799,15 @@ def carry(
     hang_action: str = "warn",
     on_first_failure: Callable[[Failure], None] = lambda _: None,
     on_ready: Callable[[], None] = lambda: None,
+    on_value: Callable[[int, str], None] = lambda *_: None,
 ) -> Outcome:
     """Run a plan to its end. Blocks; takes no signals: (-1, signal) in `inbox` acts as one, from any thread.
 
     `connect` returns the `Link` of a step. Returns the outcome; a failed run raises nothing. `hang_timeout`: seconds,
     see `ddpkit.monitor.watchdog`; 0: no watch. `on_first_failure` is called when the others begin to end,
-    `on_ready` once the program is ready.
+    `on_ready` once the program is ready, `on_value` with the value of each rank of a function.
     """
-    carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure, on_ready)
+    carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure, on_ready, on_value)
     if hang_timeout:
         carrier.monitor.watch(hang_timeout, hang_action)
     screen.begin(carrier.standing)

@@ -153,13 +153,16 @@ class LiveRun:
 
         def attempt() -> Outcome:
             links = connect or self.connect
-            watch, begin = (hang_timeout, hang_action), self._begin_diagnosis
-            return executor.carry(self.plan, relay, links, self.inbox, screen, *watch, begin, self.on_ready)
+            calls = (self._begin_diagnosis, self.on_ready, self.on_value)
+            return executor.carry(self.plan, relay, links, self.inbox, screen, hang_timeout, hang_action, *calls)
 
         return self._run_attempts(relay, attempt)
 
     def on_ready(self) -> None:
         """The program is ready: called by the thread that follows the run."""
+
+    def on_value(self, rank: int, data: str) -> None:
+        """A rank of a function has ended: called by the same thread with its value, as base64."""
 
     def on_failure(self) -> None:
         """The run ends by a failure, and no other attempt follows: called by the same thread, while the ranks end."""

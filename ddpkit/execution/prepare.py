@@ -149,7 +149,7 @@ def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
         command = str(getattr(settings, name))
         return OnEnd(command=command, directory=settings.directory_of(name)) if command else None
 
-    plan = replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"))
+    plan = replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"), function=settings.function)
     if plan.batch is None or not plan.batch.nodes:
         return plan
     test = {name: getattr(settings, name) for name in _OF_TEST} | {"workdir": str(Path(settings.workdir).absolute())}

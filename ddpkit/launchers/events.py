@@ -115,6 +115,15 @@ class OutputEvent(_Event):
     agent: NotRequired[str]  # the program whose lines these are, where the step's agent is another one
 
 
+class ValueEvent(_Event):
+    """What the function of `ddpkit.call` returned in a rank, or how it failed. With `more` it goes on in the next."""
+
+    e: Literal["value"]
+    rank: Rank
+    data: Piece  # base64 (`node/rank/function_call.py`)
+    more: NotRequired[bool]
+
+
 class ExitEvent(_Event):
     """A rank ended; `code` or `signal` is None. Where it failed, its last lines tell more (`first_failure.py`)."""
 
@@ -195,19 +204,19 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
-    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent | EndEvent |
-    LostEvent | NoteEvent
+    OutputEvent | ValueEvent | ExitEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent |
+    EndEvent | LostEvent | NoteEvent
 )  # fmt: skip
 
 
 # Events that a supervisor sends. The others are made on this machine.
 _OF_NODES = (
     HelloEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
-    ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, EndEvent,
+    ValueEvent, ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, EndEvent,
 )  # fmt: skip
 _NEVER = ("host", "agent", "values", "error")  # keys that only this machine adds
 _TIMED = ("beat", "start", "mark", "steps", "exit", "failed")  # each of which has the time of the node
-_RAW = ("out", "answer")  # whose text goes into files as it is, or is packed
+_RAW = ("out", "answer", "value")  # whose text goes into files as it is, or is packed
 
 
 class BadEventError(ValueError):

@@ -410,6 +410,7 @@ class Plan:
     spares: tuple[str, ...] = ()  # hosts that another attempt can use
     port: int | None = None  # of the program on the first node
     ready: Ready | None = None  # when it is ready
+    function: bytes = field(default=b"", repr=False)  # of `ddpkit.call`, pickled: each node gets it with its request
 
     @property
     def hosts(self) -> tuple[str, ...]:

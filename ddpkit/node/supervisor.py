@@ -17,11 +17,12 @@ import os
 import select
 import signal
 import time
+from binascii import b2a_base64
 
 from ddpkit.node.child import become_subreaper, die_with_parent, exit_status, hide
 from ddpkit.node.cpus import take_cpus
 from ddpkit.node.process_tree import end_all_below, kill
-from ddpkit.node.rpc import CallServer, Programs
+from ddpkit.node.rpc import PIECE, CallServer, Programs
 from ddpkit.node.seal import Seal
 from ddpkit.node.supervision.event_loop import Children, EventLoop
 from ddpkit.node.supervision.launcher_io import LauncherIO
@@ -33,6 +34,7 @@ from ddpkit.node.supervision.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.supervision.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
 from ddpkit.node.supervision.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
 
+VALUE_LIMIT = 17 << 20  # bytes of the value of one rank: `rank/function_call.py` writes no more
 RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
@@ -46,6 +48,7 @@ class Supervisor:
         self.guard = os.getppid()
         self.copies: list[str] = request.get("copies", [])  # of --stage
         self.cpus: str = request.get("cpus", "")  # the part of this node's that the ranks have
+        self.function = bool(request.get("function"))  # of `ddpkit.call`
         self.loop = EventLoop()
         self.launcher = self.connect(float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
@@ -178,11 +181,27 @@ class Supervisor:
         self.pipes.close()
         self.output.close()
         self.pipes.send_steps()
+        if self.function:
+            self.send_values()
         report_daemons(self.launcher.send)
         self.launcher.send(e="end", t=time.time())
         self.launcher.flush_all(self.heartbeat)
         if self.spawner.folder:
             remove(self.spawner.folder)
+
+    def send_values(self) -> None:
+        """Send what the function returned in each rank, one after the other: the launcher holds one at a time."""
+        for rank in sorted(self.table.ranks):
+            try:
+                place = f"{self.spawner.folder}/value.{rank}"
+                with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                    text = b2a_base64(file.read(VALUE_LIMIT), newline=False).decode()
+            except OSError:
+                continue  # it was ended
+            for start in range(0, len(text), PIECE):
+                more = {"more": True} if start + PIECE < len(text) else {}
+                self.launcher.send(e="value", rank=rank, data=text[start : start + PIECE], t=time.time(), **more)
+            self.launcher.flush_all(self.heartbeat)
 
 
 def refuse(launcher: LauncherIO, error: OSError, which: str) -> None:

@@ -120,6 +120,12 @@ def _keep(found: Parts, name: Name, part: range, where: str) -> None:
         raise UsageError(what, "give the roles beside it the same nodes")
 
 
+def visible_devices(gpus: range, environ: Mapping[str, str]) -> str:
+    """Return the value of CUDA_VISIBLE_DEVICES for these GPUs, among those that an environment shows."""
+    seen = environ.get("CUDA_VISIBLE_DEVICES", "")
+    return ",".join(seen.split(",")[gpus.start : gpus.stop] if seen else map(str, gpus))
+
+
 def addresses(role: Role, places: Sequence[Place], ports: Sequence[int | None]) -> dict[str, str]:
     """Return what other roles can name of this one, in the order of its replicas."""
     hosts = [each.hosts[0] for each in places]

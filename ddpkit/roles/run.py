@@ -29,7 +29,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Job, Plan
 from ddpkit.launchers.shell import count, hide_secrets
 from ddpkit.roles.order import Action, End, Ending, Name, Order, Start
-from ddpkit.roles.place import Place, addresses, variables
+from ddpkit.roles.place import Place, addresses, variables, visible_devices
 from ddpkit.roles.spec import Role, fill
 from ddpkit.run import launcher_process, record, replicas, run_index
 from ddpkit.run.log_files import FINE, LogFiles
@@ -266,9 +266,7 @@ class Prepared:
             ranks = max(1, len(place.gpus)) if ranks == "auto" else ranks
             # Under SLURM they are counted among those of the step, which are known on the node alone.
             if not chosen.slurm:
-                seen = self._environ.get("CUDA_VISIBLE_DEVICES", "") if chosen.local else ""
-                names = seen.split(",")[place.gpus.start : place.gpus.stop] if seen else map(str, place.gpus)
-                env["CUDA_VISIBLE_DEVICES"] = ",".join(names)
+                env["CUDA_VISIBLE_DEVICES"] = visible_devices(place.gpus, self._environ if chosen.local else {})
         assert part.base.replica is not None
         return replace(
             settings,

@@ -86,6 +86,9 @@ _RUN = _Content(
     *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
     r"on_attempt\.log", r"metrics_before\.json", **_ATTEMPT.directories, attempt=_ATTEMPT,
 )  # fmt: skip
+_RUN.directories["call"] = _Content(
+    r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+"
+)  # where the launcher was killed
 _RUN.directories["tests"] = _Content(run=_RUN)  # of suspects, before the next attempt
 _RUN.directories["roles"] = _Content(run=_RUN)  # the runs of a run's replicas
 

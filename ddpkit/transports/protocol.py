@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -161,6 +161,9 @@ class Pieces:
         """The event, whole; None while more of it is to come. Raises BadEventError."""
         if event["e"] == "out":
             data = self._join((event["rank"], event["fd"]), event["data"], event.get("more", False))
+            return None if data is None else {**event, "data": data}
+        if event["e"] == "value":
+            data = self._join((event["rank"], 0), event["data"], event.get("more", False))
             return None if data is None else {**event, "data": data}
         if event["e"] == "answer":
             if event["id"] not in self._asked:
@@ -462,6 +465,8 @@ def request(step: Step, plan: Plan) -> str:
             "inside": plan.run_id if step.container else "",
             "programs": sorted(needed),
             "copies": [copy.target for copy in plan.stage if not copy.by_nodes],
+            # Ranks of a scheduler's step have it in the run's directory.
+            "function": "" if step.scheduled else b64encode(plan.function).decode(),
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
             "cpus": step.env.get(plans.CPUS, ""),

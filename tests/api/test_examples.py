@@ -75,6 +75,19 @@ def test_the_notebook_runs(client: Any) -> None:
     wait_for_none(client.ddpkit_mark)
 
 
+@pytest.mark.filterwarnings("default")
+def test_the_notebook_of_calls_runs(client: Any) -> None:
+    client.nb = __import__("nbformat").read(EXAMPLES / "calls.ipynb", as_version=4)
+    client.execute(env=client.ddpkit_env)
+    cells = [shown(cell) for cell in client.nb.cells if cell.cell_type == "code"]
+    assert cells[0] == "[270, 640]"
+    assert sorted(line.partition("] ")[2] for line in cells[1].splitlines()) == ["rank 0 calls", "rank 1 calls"]
+    assert cells[2].startswith("1 ValueError no data\nrank 1 on ")
+    assert cells[3] == "1 [10]\n2 [40]\n3 [90]\n"
+    assert cells[4] == "[10]"
+    wait_for_none(client.ddpkit_mark)
+
+
 KILLED = """
 import os, time, ddpkit
 run = ddpkit.launch("-c", ["import time; print('ready', flush=True); time.sleep(3600)"], nproc_per_node=2)

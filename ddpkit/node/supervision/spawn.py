@@ -13,8 +13,9 @@ import os
 import signal
 import sys
 import time
+from binascii import a2b_base64
 
-from ddpkit.node.bundle import program_of, running_bundle, write_bundle
+from ddpkit.node.bundle import program_of, read_texts, running_bundle, write_bundle
 from ddpkit.node.child import die_with_parent, execute, merged, prepend
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
@@ -57,6 +58,8 @@ class Spawner:
             raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
         os.chdir(request["workdir"])
         base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
+        if request.get("function"):
+            base["DDPKIT_CALL"] = self._provide_function(request["function"])
         if request["preload"]:
             self._start_fork_server(base, on_launcher_exit)
             return
@@ -145,6 +148,13 @@ class Spawner:
                 self._make_folder()
                 self._bundle = write_bundle(self.folder)
         return self._bundle
+
+    def _provide_function(self, function: str) -> str:
+        """Return a directory with the function of `ddpkit.call`, the program that calls it, and room for values."""
+        self._make_folder()
+        self._write("function_call.py", read_texts()["rank/function_call"])
+        create_file(f"{self.folder}/function", a2b_base64(function))
+        return self.folder
 
     def _make_wrapper_pipes(self, ranks: int) -> None:
         """Two named pipes for the output of each rank that another program starts, and one for starts and exits."""

@@ -1,0 +1,224 @@
+"""A function as the program of a run: what its ranks get, and what they returned.
+
+The function travels with its request to nodes that are reached by a connection, and in a private directory of the run
+where a scheduler starts the ranks. It is in no command line, log or record. Values come back the same way.
+"""
+
+from __future__ import annotations
+
+import binascii
+import importlib
+import os
+import pickle
+import site
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ddpkit import config, files
+from ddpkit.console.relay import Relay
+from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.errors import DdpkitError, RankError, UsageError
+from ddpkit.execution.lifecycle import RecordedRun
+from ddpkit.execution.prepare import Ready
+from ddpkit.launchers.values import BadValueError, PickledError, Raised, read_value
+from ddpkit.node.bundle import read_texts
+from ddpkit.node.rank.function_call import LIMIT, TEXT_LIMIT
+from ddpkit.run import run_index
+
+VALUE_LIMIT = LIMIT + 8 * TEXT_LIMIT  # bytes of the file of one rank
+MOST_BYTES = 1 << 30  # of the values of all ranks together
+FOLDER = "call"  # in the directory of a scheduler's run
+_CODE = """\
+import os
+d = os.environ.get("DDPKIT_CALL") or os.path.join({log_dir!r}, os.environ["DDPKIT_RUN"], {folder!r})
+g = {{"__name__": "ddpkit_call"}}
+exec(compile(open(d + "/function_call.py").read(), "ddpkit_call", "exec"), g)
+g["main"](d)"""
+
+
+def code_of(log_dir: str) -> str:
+    """Return the Python code of every rank. It has nothing of the function."""
+    return _CODE.format(log_dir=str(Path(log_dir).absolute()), folder=FOLDER)
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """Return a name for people: `train`."""
+    inner = getattr(function, "func", function)  # of a partial
+    return str(getattr(inner, "__name__", type(inner).__name__)).strip("<>")
+
+
+def pack(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    keywords: Mapping[str, object],
+    *,
+    trust: str,
+    workdir: str,
+) -> bytes:
+    """Return the function and its arguments as the ranks read them. Raises UsageError."""
+    if trust not in ("", "pickle"):
+        raise UsageError(f"trust={trust!r}: the only value is 'pickle'", "remove it, or trust='pickle'")
+    what = (function, args, dict(keywords))
+    name = name_of(function)
+    try:
+        library: Any = importlib.import_module("cloudpickle")
+    except ImportError:
+        library = None
+    try:
+        data: bytes = pickle.dumps(what) if library is None else library.dumps(what)
+    except Exception as error:
+        what_failed = f"{name} cannot be sent to the ranks: {error}"
+        hint = "pip install cloudpickle" if library is None else "pass what it needs as plain values, or open it inside"
+        raise UsageError(what_failed, hint) from error
+    if library is None and b"__main__" in data:
+        raise UsageError(f"{name} is defined in __main__, and cloudpickle is not installed", "pip install cloudpickle")
+    if len(data) > LIMIT:
+        size = f"{len(data) / (1 << 20):.1f} MiB with its arguments; the limit is {LIMIT >> 20} MiB"
+        raise UsageError(f"{name} is {size}", "write the data into a file, and pass the file's name")
+    by_value = library is not None and b"cloudpickle" in data
+    head = {
+        "python": list(sys.version_info[:2]),
+        "path": _search_path(workdir),
+        "trust": trust,
+        "by_value": by_value,
+        **({"version": library.__version__, "cloudpickle": _texts(library)} if by_value else {}),
+    }
+    packed = pickle.dumps(head, protocol=4)
+    return len(packed).to_bytes(8, "little") + packed + data
+
+
+def _texts(library: Any) -> dict[str, str]:
+    """Return the modules of a package, which are Python alone. It is last: it imports the others."""
+    folder = Path(library.__file__).parent
+    names = sorted((path.stem for path in folder.glob("*.py")), key=lambda name: name == "__init__")
+    full = {name: "cloudpickle" if name == "__init__" else f"cloudpickle.{name}" for name in names}
+    return {
+        full[name]: files.read_bounded(folder / f"{name}.py", LIMIT).decode()
+        for name in names
+        if name != "cloudpickle_fast"
+    }
+
+
+def _search_path(workdir: str) -> list[str]:
+    """Return where this program finds modules of its own: without those of Python, which each node has.
+
+    What is in the working directory of the ranks is relative to it: a node may have it elsewhere.
+    """
+    of_python = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    here, kept = str(config.current_folder()), list[str]()
+    of_ranks = os.path.abspath(workdir)  # noqa: PTH100
+    for entry in sys.path:
+        path = os.path.abspath(entry or here)  # noqa: PTH100  (a link is no other place)
+        if path in of_python or path.endswith(("lib-dynload", ".zip")) or not os.path.isdir(path):  # noqa: PTH112
+            continue
+        inside = path == of_ranks or path.startswith(of_ranks.rstrip("/") + "/")
+        shown = os.path.relpath(path, of_ranks) if inside else path
+        if shown not in kept:
+            kept.append(shown)
+    return kept
+
+
+class FunctionRun(RecordedRun):
+    """The run of a function. `values`: what each rank wrote, as it came."""
+
+    def __init__(self, ready: Ready, *options: Any, **more: Any) -> None:
+        """Refuse a run whose end nobody sees here. Raises UsageError, LaunchError."""
+        batch = ready.plan.batch
+        if batch is not None and (batch.via or not batch.follow):
+            what = "--via" if batch.via else "a job array"
+            raise UsageError(f"values of a function do not come back from {what}", "run this program on the login host")
+        self.values: dict[int, bytes] = {}
+        self._size = 0
+        self._scheduled = any(step.scheduled for step in ready.plan.steps)
+        super().__init__(ready, *options, **more)
+        if ready.settings.replica:  # it is no part of another run
+            self._unlisted = run_index.add_run(self.record)
+
+    def submit(self) -> None:
+        """Write the function, where no connection carries it, and submit the job."""
+        if self._scheduled:
+            folder = self.folder.absolute() / FOLDER
+            try:
+                files.make_directory(str(folder), FOLDER)
+                files.create(folder / "function", self.plan.function, 0o600)
+                files.create(folder / "function_call.py", read_texts()["rank/function_call"], 0o600)
+            except OSError as error:
+                raise UsageError(f"cannot write to {folder}: {error.strerror}", "--log-dir DIR") from None
+        super().submit()
+
+    def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:
+        """Take the values out of the run's directory at its end, which keeps no arguments."""
+        if self._scheduled:
+            for rank in range(self.plan.world_size):
+                with suppress(OSError):
+                    self._keep(rank, files.read_bounded(self.folder / FOLDER / f"value.{rank}", VALUE_LIMIT))
+            with suppress(OSError):
+                files.remove_directory(str(self.folder / FOLDER), FOLDER)
+        return super().finish(relay, outcome, cancelled=cancelled)
+
+    def on_value(self, rank: int, data: str) -> None:
+        """Take the value of a rank that its supervisor sent."""
+        with suppress(binascii.Error):
+            self._keep(rank, binascii.a2b_base64(data))
+
+    def _keep(self, rank: int, data: bytes) -> None:
+        """Keep a value, unless those of this run together are too large."""
+        self._size += len(data)
+        if self._size <= MOST_BYTES:
+            self.values[rank] = data
+
+    def results(self, *, trust: bool) -> list[Any]:
+        """Return the value of each rank of a run that succeeded, by rank. Raises RankError, DdpkitError."""
+        return [self._value(rank, trust=trust) for rank in range(self.plan.world_size)]
+
+    def _value(self, rank: int, *, trust: bool) -> Any:
+        data = self.values.get(rank)
+        host = next((name for name, ranks in self.record.ranks.items() if rank in ranks), self.record.hosts[0])
+        whose = f"the value of rank {rank} on {host}"
+        if data is None and self._size > MOST_BYTES:
+            what = f"the values of all ranks are larger than {MOST_BYTES >> 30} GiB together"
+            raise DdpkitError(what, "write them into files, and return their names")
+        if data is None:
+            what = "it ended with exit code 0 before the function returned"
+            raise self._error(rank, host, "", what, "", what, DdpkitError.exit_code)
+        try:
+            value = read_value(data, trust=trust)
+        except PickledError as error:
+            raise DdpkitError(f"{whose} cannot be read: {error}", "add trust='pickle'") from None
+        except BadValueError as error:
+            hint = f"ddpkit logs {self.record.run_id} --rank {rank}"
+            raise DdpkitError(f"{whose} cannot be read: {error}", hint) from error
+        if isinstance(value, Raised):
+            raise self._error(rank, host, value.kind, value.message, value.traceback, "", DdpkitError.exit_code)
+        return value
+
+    def failure(self, failure: Failure, verdict: str) -> RankError:
+        """Return the error for the first failing rank."""
+        assert failure.rank is not None
+        try:
+            value = read_value(self.values.get(failure.rank, b""))
+        except BadValueError:
+            value = None
+        if isinstance(value, Raised):
+            kind, reason, traceback = value.kind, value.message, value.traceback
+        else:
+            kind, reason, traceback = "", verdict, "\n".join(failure.last_lines)
+        return self._error(failure.rank, failure.host, kind, reason, traceback, verdict, failure.exit_code)
+
+    def _error(
+        self, rank: int, host: str, kind: str, reason: str, traceback: str, verdict: str, exit_code: int
+    ) -> RankError:
+        return RankError(
+            host=host,
+            rank=rank,
+            kind=kind,
+            reason=reason,
+            traceback=traceback,
+            verdict=verdict,
+            run_id=self.record.run_id,
+            exit_code=exit_code,
+        )

@@ -1,0 +1,104 @@
+"""Parts of nodes for the items of `ddpkit.map`: each item is a launch of its own on the GPUs of one part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from ddpkit.config import LaunchSettings, Replica
+from ddpkit.errors import UsageError
+from ddpkit.execution import prepare
+from ddpkit.execution.requested_nodes import Wanted, hold_nodes
+from ddpkit.launchers.shell import count
+from ddpkit.roles.place import Place, place, visible_devices
+from ddpkit.roles.spec import Role
+from ddpkit.run import record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of one node, for one item at a time."""
+
+    place: Place
+    ranks: int
+    threads: int  # CPUs of each rank; 0: not known
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """The parts of all nodes. `environ`: where a launch finds the allocation, if any."""
+
+    parts: tuple[Part, ...]
+    environ: Mapping[str, str]
+
+
+@contextmanager
+def spread(
+    settings: LaunchSettings,
+    environ: Mapping[str, str],
+    gpus: int | None,
+    note: Callable[[str], None],
+) -> Iterator[Spread]:
+    """Part the nodes of a launch. A job of SLURM that was started for it ends with this. Raises DdpkitError.
+
+    `gpus`: of each item; None: 1 where a node has any.
+    """
+    ranks = settings.nproc_per_node if settings.nproc_per_node != "auto" else max(1, gpus or 1)
+    if not isinstance(ranks, int):
+        raise UsageError("-n: an item runs on one node", "add -n 1")
+    if gpus is not None and gpus < 0:
+        raise UsageError(f"gpus={gpus}: must be 0 or more", "gpus=1")
+    chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
+    nodes = settings.nnodes if isinstance(settings.nnodes, int) else 1
+    wanted = Wanted(name=settings.name, nodes=nodes, ranks=ranks, ports=0)
+    alone = replace(settings, nnodes=None) if chosen.local else settings
+    with hold_nodes(alone, backend, chosen, environ, wanted, note) as held:
+        known, cpus = _look(settings, held.hosts, note) if chosen.names_nodes else (held.gpus, held.cpus)
+        parts = [
+            part for host in held.hosts for part in _parts_of(host, gpus, ranks, known.get(host, 0), cpus.get(host, 0))
+        ]
+        yield Spread(parts=tuple(parts), environ=held.environ)
+
+
+def _look(
+    settings: LaunchSettings, hosts: Sequence[str], note: Callable[[str], None]
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the GPUs and the CPUs of named nodes."""
+    with prepare.prepare(replace(settings, nproc_per_node=1, function=b""), {}, note) as ready:
+        facts = ready.transport.facts
+        pairs = [(host, facts[label]) for host, label in zip(hosts, ready.hosts, strict=True) if label in facts]
+    return {host: each.get("gpus", 0) for host, each in pairs}, {host: each.get("cpus", 0) for host, each in pairs}
+
+
+def _parts_of(host: str, gpus: int | None, ranks: int, known: int, cpus: int) -> list[Part]:
+    """Part one node: by its GPUs, or where an item needs none by its CPUs."""
+    each = gpus if gpus is not None else min(known, 1)
+    if each > known:
+        raise UsageError(f"{host} has {count(known, 'GPU')}, and each item needs {each}", f"gpus={known}")
+    number = known // each if each else max(1, cpus // ranks)
+    role = Role(name="part", command=(), nnodes=number, replicas=number, gpus=each if known else None)
+    places = place([role], [host], {host: known}, {}).values()
+    threads = max(1, cpus // (number * ranks)) if cpus else 0
+    return [Part(place=each_place, ranks=ranks, threads=threads) for each_place in places]
+
+
+def settings_of(part: Part, settings: LaunchSettings, environ: Mapping[str, str]) -> LaunchSettings:
+    """Return the settings of the launch of one item."""
+    chosen, devices = prepare.transport_of(settings), part.place.gpus
+    env, replica = dict(settings.env), None
+    if devices is not None and chosen.slurm:  # they are counted among those of the step
+        replica = Replica(run_id=record.new_id(settings.name), wants_port=False, gpus=devices)
+    elif devices is not None:
+        env["CUDA_VISIBLE_DEVICES"] = visible_devices(devices, environ if chosen.local else {})
+    if part.threads and "OMP_NUM_THREADS" not in environ:
+        env.setdefault("OMP_NUM_THREADS", str(part.threads))
+    return replace(
+        settings,
+        env=env,
+        replica=replica,
+        nproc_per_node=part.ranks,
+        nnodes=None,
+        hosts=() if chosen.local else part.place.hosts,
+        hostfile="",
+    )
