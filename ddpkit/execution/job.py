@@ -43,6 +43,7 @@ SET_BY_DDPKIT = {
 }
 _is_tuning = env_matcher("tuning")
 _is_private = env_matcher("private")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _is_option_of_launcher = env_matcher("launcher")
 _is_reported = env_matcher("reported")
 MOST_NAMED = 6  # variables in a line
@@ -127,6 +128,20 @@ def removed_options(settings: LaunchSettings, environ: Mapping[str, str]) -> str
     flags = " ".join(f"--env {name}" for name in names[:MOST_NAMED])
     what = f"not passed to the ranks, as options of another launcher: {', '.join(names[:MOST_NAMED])}{more}"
     return f"{what}; to pass them: {flags}"
+
+
+def unexpanded(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+    """Describe a `$NAME` in the value of a variable: nothing expands it for the ranks. Empty: there is none.
+
+    It must be the name of a variable. A password may have a `$`.
+    """
+    for name, value in settings.env.items():
+        used = _VARIABLE.findall(value) if name not in settings.inherited else []
+        meant = next((each for each in used if each == name or each in environ), "")
+        if meant:
+            what = f"variable {name}: nothing expands ${meant} in its value, which ranks get as it stands"
+            return f'{what}; in double quotes this shell expands it: --env "{name}=...${meant}..."'
+    return ""
 
 
 def is_public(name: str) -> bool:

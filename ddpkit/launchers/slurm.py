@@ -60,6 +60,8 @@ _DEVICES = """\
 [ -n "$CUDA_VISIBLE_DEVICES" ] || CUDA_VISIBLE_DEVICES=$(seq -s , 0 $(({last} - 1)))
 CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f {first}-{last}); export CUDA_VISIBLE_DEVICES
 """
+# Variables that SLURM sets in each task anew.
+_OF_TASK = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")
 
 # As torchrun sets it: restarts before this start, by --retries or a requeue.
 _RESTARTS = """
@@ -824,12 +826,15 @@ class Slurm(Contained):
 
 
 def _devices(job: Job) -> str:
-    """Shell text that leaves a role its GPUs alone, or none. Empty: all of the step."""
-    if job.gpus is None:
-        return ""
-    if not job.gpus:
-        return "export CUDA_VISIBLE_DEVICES=\n"
-    return _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
+    """Shell text that leaves a role its GPUs alone, or none, or the user's own choice. Empty: all of the step."""
+    text = ""
+    if job.gpus is not None:
+        text = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
+        text = text if job.gpus else "export CUDA_VISIBLE_DEVICES=\n"
+    for name in (name for name in _OF_TASK if name in job.env):
+        value = job.env[name]  # a list of devices is no secret, though one of this shell counts as one
+        text += f"export {name}={quote(value.reveal() if isinstance(value, Secret) else value)}\n"
+    return text
 
 
 def _joined_options(words: list[str]) -> list[str]:

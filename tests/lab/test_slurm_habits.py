@@ -34,6 +34,7 @@ def test_an_option_of_this_sbatch(typed: str, launch: Callable[..., Launch], fol
     if not known:
         assert code in (121, 123), command.tail
         assert re.search("nor has the sbatch of this machine|doesn't allow an argument", command.text), command.tail
+        assert "sinfo" not in command.text  # the hint is about the option
         assert not list(folder.glob("logs/*"))
     else:
         # Whether a site can do it is another question: its answer is that of sbatch.
@@ -118,6 +119,16 @@ def test_setup_decides_which_python(before: str, backend: str, launch: Callable[
         command = launch("-b", backend, "-n", "1", *more, "--", "who.py", before=before.split())
         assert command.end() == 0, command.tail
         assert f"prefix {sys.prefix}" in command.text
+
+
+def test_a_python_of_setup_without_torch(launch: Callable[..., Launch], folder: Path) -> None:
+    """Its path is known on the node alone: no other one is blamed, or offered for an installation."""
+    (folder / "job.py").write_text("print('ran')\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True)
+    command = launch("-b", "slurm-torchrun", "-n", "2", "--setup", f"source {folder}/bare/bin/activate", "--", "job.py")
+    assert command.end() == 1, command.tail
+    assert "this Python cannot import torch" in command.text, command.tail
+    assert sys.executable not in command.text.partition("failed first")[2]
 
 
 @pytest.mark.parametrize("python", ["{folder}/late/bin/python", "$WHERE/late/bin/python"])
