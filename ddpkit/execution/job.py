@@ -29,6 +29,7 @@ from ddpkit.launchers.shell import count, guard, is_secret, join, quote
 from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
+from ddpkit.transports.slurm_nodes import SITE
 
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
@@ -116,7 +117,7 @@ def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str
         for name, value in environ.items()
         if (_is_private(name) or is_secret(name, value)) and not name.startswith("BASH_FUNC_")
     )
-    return tuple(sorted(name for name in private if name not in settings.env))
+    return tuple(sorted(name for name in private if name not in settings.env and name not in SITE))
 
 
 def removed_options(settings: LaunchSettings, environ: Mapping[str, str]) -> str:

@@ -110,6 +110,7 @@ _BINDING = re.compile(
 
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
+_SET_UP = 'code=$?; [ "$code" = 0 ] || fail "the last command of --setup ended with exit code $code"'
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
@@ -457,7 +458,7 @@ class Slurm(Contained):
 
     def _set_up(self, job: Job, *, here: bool) -> list[str]:
         """Lines of the user, and the Python of the ranks after them. `here`: the script runs on a node."""
-        lines = [self.setup] if self.setup else []
+        lines = [self.setup, _SET_UP] if self.setup else []
         if self._finds_python(job):
             new = '$(type -P python3 python | grep -vxF "$before" | head -n 1) || true'
             default = f'[ -n "$python" ] || python={quote(job.python)}'
