@@ -833,8 +833,10 @@ def _devices(job: Job) -> str:
         text = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
         text = text if job.gpus else "export CUDA_VISIBLE_DEVICES=\n"
     for name in (name for name in _OF_TASK if name in job.env):
-        value = job.env[name]  # a list of devices is no secret, though one of this shell counts as one
-        text += f"export {name}={quote(value.reveal() if isinstance(value, Secret) else value)}\n"
+        value = job.env[name]
+        if isinstance(value, Secret):  # as every value of this shell: a list of devices is none
+            value = value.reveal()
+        text += f"unset {name}\n" if value is None else f"export {name}={quote(value)}\n"
     return text
 
 
