@@ -152,9 +152,12 @@ def _ranks(line: Line, token: Token) -> UsageError | None:
 
 def _value(line: Line, token: Token) -> UsageError | None:
     word, flag = token.word, line.words[token.at - 1]
-    if not ((flag == "--preload" and (word == "torch" or "," in word)) or (flag == "--stage" and word == "env")):
+    option = line.backend_options.get(flag.removeprefix("--").replace("-", "_"))
+    switch = option is not None and bool(option.alone) and word in ("true", "false")
+    modules = flag == "--preload" and (word == "torch" or "," in word)
+    if not (switch or modules or (flag == "--stage" and word == "env")):
         return None
-    what = f"{word} is in the place of a host; the form is {flag}={'env' if word == 'env' else 'MODULES'}"
+    what = f"{word} is in the place of a host; the form is {flag}={'MODULES' if modules else word}"
     before = next(each for each in line.tokens if each.at == token.at - 1)
     return UsageError(what, line.write({before: (f"{flag}={word}",), token: ()}))
 

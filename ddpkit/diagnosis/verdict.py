@@ -175,11 +175,11 @@ def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
 
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
-    """Name the Python that has no torch. Others have what the user installed into them."""
+    """Name the Python that has no torch, if it is known. Others have what the user installed into them."""
     from ddpkit.diagnosis.catalogue import entry_of_seen
 
     torch = "cannot import torch."
-    if diagnosis is None or torch not in diagnosis.cause or diagnosis.id != entry_of_seen("no torch").id:
+    if not python or diagnosis is None or torch not in diagnosis.cause or diagnosis.id != entry_of_seen("no torch").id:
         return diagnosis
     return replace(
         diagnosis,

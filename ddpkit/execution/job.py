@@ -29,6 +29,7 @@ from ddpkit.launchers.shell import count, guard, is_secret, join, quote
 from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
+from ddpkit.transports.slurm_nodes import SITE
 
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
@@ -43,6 +44,7 @@ SET_BY_DDPKIT = {
 }
 _is_tuning = env_matcher("tuning")
 _is_private = env_matcher("private")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _is_option_of_launcher = env_matcher("launcher")
 _is_reported = env_matcher("reported")
 MOST_NAMED = 6  # variables in a line
@@ -115,7 +117,7 @@ def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str
         for name, value in environ.items()
         if (_is_private(name) or is_secret(name, value)) and not name.startswith("BASH_FUNC_")
     )
-    return tuple(sorted(name for name in private if name not in settings.env))
+    return tuple(sorted(name for name in private if name not in settings.env and name not in SITE))
 
 
 def removed_options(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
@@ -127,6 +129,20 @@ def removed_options(settings: LaunchSettings, environ: Mapping[str, str]) -> str
     flags = " ".join(f"--env {name}" for name in names[:MOST_NAMED])
     what = f"not passed to the ranks, as options of another launcher: {', '.join(names[:MOST_NAMED])}{more}"
     return f"{what}; to pass them: {flags}"
+
+
+def unexpanded(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+    """Describe a `$NAME` in the value of a variable: nothing expands it for the ranks. Empty: there is none.
+
+    It must be the name of a variable. A password may have a `$`.
+    """
+    for name, value in settings.env.items():
+        used = _VARIABLE.findall(value) if name not in settings.inherited else []
+        meant = next((each for each in used if each == name or each in environ), "")
+        if meant:
+            what = f"variable {name}: nothing expands ${meant} in its value, which ranks get as it stands"
+            return f'{what}; in double quotes this shell expands it: --env "{name}=...${meant}..."'
+    return ""
 
 
 def is_public(name: str) -> bool:

@@ -257,7 +257,8 @@ class RecordedRun(LiveRun, Recorded):
         """
         super().__init__(ready.plan, ready.transport, log_dir)
         plan = self.plan
-        self._python = ready.job.python
+        # Lines of --setup can choose another one, which is not known here.
+        self._python = ready.job.python if ready.job.python_chosen or not ready.settings.options.get("setup") else ""
         self._ready, self._check = ready, check
         self._rules = _rules(ready)
         self._attempts = self._first_attempt(ready, began)

@@ -21,6 +21,7 @@ from ddpkit.execution.job import (
     left_here,
     local_job,
     removed_options,
+    unexpanded,
     with_python_of_uv,
     with_variables,
     without_python,
@@ -82,6 +83,8 @@ def prepare(
     environ = requested_nodes.surroundings(settings, environ)
     if removed := removed_options(settings, environ):
         note(removed)
+    if literal := unexpanded(settings, environ):
+        note(literal)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
     if getattr(backend, "via", ""):
         from ddpkit.execution.other_host import approach_login_host

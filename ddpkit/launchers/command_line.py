@@ -175,12 +175,16 @@ class Nested:
         return f"{self.name} is a launcher itself"
 
 
-def find_launcher(command: Sequence[str]) -> Nested | None:
-    """Find a launcher in the command of a rank, also after `env`, `uv run`, `python -m` and in `bash -c`."""
+def find_launcher(command: Sequence[str], before: Sequence[str] = ()) -> Nested | None:
+    """Find a launcher in the command of a rank, also after `env`, `uv run`, `python -m` and in `bash -c`.
+
+    `before`: what starts the shell with this command.
+    """
     runner, words = _skip_prefixes(list(command))
+    runner = [*before, *runner]
     name = PurePath(words[0]).name if words else ""
     if name in SHELLS:
-        return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part))), None)
+        return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part, runner))), None)
     if _PYTHON.fullmatch(name):
         words = _python_words(words[1:])
         name = PurePath(words[0]).name if words else ""
@@ -269,7 +273,7 @@ def _python_words(words: list[str]) -> list[str]:
 def _skip_prefixes(words: list[str]) -> tuple[list[str], list[str]]:
     """Split a command into the runners in front of it, such as `uv run --frozen`, and the command proper.
 
-    Other prefixes, such as `env NAME=VALUE` and `nice -n 5`, are left out.
+    Prefixes with words of their own, such as `env NAME=VALUE` and `nice -n 5`, are runners as well.
     """
     runner: list[str] = []
     while words:
@@ -280,10 +284,14 @@ def _skip_prefixes(words: list[str]) -> tuple[list[str], list[str]]:
         start = 2 if is_runner else 1  # the first word after the program, and its subcommand
         ends = (at for at in range(start, len(words)) if words[at] == "--" or _is_command(words, at, start))
         end = next(ends, len(words))
-        runner += words[:end] if is_runner else []
+        if is_runner or end > 1:
+            runner += words[:end]
+        elif name not in _PREFIXES:  # a shell's NAME=VALUE in front of a command
+            runner += ["env", words[0]]
         words = words[end + 1 :] if words[end : end + 1] == ["--"] else words[end:]
         if name == "env" and len(words) == 1 and " " in words[0]:  # env -S
             words = words[0].split()
+            runner.pop()
     return runner, words
 
 

@@ -62,6 +62,8 @@ _DEVICES = """\
 [ -n "$CUDA_VISIBLE_DEVICES" ] || CUDA_VISIBLE_DEVICES=$(seq -s , 0 $(({last} - 1)))
 CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f {first}-{last}); export CUDA_VISIBLE_DEVICES
 """
+# Variables that SLURM sets in each task anew.
+_OF_TASK = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")
 
 # As torchrun sets it: restarts before this start, by --retries or a requeue.
 _RESTARTS = """
@@ -110,6 +112,7 @@ _BINDING = re.compile(
 
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
+_SET_UP = 'code=$?; [ "$code" = 0 ] || fail "the last command of --setup ended with exit code $code"'
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
@@ -460,7 +463,7 @@ class Slurm(Contained):
 
     def _set_up(self, job: Job, *, here: bool) -> list[str]:
         """Lines of the user, and the Python of the ranks after them. `here`: the script runs on a node."""
-        lines = [self.setup] if self.setup else []
+        lines = [self.setup, _SET_UP] if self.setup else []
         if self._finds_python(job):
             new = '$(type -P python3 python | grep -vxF "$before" | head -n 1) || true'
             default = f'[ -n "$python" ] || python={quote(job.python)}'
@@ -833,12 +836,17 @@ class Slurm(Contained):
 
 
 def _devices(job: Job) -> str:
-    """Shell text that leaves a role its GPUs alone, or none. Empty: all of the step."""
-    if job.gpus is None:
-        return ""
-    if not job.gpus:
-        return "export CUDA_VISIBLE_DEVICES=\n"
-    return _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
+    """Shell text that leaves a role its GPUs alone, or none, or the user's own choice. Empty: all of the step."""
+    text = ""
+    if job.gpus is not None:
+        text = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
+        text = text if job.gpus else "export CUDA_VISIBLE_DEVICES=\n"
+    for name in (name for name in _OF_TASK if name in job.env):
+        value = job.env[name]
+        if isinstance(value, Secret):  # as every value of this shell: a list of devices is none
+            value = value.reveal()
+        text += f"unset {name}\n" if value is None else f"export {name}={quote(value)}\n"
+    return text
 
 
 def _cpus(job: Job) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ddpkit.distributed.env_values import Task
 
 # Of the site, and not of an allocation.
-_SITE = frozenset(("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
+SITE = frozenset(("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
 _PATIENCE = 5.0  # seconds for sinfo
 _ROW = re.compile(r"^(?P<name>\S+) \S+?(?P<default>\*?) (?P<state>\S+)$", re.MULTILINE)
 _OUT_OF_SERVICE = re.compile(r"down|drain|drng|fail|maint|unk|inval|boot|power|\*$")
@@ -56,7 +56,7 @@ def lost_script_node(job: str) -> str:
 
 def is_of_job(name: str) -> bool:
     """Tell whether a variable is of an allocation, and not of the site."""
-    return name.startswith(("SLURM_", "SRUN_")) and name not in _SITE
+    return name.startswith(("SLURM_", "SRUN_")) and name not in SITE
 
 
 def placeholder(named: Sequence[str], nodes: int) -> dict[str, str]:

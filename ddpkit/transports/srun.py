@@ -28,6 +28,7 @@ from ddpkit.transports.protocol import (
     parse_event,
     program,
 )
+from ddpkit.transports.slurm_nodes import SITE
 
 Post = Callable[[Event | None], None]
 SILENCE_LIMIT = 60.0  # seconds without a call after which the step ends by itself
@@ -59,7 +60,7 @@ def overlap_step(
 
 def inherited() -> dict[str, None]:
     """Variables of this shell's job and step, to unset: to a command of SLURM they are defaults of its options."""
-    return {name: None for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"}
+    return {name: None for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name not in SITE}
 
 
 def _read_answer(line: bytes, number: int) -> AnswerEvent | None:

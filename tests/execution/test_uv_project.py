@@ -82,6 +82,23 @@ def test_options_of_other_launchers_reach_no_rank_and_are_named(script: Callable
     )
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("PLACE=/a:$PLACE", "$PLACE"), ("X=${HOME}/a", "$HOME"), ("X=pa$word", ""), ("X=$", "")],
+    ids=["itself", "another", "a password", "a dollar"],
+)
+def test_a_name_in_the_value_of_a_variable_is_not_expanded(
+    typed: str, said: str, script: Callable[..., str], ddpkit: DDPKIT
+) -> None:
+    name, _, value = typed.partition("=")
+    script(f"import os\nprint('value', os.environ[{name!r}])\n")
+    done = ddpkit(*RANKS, "--env", typed, "--", "job.py")
+    assert done.returncode == 0, done.stderr
+    assert f"value {value}\n" in done.stdout
+    assert (f"variable {name}: nothing expands {said} in its value" in done.stderr) is bool(said), done.stderr
+    assert "pa$word" not in done.stderr
+
+
 @pytest.mark.torch
 def test_torchrun_does_not_take_its_defaults_from_the_shell(script: Callable[..., str], ddpkit: DDPKIT) -> None:
     """As in a pod of Kubeflow, whose PET_* made it wait for other pods."""

@@ -29,6 +29,7 @@ trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 module load cuda
 source venv/bin/activate
+code=$?; [ "$code" = 0 ] || fail "the last command of --setup ended with exit code $code"
 command -v /opt/venv/bin/python > /dev/null || fail "Python "/opt/venv/bin/python" not found on $(hostname)"
 unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU
 # rank 0 runs on the first node

@@ -34,6 +34,7 @@ def test_an_option_of_this_sbatch(typed: str, launch: Callable[..., Launch], fol
     if not known:
         assert code in (121, 123), command.tail
         assert re.search("nor has the sbatch of this machine|doesn't allow an argument", command.text), command.tail
+        assert "sinfo" not in command.text  # the hint is about the option
         assert not list(folder.glob("logs/*"))
     else:
         # Whether a site can do it is another question: its answer is that of sbatch.
@@ -120,6 +121,47 @@ def test_setup_decides_which_python(before: str, backend: str, launch: Callable[
         assert f"prefix {sys.prefix}" in command.text
 
 
+def test_a_python_of_setup_without_torch(launch: Callable[..., Launch], folder: Path) -> None:
+    """Its path is known on the node alone: no other one is blamed, or offered for an installation."""
+    (folder / "job.py").write_text("print('ran')\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True)
+    command = launch("-b", "slurm-torchrun", "-n", "2", "--setup", f"source {folder}/bare/bin/activate", "--", "job.py")
+    assert command.end() == 1, command.tail
+    assert "this Python cannot import torch" in command.text, command.tail
+    assert sys.executable not in command.text.partition("failed first")[2]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("before", ["", "salloc -Q -N1 -n2"], ids=["job", "step"])
+@pytest.mark.thorough_for("job-preload", "job-torchrun", "step-preload", "step-torchrun")
+def test_nothing_runs_after_a_setup_that_failed(
+    before: str, backend: str, launch: Callable[..., Launch], folder: Path
+) -> None:
+    """As `conda activate` in a shell without conda: the ranks would have another Python."""
+    (folder / "job.py").write_text("open('ran', 'w')\n")
+    setup = "export A=1; conda_of_nobody activate x"
+    command = launch("-b", backend, "--setup", setup, "--", "job.py", before=before.split())
+    assert command.end() == 123, command.tail
+    assert "conda_of_nobody: command not found" in command.text, command.tail
+    assert "the last command of --setup ended with exit code 127: nothing was started" in command.text, command.tail
+    assert not (folder / "ran").exists()
+
+
+def test_variables_of_the_site_reach_sbatch(launch: Callable[..., Launch], folder: Path) -> None:
+    """A site without slurm.conf names its server, and one with tokens has the user's in a variable."""
+    site = {"SLURM_CONF_SERVER": "login", "SLURM_JWT": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJyb290In0.c2lnbmF0dXJl"}
+    (folder / "job.py").write_text("print('ran', flush=True)\n")
+    (folder / "bin").mkdir()
+    (folder / "bin/sbatch").write_text(f'#!/bin/bash\nenv > {folder}/seen\nexec /usr/bin/sbatch "$@"\n')
+    (folder / "bin/sbatch").chmod(0o755)
+    words = [f"{name}={value}" for name, value in site.items()]
+    left = ["SLURM_NTASKS=9", f"PATH={folder / 'bin'}:{os.environ['PATH']}"]
+    launch(*SLURM, "--", "job.py", before=["env", *words, *left]).end()  # this SLURM may have no tokens
+    seen = (folder / "seen").read_text().splitlines()
+    assert [word for word in words if word not in seen] == []
+    assert "SLURM_NTASKS=9" not in seen
+
+
 @pytest.mark.parametrize("python", ["{folder}/late/bin/python", "$WHERE/late/bin/python"])
 def test_a_python_that_the_job_makes(python: str, launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "who.py").write_text("import sys\nprint('prefix', sys.prefix, flush=True)\n")
@@ -134,7 +176,9 @@ def test_a_python_that_no_node_has(launch: Callable[..., Launch], folder: Path) 
     (folder / "job.py").write_text("print('ran')\n")
     command = launch(*SLURM, "-n", "2", "--python", "/nowhere/bin/python", "--", "job.py")
     assert command.end() == 123, command.tail
-    assert re.search(r"Python /nowhere/bin/python not found on node\d: nothing was started", command.text)
+    reason = r"Python /nowhere/bin/python not found on node\d"
+    assert re.search(f"{reason}: nothing was started", command.text)
+    assert re.search(f"failed first.*: {reason}", command.text), command.tail
 
 
 BUSY = """#!/bin/bash

@@ -98,6 +98,22 @@ def test_each_rank_has_a_gpu(name: str, backend: str, launch: Callable[..., Laun
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("before", ["", "salloc -Q -N1 -n2 --gres=gpu:2"], ids=["job", "step"])
+@pytest.mark.thorough_for("job-preload", "step-preload", "step-srun")
+def test_the_users_devices_win(before: str, backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    """SLURM sets its own in each task. Both a value of the command and one of the shell are the user's."""
+    (folder / "gpus.py").write_text(GPUS)
+    gpus = [] if before else ["--gpus-per-node", "2"]
+    shell = ["env", "CUDA_VISIBLE_DEVICES=1", *before.split()]
+    for words, start, seen in (["--env", "CUDA_VISIBLE_DEVICES="], before.split(), ""), (
+        ["--env", "CUDA_VISIBLE_DEVICES"], shell if not before else [*before.split(), *shell[:2]], "1",
+    ):  # fmt: skip
+        command = launch("-b", backend, "-n", "1", *gpus, *words, "--", "gpus.py", before=start)
+        assert command.end() == 0, command.tail
+        assert json.loads((folder / "gpus.0").read_text())["CUDA_VISIBLE_DEVICES"] == seen, command.tail
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.thorough_for("preload")
 def test_gpus_that_slurm_divides_unevenly(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     """--gpus is for the whole job: with the least CPUs it takes all GPUs of a node but one."""
