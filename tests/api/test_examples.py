@@ -8,12 +8,11 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import MARK, PATIENCE, marked
+from program import MARK, PATIENCE, marked, wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.live
@@ -34,10 +33,7 @@ def test_the_sweep_prints_a_table(tmp_path: Path, clean_environ: dict[str, str])
 
 
 def wait_for_none(mark: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while left := marked(mark):
-        assert time.monotonic() < until, left
-        time.sleep(0.05)
+    wait_until(lambda: not marked(mark), lambda: marked(mark))
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import json
 import queue
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Command
+from program import wait_until
 
 import ddpkit as package
 from ddpkit.console.relay import Relay
@@ -86,10 +86,7 @@ def test_a_command_that_fails_changes_no_exit_code(command: str, message: str, d
 def test_a_signal_ends_the_command(start: Callable[..., Command], script: SCRIPT, tmp_path: Path) -> None:
     script("raise SystemExit(5)")
     command = start("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": "touch began; sleep 3600"})
-    until = time.monotonic() + 120
-    while not (tmp_path / "began").exists():
-        assert time.monotonic() < until, command.text
-        time.sleep(0.02)  # the command announces itself by a file
+    wait_until((tmp_path / "began").exists, lambda: command.text)
     command.process.send_signal(signal.SIGINT)
     assert command.end() == 5
     assert "on_end: ended by SIGINT after " in command.text

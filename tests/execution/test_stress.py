@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PATIENCE, Command
+from program import wait_until
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -61,10 +62,7 @@ def test_term_is_obeyed_while_nobody_reads(script: SCRIPT, tmp_path: Path, clean
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.monotonic() + PATIENCE
-        while not (tmp_path / "ready").exists():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until((tmp_path / "ready").exists)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 143
     finally:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cluster import LOGIN, NODES, Lab
 from conftest import PATIENCE
+from program import wait_until
 
 ALL = "node[1-4]"
 ROOT = Path(__file__).parents[2]
@@ -98,10 +99,7 @@ class Bare:
             self.wait(lambda: not ours(), f"something is left on {name}: {self.lab.processes(name)}")
 
     def wait(self, event: Callable[[], object], otherwise: str) -> None:
-        until = time.monotonic() + PATIENCE
-        while not event():
-            assert time.monotonic() < until, otherwise
-            time.sleep(0.02)
+        wait_until(event, otherwise)
 
     # ---- what can be wrong
 
