@@ -196,9 +196,14 @@ def top(
         watched.close()
 
 
-def _print_samples(shown: Shown) -> None:
+def _print_samples(shown: Shown, *, line: bool = True) -> None:
     for _, summary in shown:
-        print_json("top", summary, line=True)
+        print_json("top", summary, line=line)
+
+
+def _print_tables(shown: Shown) -> None:
+    for head, rows in _tables(shown):
+        table(head, rows)
 
 
 class Watched:
@@ -290,13 +295,11 @@ def _once(watched: Watched, *, as_json: bool) -> None:
         _say_end(get_status(reload(watched.run)), as_json=as_json)
         return
     if as_json:
-        for _, summary in shown:
-            print_json("top", summary, line=len(shown) > 1)
+        _print_samples(shown, line=len(shown) > 1)
         return
     for line in _head(shown):
         look.say(line, "WARN")
-    for head, rows in _tables(shown):
-        table(head, rows)
+    _print_tables(shown)
 
 
 def _watch(watched: Watched, seconds: float, show: Callable[[Shown], object]) -> None:
@@ -327,8 +330,7 @@ def _live(watched: Watched, seconds: float) -> None:
 
             def plain(shown: Shown) -> None:
                 print("\n".join([time.strftime("%H:%M:%S"), *_head(shown)]))
-                for head, rows in _tables(shown):
-                    table(head, rows)
+                _print_tables(shown)
 
             _watch(watched, seconds, plain)
         else:
@@ -337,8 +339,7 @@ def _live(watched: Watched, seconds: float) -> None:
         pass
     finally:
         for shown in last:  # what was seen last stays on the screen
-            for head, rows in _tables(shown):
-                table(head, rows)
+            _print_tables(shown)
     now = get_status(reload(watched.run))
     if now.state.living:
         print(f"run {watched.run.run_id} continues: {now.words}")
