@@ -72,6 +72,12 @@ class Command(Program):
         self.process.wait(PATIENCE)
 
 
+# Types of the fixtures `ddpkit`, `start` and `script`.
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+SCRIPT = Callable[..., str]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _keeper() -> None:
     """However this process ends, Ctrl-C and the impatience of its controller included, nothing of it goes on."""

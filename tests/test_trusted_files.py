@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +18,6 @@ from ddpkit import config
 from ddpkit.errors import UsageError
 from ddpkit.files import LIMIT, read_trusted
 from ddpkit.transports import hosts
-
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 
 OTHER = 12345  # a user that nobody is
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")

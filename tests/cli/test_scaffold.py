@@ -7,16 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit import config
 from ddpkit.cli import setup
 from ddpkit.errors import UsageError
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
 TOML = (ROOT / "ddpkit" / "templates" / "ddpkit.toml").read_text()
 SETTINGS = [line for line in TOML.splitlines() if re.match(r"#[^ :]", line)]

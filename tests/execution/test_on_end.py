@@ -6,12 +6,11 @@ import io
 import json
 import queue
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, SCRIPT, Command
 from program import wait_until
 
 import ddpkit as package
@@ -21,8 +20,6 @@ from ddpkit.execution.on_end import run_on_end
 from ddpkit.launchers.plan import OnEnd
 from ddpkit.run.log_files import LogFiles
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 pytestmark = pytest.mark.live
 KEEP = "cat > record.json; echo kept"
 WAITING = "import time\nprint('ready', flush=True)\ntime.sleep(3600)\n"

@@ -18,16 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MARK, PATIENCE, Command
+from conftest import DDPKIT, MARK, PATIENCE, SCRIPT, START
 from hostile import ARGS, ENV, PROBE
 from launching import wait_until
 from test_record import WAITS
 
 from ddpkit.run import tmux
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 pytestmark = pytest.mark.new_python  # its TMPDIR is that of the test
 WORDS = [sys.executable, "-m", "ddpkit"]
 

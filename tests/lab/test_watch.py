@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 from cluster import Lab
-from conftest import PATIENCE
+from conftest import PATIENCE, SCRIPT
 from launching import DDPKIT
 from program import wait_until
 from terminal import Terminal
 
-SCRIPT = Callable[..., str]
 STATUS = re.compile(r"(starting|running|ending) · ")
 LAUNCH = f"{sys.executable} -m ddpkit launch"
 STEPS = """

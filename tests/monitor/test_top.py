@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from amd_node import mi300x
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE, SCRIPT, START, Command
 from test_docs_blocks import output
 
 from ddpkit.cli.live import Table, _fitted
@@ -29,10 +29,6 @@ from ddpkit.monitor.server import MonitorServer
 from ddpkit.node.calls import gpus as node_gpus
 from ddpkit.node.calls import resource_sample as sample
 from ddpkit.node.process_tree import Process
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 
 # Rank 1 sleeps, the others count for a part of the time, until somebody says that it is enough.
 BUSY = """

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, START, Command
 from program import wait_until
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
 
 SERVES = """
 import http.server, os, sys

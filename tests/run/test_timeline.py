@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE
+from conftest import DDPKIT, PATIENCE, SCRIPT
 
 from ddpkit.run import timeline
 from ddpkit.transports.protocol import NODE
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 
 TRAINS = """
 import os, time
