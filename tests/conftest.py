@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from launching import folder, launch  # noqa: F401 - fixtures
 from program import MARK as MARK
 from program import PATIENCE as PATIENCE
-from program import Program, undo_ignored_signals, wait_until
+from program import Program, run_to_end, undo_ignored_signals, wait_until
 from program import marked as marked
 from warm_python import run_ddpkit
 
@@ -151,16 +151,12 @@ def ddpkit(
                 again = functools.partial(run_ddpkit, env=environ, cwd=cwd, timeout=PATIENCE)
                 wrong.extend(hints.problems(args, done.stderr, cwd, environ, again))
             return done
-        return subprocess.run(
+        return run_to_end(
             [sys.executable, "-m", "ddpkit", *args],
             cwd=cwd,
             env=environ,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
             errors="surrogateescape",
-            timeout=PATIENCE,
-            check=False,
         )
 
     yield run

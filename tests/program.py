@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import keeper
 
@@ -28,6 +29,16 @@ def wait_until(event: Callable[[], object], what: object = "", patience: float =
     while not event():
         assert time.monotonic() < until, what() if callable(what) else what
         time.sleep(0.02)
+
+
+def run_to_end(
+    argv: Sequence[str], *, check: bool = False, timeout: float = PATIENCE, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with both of its outputs as text. `more`: as of `subprocess.run`."""
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        argv, capture_output=True, text=True, check=check, timeout=timeout, **more
+    )
+    return done
 
 
 def undo_ignored_signals() -> None:

@@ -13,6 +13,7 @@ import pytest
 from conftest import DDPKIT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from program import run_to_end
 
 from ddpkit import config
 from ddpkit.errors import UsageError
@@ -163,12 +164,7 @@ def test_what_is_no_settings_file_is_one_error_at_once(tmp_path: Path, kind: str
 def test_a_host_file_can_be_a_pipe(tmp_path: Path, given: str) -> None:
     code = "import sys; from pathlib import Path; from ddpkit.files import read_trusted; "
     code += "print(read_trusted(Path(sys.argv[1]), pipes=True))"
-    done = subprocess.run(
-        ["bash", "-c", f'printf "node1\\n" | "$0" -c "$1" {given}', sys.executable, code],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_to_end(["bash", "-c", f'printf "node1\\n" | "$0" -c "$1" {given}', sys.executable, code], check=True)
     assert done.stdout == "('node1\\n', None)\n"
 
 

@@ -6,23 +6,19 @@ import asyncio
 import os
 import secrets
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import MARK, PATIENCE, marked, wait_until
+from program import MARK, PATIENCE, marked, run_to_end, wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.live
 
 
 def test_the_sweep_prints_a_table(tmp_path: Path, clean_environ: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "sweep.py")],
-        cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=True, timeout=PATIENCE,
-    )  # fmt: skip
+    done = run_to_end([sys.executable, str(EXAMPLES / "sweep.py")], cwd=tmp_path, env=clean_environ, check=True)
     head, *rows, _ = done.stdout.splitlines()
     assert head.split() == ["rate", "state", "code", "seconds", "loss"]
     assert [row.split()[:3] for row in rows] == [["0.1", "done", "0"], ["0.3", "done", "0"], ["1.5", "failed", "1"]]

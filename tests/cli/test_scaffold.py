@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DDPKIT
+from program import run_to_end
 
 from ddpkit import config
 from ddpkit.cli import setup
@@ -164,14 +165,8 @@ def test_a_wheel_has_them_all(tmp_path: Path) -> None:
     code = "import ddpkit, sys; from ddpkit.__main__ import main; print(ddpkit.__file__, file=sys.stderr); main()"
 
     def ddpkit(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", code, *words],
-            env={**os.environ, "PYTHONPATH": str(site)},
-            cwd=project,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+        return run_to_end(
+            [sys.executable, "-c", code, *words], env={**os.environ, "PYTHONPATH": str(site)}, cwd=project
         )
 
     done = ddpkit("init", "--train")
