@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ddpkit.cli import look, runs
@@ -19,7 +19,7 @@ from ddpkit.text import format_age, format_ranks, format_size
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.monitor.client import Samples
-    from ddpkit.monitor.top import Gpu, GpuProcess, HostRow, Size, Summary
+    from ddpkit.monitor.top import GpuProcess, HostRow, Size, Summary
     from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
@@ -426,7 +426,7 @@ def _tables(shown: Shown, *, odd_first: bool = False) -> list[Table]:
                     _usage(gpu["memory"]),
                     _number(gpu["temperature"], " C"),
                     f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
-                    ", ".join(users[host["host"], each["pid"]] for each in _of_ranks(users, host, gpu)),
+                    ", ".join(users[pid] for each in gpu["processes"] if (pid := (host["host"], each["pid"])) in users),
                     ", ".join(_other(each) for each in gpu["processes"] if (host["host"], each["pid"]) not in users),
                 )
         for name in summary["silent"]:
@@ -452,10 +452,6 @@ def _gpu_users(shown: Shown) -> dict[tuple[str, int], str]:
         for process in gpu["processes"]
         if process["rank"] is not None
     }
-
-
-def _of_ranks(users: Mapping[tuple[str, int], str], host: HostRow, gpu: Gpu) -> list[GpuProcess]:
-    return [each for each in gpu["processes"] if (host["host"], each["pid"]) in users]
 
 
 def _rank_rows(shown: Shown, *, odd_first: bool) -> list[tuple[str, ...]]:
