@@ -1,11 +1,8 @@
-"""The examples of the Python interface: the sweep's table, the notebook's cells, and a killed kernel."""
+"""The examples of the Python interface: the sweep's table, and the notebook's cells."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import secrets
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,10 +23,6 @@ def test_the_sweep_prints_a_table(tmp_path: Path, clean_environ: dict[str, str])
     assert "rank " in rows[2]
     assert done.stderr == ""
     assert len(list((tmp_path / "logs").iterdir())) == 3
-
-
-def wait_for_none(mark: str) -> None:
-    wait_until(lambda: not marked(mark), lambda: marked(mark))
 
 
 @pytest.fixture
@@ -64,30 +57,4 @@ def test_the_notebook_runs(client: Any) -> None:
     assert "ValueError: no data for rank 1" in cells[2]
     assert cells[3] == "still running\nstopped\n"
     assert cells[4].startswith("#!/bin/sh\n# ddpkit run ")
-    wait_for_none(client.ddpkit_mark)
-
-
-KILLED = """
-import os, time, ddpkit
-run = ddpkit.launch("-c", ["import time; print('ready', flush=True); time.sleep(3600)"], nproc_per_node=2)
-ready = (line for line in run.logs(follow=True) if line.text == "ready")
-next(ready), next(ready)
-print(os.getpid())
-"""
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_killed_kernel_leaves_no_rank(client: Any) -> None:
-    client.nb.cells = [client.nb.cells[1]]
-    client.nb.cells[0].source = KILLED
-
-    async def run_and_kill() -> int:
-        async with client.async_setup_kernel(env=client.ddpkit_env):
-            await client.async_execute_cell(client.nb.cells[0], 0)
-            kernel = int(shown(client.nb.cells[0]))
-            ranks = set(marked(client.ddpkit_mark)) - {kernel}
-            os.kill(kernel, signal.SIGKILL)
-            return len(ranks)
-
-    assert asyncio.run(run_and_kill()) >= 4  # two ranks and their supervisors
-    wait_for_none(client.ddpkit_mark)
+    wait_until(lambda: not marked(client.ddpkit_mark), lambda: marked(client.ddpkit_mark))
