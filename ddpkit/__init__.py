@@ -20,6 +20,7 @@ _IS_MODULE = sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removepref
 if _IS_MODULE and not getattr(sys.flags, "safe_path", sys.flags.isolated):
     del sys.path[0]
 
+# ruff: noqa: F405 - names of `__all__` come from `ddpkit.api`
 TYPE_CHECKING = False  # type checkers take it for typing's, whose import costs more than this one
 
 __all__ = [
@@ -55,36 +56,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from ddpkit.api import (
-        Attempt,
-        Check,
-        CheckReport,
-        DdpkitError,
-        Diagnosis,
-        Failure,
-        LaunchError,
-        LogLine,
-        Outcome,
-        Plan,
-        PreflightError,
-        RankError,
-        Replica,
-        Results,
-        Role,
-        Run,
-        RunFailedError,
-        RunState,
-        Status,
-        UsageError,
-        aio,
-        call,
-        launch,
-        map,  # noqa: A004
-        open_run,
-        plan,
-        runs,
-        test,
-    )
+    from ddpkit.api import *  # noqa: F403 - the names of its `__all__`
 else:
 
     def __getattr__(name: str) -> object:

@@ -199,10 +199,6 @@ def _parse_sync(value: object, label: Label) -> bool | Literal["overwrite"]:
     return "overwrite" if value == "overwrite" else _parse_bool(value, label)
 
 
-def _parse_hosts(value: object, _label: Label) -> tuple[str, ...]:
-    return _parse_words(value)
-
-
 def _parse_script(value: object, label: Label) -> tuple[str, ...]:
     if isinstance(value, str):
         try:
@@ -210,13 +206,13 @@ def _parse_script(value: object, label: Label) -> tuple[str, ...]:
         except ValueError as error:
             what = f"{label.place or label.name}: {value}: {error}"
             raise UsageError(what, "quote it as on a command line") from None
-    words = _parse_words(value)
+    words = _parse_words(value, label)
     if not words:
         raise _WrongTypeError
     return tuple(_without_nul(word, label.key) for word in words)
 
 
-def _parse_words(value: object) -> tuple[str, ...]:
+def _parse_words(value: object, _label: Label) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
         raise _WrongTypeError
     return tuple(value)
@@ -393,7 +389,7 @@ class LaunchSettings:
     )
     hosts: tuple[str, ...] = _setting(
         (),
-        _parse_hosts,
+        _parse_words,
         'a list of host names: hosts = ["node1", "node2"]',
         "HOST",
         "The nodes: names, patterns such as node[1-4], and groups such as @gpus.",
@@ -1044,7 +1040,7 @@ def _parse_all(table: Mapping[str, object], text: _Text, base: Path | None, *abo
 
 def _parse_groups(table: object, text: _Text) -> dict[str, tuple[str, ...]]:
     try:
-        return {name: _parse_words(words) for name, words in _parse_table(table).items()}
+        return {name: _parse_words(words, Label(name)) for name, words in _parse_table(table).items()}
     except _WrongTypeError:
         raise UsageError(f"{text.place('groups')}: [groups] is not valid", 'gpus = ["node1", "node2"]') from None
 

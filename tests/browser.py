@@ -98,33 +98,12 @@ class Browser:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
-    def wait(self, expression: str) -> None:
-        """Wait until an expression in the page is true."""
-        until = f"done => {{ const look = () => ({expression}) ? done(true) : setTimeout(look, 20); look() }}"
-        self.ask(f"new Promise({until})")
-
-    def type(self, text: str) -> None:
-        """Type into what has the focus: with all events of a keyboard."""
-        for letter in text:
-            self.tell("Input.dispatchKeyEvent", type="keyDown", text=letter, key=letter)
-            self.tell("Input.dispatchKeyEvent", type="keyUp", key=letter)
-
-    def click(self, link: str) -> None:
-        """Follow a link of the page, and wait until the next page is there."""
-        self._loaded = False
-        self.ask(f"{link}.click()")
-        self._wait_for_load()
-
     def look(self, *, width: int = 1100, dark: bool = False, media: str = "screen") -> None:
         """How wide the window is, and what the reader prefers."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.tell("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.tell("Emulation.setEmulatedMedia", media=media, features=[scheme])
-
-    def picture(self, path: Path) -> None:
-        data = self.tell("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
-        path.write_bytes(base64.b64decode(data))
 
     def paper(self) -> bytes:
         """The page as it is printed: a PDF."""

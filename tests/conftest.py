@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from launching import folder, launch  # noqa: F401 - fixtures
 from program import MARK as MARK
 from program import PATIENCE as PATIENCE
-from program import Program, undo_ignored_signals
+from program import Program, run_to_end, undo_ignored_signals, wait_until
 from program import marked as marked
 from warm_python import run_ddpkit
 
@@ -62,10 +61,7 @@ class Command(Program):
 
     def wait_for_no_survivor(self, seconds: float = PATIENCE) -> None:
         """Wait until nothing of this command lives; the test fails with the names of what does."""
-        until = time.monotonic() + seconds
-        while left := self.survivors():
-            assert time.monotonic() < until, f"left behind: {left}\n{self.text}"
-            time.sleep(0.02)  # nobody announces the death of somebody else's child
+        wait_until(lambda: not self.survivors(), lambda: f"left behind: {self.survivors()}\n{self.text}", seconds)
 
     def clean_up(self) -> None:
         for pid in self.survivors():
@@ -74,6 +70,12 @@ class Command(Program):
             except ProcessLookupError:
                 pass
         self.process.wait(PATIENCE)
+
+
+# Types of the fixtures `ddpkit`, `start` and `script`.
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+SCRIPT = Callable[..., str]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -149,16 +151,12 @@ def ddpkit(
                 again = functools.partial(run_ddpkit, env=environ, cwd=cwd, timeout=PATIENCE)
                 wrong.extend(hints.problems(args, done.stderr, cwd, environ, again))
             return done
-        return subprocess.run(
+        return run_to_end(
             [sys.executable, "-m", "ddpkit", *args],
             cwd=cwd,
             env=environ,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
             errors="surrogateescape",
-            timeout=PATIENCE,
-            check=False,
         )
 
     yield run

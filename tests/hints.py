@@ -12,6 +12,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from program import run_to_end
+
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 DRY = ("launch", "test", "bench", "stop", "rm")  # commands with --dry-run
 LOOKS = ("status", "logs", "ps", "explain", "backends", "env", "nodes", "timeline")
@@ -94,14 +96,7 @@ def problems(args: Sequence[str], stderr: str, cwd: Path, env: Mapping[str, str]
             elif done.returncode == 121 and error.startswith(REFUSED):
                 found.append(f"is no command: {shlex.join(safe)}: {error}")
         else:
-            done = subprocess.run(
-                ["bash", "-c", hint.partition("; or")[0]],
-                cwd=cwd,
-                env=dict(env),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = run_to_end(["bash", "-c", hint.partition("; or")[0]], cwd=cwd, env=dict(env))
             if done.returncode in (2, 126, 127) and "syntax" in done.stderr + "not found" * (done.returncode == 127):
                 found.append(f"no command: {hint}: {done.stderr.strip()}")
     return found

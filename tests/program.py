@@ -7,8 +7,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import keeper
 
@@ -20,6 +21,24 @@ MARK = "TEST_MARK_OF_DDPKIT"  # a variable of the environment, which every proce
 def marked(mark: str) -> dict[int, str]:
     """Every living process of the machine that carries a mark in its environment, wherever it moved to."""
     return keeper.marked(MARK, mark)
+
+
+def wait_until(event: Callable[[], object], what: object = "", patience: float = PATIENCE) -> None:
+    """Wait for what no descriptor tells of. `what` says what is missing; it may be a function."""
+    until = time.monotonic() + patience
+    while not event():
+        assert time.monotonic() < until, what() if callable(what) else what
+        time.sleep(0.02)
+
+
+def run_to_end(
+    argv: Sequence[str], *, check: bool = False, timeout: float = PATIENCE, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with both of its outputs as text. `more`: as of `subprocess.run`."""
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        argv, capture_output=True, text=True, check=check, timeout=timeout, **more
+    )
+    return done
 
 
 def undo_ignored_signals() -> None:

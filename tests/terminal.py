@@ -60,23 +60,27 @@ class Glass:
         return [*self.history, *self.rows]
 
 
-class Terminal:
-    """A command in a terminal of its own: `streams` (0, 1, 2) are on it, the others go to files."""
+class PlainTerminal:
+    """A command in a terminal of its own: `streams` (0, 1, 2) are on it, the others go to files. `raw`: all bytes."""
 
     def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], streams: tuple[int, ...] = (0, 1, 2)) -> None:
-        self.glass = Glass()
         self.raw = b""
-        self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.pid, self.handle = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
             for number in {1, 2} - set(streams):
                 os.dup2(os.open(cwd / f"stream{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
             os.execvpe(argv[0], argv, env)
-        self.resize(80)
 
     def resize(self, columns: int, rows: int = 24) -> None:
         fcntl.ioctl(self.handle, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def take(self, data: bytes) -> None:
+        self.raw += data
+
+    @property
+    def seen(self) -> object:
+        return self.raw
 
     def read(self) -> bool:
         """Whether there may be more."""
@@ -85,24 +89,23 @@ class Terminal:
                 data = os.read(self.handle, 1 << 16)
             except OSError:
                 return False
-            self.raw += data
-            self.glass.feed(self.decoder.decode(data))
+            self.take(data)
             return bool(data)
         return True
 
     def wait_for(self, there: Callable[[], object]) -> None:
         until = time.monotonic() + PATIENCE
         while not there():
-            assert time.monotonic() < until, self.glass.lines
-            assert self.read(), self.glass.lines
+            assert time.monotonic() < until, self.seen
+            assert self.read(), self.seen
 
-    def shows(self, pattern: str) -> bool:
-        return any(re.search(pattern, line) for line in self.glass.lines)
+    def wait_for_bytes(self, data: bytes, times: int = 1) -> None:
+        self.wait_for(lambda: self.raw.count(data) >= times)
 
     def end(self) -> int:
         until = time.monotonic() + PATIENCE
         while self.read():
-            assert time.monotonic() < until, self.glass.lines
+            assert time.monotonic() < until, self.seen
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def close(self) -> None:
@@ -112,3 +115,24 @@ class Terminal:
             os.waitpid(self.pid, 0)
         except (ProcessLookupError, ChildProcessError):
             pass
+
+
+class Terminal(PlainTerminal):
+    """The same with a window of 80 columns, and what it shows."""
+
+    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], streams: tuple[int, ...] = (0, 1, 2)) -> None:
+        self.glass = Glass()
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        super().__init__(argv, cwd, env, streams)
+        self.resize(80)
+
+    def take(self, data: bytes) -> None:
+        super().take(data)
+        self.glass.feed(self.decoder.decode(data))
+
+    @property
+    def seen(self) -> object:
+        return self.glass.lines
+
+    def shows(self, pattern: str) -> bool:
+        return any(re.search(pattern, line) for line in self.glass.lines)

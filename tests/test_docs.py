@@ -9,12 +9,12 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import generated_pages
 import pytest
 import table
+from conftest import DDPKIT
 
 from ddpkit.cli import main as app
 from ddpkit.run import bad_nodes
@@ -22,7 +22,6 @@ from ddpkit.run import bad_nodes
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 FENCE = re.compile(r"(?:<!-- golden: ([\w-]+) -->\n)?```(\w+)\n(.*?)```\n", re.DOTALL)
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def commands() -> list[tuple[str, str]]:

@@ -8,12 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import test_hang
 import test_report
+from conftest import DDPKIT
 from test_docs import ROOT, install_backend
 
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
@@ -22,7 +23,6 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.run.report import steps
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
 FENCE = re.compile(r"(?:<!-- (golden|output): ([\w -]+) -->\n)?```(\w*)\n(.*?)```\n", re.DOTALL)
 # Each output that is shown, and the test that compares it with a real one.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 from test_interop import PYTHON, USERS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 CONFIG = EXAMPLES / "config"
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 LIBRARIES = ("ddp", "fsdp2", "lightning", "accelerate", "hf_trainer", "deepspeed")
 RESULT = re.compile(r"2 ranks: loss ([\d.]+) -> ([\d.]+)")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from program import run_to_end
 
 HANGS = """
 import threading
@@ -28,14 +29,10 @@ def test_next():
 def test_a_hang_ends_one_test(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from hang_limit import pytest_runtest_protocol\n")
     (tmp_path / "test_it.py").write_text(HANGS)
-    ended = subprocess.run(
+    ended = run_to_end(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "test_it.py"],
         cwd=tmp_path,
         env={**os.environ, "DDPKIT_TEST_LIMIT": "1", "PYTHONPATH": str(Path(__file__).parent)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
     )
     assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
     assert "test_hangs" in ended.stdout

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from program import wait_until
 
 from ddpkit import machine
 from ddpkit.machine import HERE, NOT_RUN, TIMED_OUT, run_command
@@ -58,7 +58,4 @@ def test_a_program_that_ignores_sigterm_is_killed_and_not_waited_for(monkeypatch
     stream = HERE.open([sys.executable, "-c", text], {})
     assert stream.read(60.0)[0].startswith(b"up")
     stream.close(0.0)
-    until = time.monotonic() + 60.0
-    while not stream.ended:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(lambda: stream.ended)

@@ -6,18 +6,16 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.console.progress import Metrics
 from ddpkit.execution import named_nodes
 from ddpkit.files import LIMIT
 from ddpkit.run import metrics
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 PACKAGE = Path(__file__).parents[1] / "ddpkit"
 # Whole reads outside of `files.py` are of these: of the kernel, of ddpkit's own package and private directories, of the
 # user's own SSH configuration, and of an environment's own description.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import reference
+from conftest import DDPKIT
 
 import ddpkit as package
 
 ROOT = Path(__file__).parents[1]
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ needs_browser = pytest.mark.skipif(
     browser.program() is None and not os.environ.get("CI"), reason="needs Chromium: python tests/lab/cluster.py install"
 )
 PHONE, DESK = 390, 1280
-SCREENS = [(PHONE, False), (DESK, True)]
 
 
 class Page(HTMLParser):
@@ -59,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    """The site on a server of its own: a search reads its index over HTTP."""
+    """The site on a server of its own, as readers see it."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
@@ -80,14 +79,6 @@ def chromium(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator
         assert opened.errors == []
 
 
-def look(chromium: browser.Browser, address: str, width: int, dark: bool) -> None:
-    """A reader who comes for the first time: the site keeps the scheme that it showed last."""
-    chromium.look(width=width, dark=dark)
-    chromium.open(f"{address}/index.html")
-    chromium.ask("localStorage.clear()")
-    chromium.open(f"{address}/index.html")
-
-
 def test_every_page_of_the_documents_is_in_the_navigation(site: Path) -> None:
     shown = {unquote(urldefrag(target)[0]) for target in Page(site / "index.html").targets}
     written = [path.relative_to(ROOT / "docs") for path in sorted((ROOT / "docs").glob("**/*.md"))]
@@ -95,6 +86,7 @@ def test_every_page_of_the_documents_is_in_the_navigation(site: Path) -> None:
         name = path.with_suffix(".html")
         name = name.with_stem("index") if name.stem == "README" else name
         assert str(name) in shown, f"{path.name} is missing in mkdocs.yml, under nav"
+    assert "concepts.html" in (site / "search/search_index.json").read_text()
 
 
 def test_every_link_and_anchor_leads_somewhere(site: Path) -> None:
@@ -129,7 +121,10 @@ WIDTH = """new Promise(done => {
     ("dark", "every"), [(False, 8), (True, 20), pytest.param(False, 1, marks=pytest.mark.thorough)]
 )
 def test_pages_fit_every_screen(chromium: browser.Browser, address: str, site: Path, dark: bool, every: int) -> None:
-    look(chromium, address, DESK, dark)
+    chromium.look(width=DESK, dark=dark)
+    chromium.open(f"{address}/index.html")
+    chromium.ask("localStorage.clear()")  # the site keeps the scheme that it showed last
+    chromium.open(f"{address}/index.html")
     pages = sorted(path for path in site.glob("**/*.html") if path.name != "404.html")
     for path in pages[::every]:
         chromium.open(f"{address}/{path.relative_to(site)}")
@@ -139,48 +134,3 @@ def test_pages_fit_every_screen(chromium: browser.Browser, address: str, site: P
         for width in (PHONE, DESK):
             chromium.look(width=width, dark=dark)
             assert chromium.ask(WIDTH) <= width, path.relative_to(site)
-
-
-@needs_browser
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_search_finds_a_page(chromium: browser.Browser, address: str, width: int, dark: bool) -> None:
-    look(chromium, address, width, dark)
-    if width == PHONE:
-        chromium.ask("document.querySelector('label.md-icon[for=__search]').click()")
-    chromium.ask("document.querySelector('input.md-search__input').focus()")
-    chromium.wait("document.activeElement.matches('input.md-search__input')")
-    chromium.type("run directory")
-    first = "document.querySelector('.md-search-result__link')"
-    chromium.wait(f"{first} && {first}.getBoundingClientRect().height > 0")
-    assert "concepts.html" in chromium.ask("[...document.querySelectorAll('.md-search-result__link')].join(' ')")
-
-
-@needs_browser
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_navigation_leads_to_another_page(chromium: browser.Browser, address: str, width: int, dark: bool) -> None:
-    look(chromium, address, width, dark)
-    link = "[...document.querySelectorAll('.md-nav--primary a.md-nav__link')].find(a => a.innerText == 'Concepts')"
-    if width == PHONE:
-        hidden = chromium.ask("document.querySelector('.md-sidebar--primary').getBoundingClientRect().right")
-        assert hidden <= 0
-        chromium.ask("document.querySelector('label.md-header__button[for=__drawer]').click()")
-        chromium.wait("document.querySelector('.md-sidebar--primary').getBoundingClientRect().left >= 0")
-    chromium.click(link)
-    assert chromium.ask("document.querySelector('h1').innerText").startswith("Concepts")
-    if width == DESK:
-        chromium.click("[...document.querySelectorAll('.md-tabs__link')].find(each => each.innerText == 'Diagnose')")
-        assert chromium.ask("document.querySelector('h1').innerText").startswith("Diagnose")
-
-
-@needs_browser
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_a_copy_button_copies_the_block(chromium: browser.Browser, address: str, width: int, dark: bool) -> None:
-    look(chromium, address, width, dark)
-    chromium.tell("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
-    button = "document.querySelector('button.md-code__button, button.md-clipboard')"
-    chromium.wait(button)
-    chromium.ask(f"{button}.click()")
-    chromium.wait("document.querySelector('.md-dialog--active')")
-    copied = chromium.ask("navigator.clipboard.readText()")
-    assert copied.startswith("ddpkit launch -n 2 -- train.py")
-    assert copied.strip() == chromium.ask("document.querySelector('pre code').innerText").strip()

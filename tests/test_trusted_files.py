@@ -6,20 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from program import run_to_end
 
 from ddpkit import config
 from ddpkit.errors import UsageError
 from ddpkit.files import LIMIT, read_trusted
 from ddpkit.transports import hosts
-
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 
 OTHER = 12345  # a user that nobody is
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -165,12 +164,7 @@ def test_what_is_no_settings_file_is_one_error_at_once(tmp_path: Path, kind: str
 def test_a_host_file_can_be_a_pipe(tmp_path: Path, given: str) -> None:
     code = "import sys; from pathlib import Path; from ddpkit.files import read_trusted; "
     code += "print(read_trusted(Path(sys.argv[1]), pipes=True))"
-    done = subprocess.run(
-        ["bash", "-c", f'printf "node1\\n" | "$0" -c "$1" {given}', sys.executable, code],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_to_end(["bash", "-c", f'printf "node1\\n" | "$0" -c "$1" {given}', sys.executable, code], check=True)
     assert done.stdout == "('node1\\n', None)\n"
 
 

@@ -14,138 +14,41 @@ ROOT = Path(__file__).parents[1]
 
 
 class Wall(NamedTuple):
-    """A program in which `NAME` is replaced by a correct name, and by a misspelled one."""
+    """An expression on a value of some type, in which `NAME` is a correct name, or a misspelled one."""
 
-    program: str
+    modules: str
+    kind: str
+    expression: str
     correct: str
     wrong: str
 
+    def program(self, name: str) -> str:
+        expression = self.expression.replace("NAME", name)
+        return f"{self.modules}\n\n\ndef read(value: {self.kind}) -> object:\n    return {expression}\n"
 
+
+SETTINGS = "from ddpkit.config import LaunchSettings"
+COLLECT = "from pathlib import Path\n\nfrom ddpkit.config import collect_settings"
+EVENTS = "from ddpkit.launchers.events import Event, NoteEvent, StopCommand"
+SAMPLE = "from ddpkit.run.timeline import StatusFile"
+FACTS = "from ddpkit.launchers.node_facts import NodeFacts"
+NODE = "from ddpkit.preflight.node import Node"
 WALLS = {
-    "a setting": Wall(
-        """\
-from ddpkit.config import LaunchSettings
-
-
-def read(settings: LaunchSettings) -> float:
-    return settings.NAME
-""",
-        "hang_timeout",
-        "hang_timout",
-    ),
-    "a setting of one host": Wall(
-        """\
-from ddpkit.config import LaunchSettings
-
-
-def read(settings: LaunchSettings) -> str:
-    return settings.host["big"].NAME
-""",
-        "workdir",
-        "wrokdir",
-    ),
-    "the source of a setting": Wall(
-        """\
-from ddpkit.config import LaunchSettings
-
-
-def read(settings: LaunchSettings) -> str:
-    return settings.source("NAME")
-""",
-        "hostfile",
-        "host_file",
-    ),
+    "a setting": Wall(SETTINGS, "LaunchSettings", "value.NAME", "hang_timeout", "hang_timout"),
+    "a setting of one host": Wall(SETTINGS, "LaunchSettings", 'value.host["big"].NAME', "workdir", "wrokdir"),
+    "the source of a setting": Wall(SETTINGS, "LaunchSettings", 'value.source("NAME")', "hostfile", "host_file"),
     "a keyword, or a flag": Wall(
-        """\
-from pathlib import Path
-
-from ddpkit.config import collect_settings
-
-settings = collect_settings(Path(), {}, None, {"NAME": 4})
-""",
-        "nproc_per_node",
-        "nproc_per_nodes",
+        COLLECT, "int", 'collect_settings(Path(), {}, None, {"NAME": value})', "nproc_per_node", "nproc_per_nodes"
     ),
     "a sample of status.json": Wall(
-        """\
-from ddpkit.run.timeline import StatusFile
-
-
-def read(file: StatusFile) -> float:
-    return file["hosts"]["node1"]["ranks"]["0"]["NAME"]
-""",
-        "cpu",
-        "cpus",
+        SAMPLE, "StatusFile", 'value["hosts"]["node1"]["ranks"]["0"]["NAME"]', "cpu", "cpus"
     ),
-    "an event that is read": Wall(
-        """\
-from ddpkit.launchers.events import Event
-
-
-def exit_code(event: Event) -> int | None:
-    return event["NAME"] if event["e"] == "exit" else None
-""",
-        "code",
-        "cod",
-    ),
-    "an event that is made": Wall(
-        """\
-from ddpkit.launchers.events import Event, NoteEvent
-
-
-def remark() -> Event:
-    event: NoteEvent = {"e": "note", "NAME": "the job waits"}
-    return event
-""",
-        "text",
-        "txt",
-    ),
-    "the kind of an event": Wall(
-        """\
-from ddpkit.launchers.events import Event
-
-
-def is_end(event: Event) -> bool:
-    return event["e"] == "NAME"
-""",
-        "end",
-        "ended",
-    ),
-    "a command": Wall(
-        """\
-from ddpkit.launchers.events import StopCommand
-from ddpkit.transports.protocol import Link
-
-
-def stop(link: Link) -> None:
-    command: StopCommand = {"c": "stop", "NAME": 1.0}
-    link.send(command)
-""",
-        "grace",
-        "garce",
-    ),
-    "a node's facts": Wall(
-        """\
-from ddpkit.launchers.node_facts import NodeFacts
-
-
-def read(facts: NodeFacts) -> list[str]:
-    return facts["NAME"]
-""",
-        "own_name",
-        "own_names",
-    ),
-    "a node's inventory": Wall(
-        """\
-from ddpkit.preflight.node import Node
-
-
-def read(node: Node) -> int:
-    return node.inventory["memory"]["NAME"]
-""",
-        "free",
-        "available",
-    ),
+    "an event that is read": Wall(EVENTS, "Event", 'value["NAME"] if value["e"] == "exit" else None', "code", "cod"),
+    "an event that is made": Wall(EVENTS, "str", 'NoteEvent(e="note", NAME=value)', "text", "txt"),
+    "the kind of an event": Wall(EVENTS, "Event", 'value["e"] == "NAME"', "end", "ended"),
+    "a command": Wall(EVENTS, "float", 'StopCommand(c="stop", NAME=value)', "grace", "garce"),
+    "a node's facts": Wall(FACTS, "NodeFacts", 'value["NAME"]', "own_name", "own_names"),
+    "a node's inventory": Wall(NODE, "Node", 'value.inventory["memory"]["NAME"]', "free", "available"),
 }
 
 
@@ -167,8 +70,8 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]
     """The errors in one program. All are read by one mypy."""
     programs = {}
     for number, wall in enumerate(WALLS.values()):
-        programs[f"wall_{number}_correct"] = wall.program.replace("NAME", wall.correct)
-        programs[f"wall_{number}_wrong"] = wall.program.replace("NAME", wall.wrong)
+        programs[f"wall_{number}_correct"] = wall.program(wall.correct)
+        programs[f"wall_{number}_wrong"] = wall.program(wall.wrong)
     found = errors(tmp_path_factory.mktemp("walls"), programs)
     return found.__getitem__
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from launching import wait_until
-from program import MARK, PATIENCE, Program, marked
+from program import MARK, PATIENCE, Program, marked, run_to_end
 from warm_python import WarmPython, run_ddpkit
 
 NEW, FORKED = "new", "forked"
@@ -37,10 +37,7 @@ def run(kind: str, argv: list[str], env: dict[str, str], cwd: Path) -> tuple[int
         process = WarmPython(argv, env=env, cwd=cwd, forked_from=("ddpkit.cli.main",))
         output, errors = process.communicate(PATIENCE)
         return process.wait(), output, errors
-    done = subprocess.run(
-        argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="surrogateescape",
-        timeout=PATIENCE, check=False,
-    )  # fmt: skip
+    done = run_to_end(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, errors="surrogateescape")  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +21,7 @@ from ddpkit.text import format_age, format_ranks, format_size
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.monitor.client import Samples
-    from ddpkit.monitor.top import Gpu, GpuProcess, HostRow, Size, Summary
+    from ddpkit.monitor.top import GpuProcess, HostRow, Size, Summary
     from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
@@ -201,9 +201,14 @@ def top(
         watched.close()
 
 
-def _print_samples(shown: Shown) -> None:
+def _print_samples(shown: Shown, *, line: bool = True) -> None:
     for _, summary in shown:
-        print_json("top", summary, line=True)
+        print_json("top", summary, line=line)
+
+
+def _print_tables(shown: Shown) -> None:
+    for head, rows in _tables(shown):
+        table(head, rows)
 
 
 class Watched:
@@ -295,13 +300,11 @@ def _once(watched: Watched, *, as_json: bool) -> None:
         _say_end(get_status(reload(watched.run)), as_json=as_json)
         return
     if as_json:
-        for _, summary in shown:
-            print_json("top", summary, line=len(shown) > 1)
+        _print_samples(shown, line=len(shown) > 1)
         return
     for line in _head(shown):
         look.say(line, "WARN")
-    for head, rows in _tables(shown):
-        table(head, rows)
+    _print_tables(shown)
 
 
 def _watch(watched: Watched, seconds: float, show: Callable[[Shown], object]) -> None:
@@ -332,8 +335,7 @@ def _live(watched: Watched, seconds: float) -> None:
 
             def plain(shown: Shown) -> None:
                 print("\n".join([time.strftime("%H:%M:%S"), *_head(shown)]))
-                for head, rows in _tables(shown):
-                    table(head, rows)
+                _print_tables(shown)
 
             _watch(watched, seconds, plain)
         else:
@@ -342,8 +344,7 @@ def _live(watched: Watched, seconds: float) -> None:
         pass
     finally:
         for shown in last:  # what was seen last stays on the screen
-            for head, rows in _tables(shown):
-                table(head, rows)
+            _print_tables(shown)
     now = get_status(reload(watched.run))
     if now.state.living:
         print(f"run {watched.run.run_id} continues: {now.words}")
@@ -430,7 +431,7 @@ def _tables(shown: Shown, *, odd_first: bool = False) -> list[Table]:
                     _usage(gpu["memory"]),
                     _number(gpu["temperature"], " C"),
                     f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
-                    ", ".join(users[host["host"], each["pid"]] for each in _of_ranks(users, host, gpu)),
+                    ", ".join(users[pid] for each in gpu["processes"] if (pid := (host["host"], each["pid"])) in users),
                     ", ".join(_other(each) for each in gpu["processes"] if (host["host"], each["pid"]) not in users),
                 )
         for name in summary["silent"]:
@@ -456,10 +457,6 @@ def _gpu_users(shown: Shown) -> dict[tuple[str, int], str]:
         for process in gpu["processes"]
         if process["rank"] is not None
     }
-
-
-def _of_ranks(users: Mapping[tuple[str, int], str], host: HostRow, gpu: Gpu) -> list[GpuProcess]:
-    return [each for each in gpu["processes"] if (host["host"], each["pid"]) in users]
 
 
 def _rank_rows(shown: Shown, *, odd_first: bool) -> list[tuple[str, ...]]:

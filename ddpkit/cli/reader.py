@@ -148,9 +148,6 @@ class _Reader:
         handler = _OWN.get(token.name)
         self.words += (handler(self, token) if handler else None) or words
 
-    def _nodes_own(self, token: Token) -> None:
-        self._check_nodes(token)
-
     def _ranks_own(self, token: Token) -> list[str] | None:
         """Translate torchrun's `gpu` and `cpu`."""
         if token.value not in ("gpu", "cpu", "xpu"):
@@ -420,7 +417,7 @@ def _other_host(flags: Mapping[str, str]) -> str:
 
 # Functions by the name of their flag. One of ddpkit's own returns other words for it, or nothing.
 _OWN: Mapping[str, Callable[[_Reader, Token], list[str] | None]] = {
-    **dict.fromkeys(NODES, _Reader._nodes_own),
+    **dict.fromkeys(NODES, _Reader._check_nodes),
     **dict.fromkeys(RANKS, _Reader._ranks_own),
     "-o": _Reader._option_own,
     "--sync": _Reader._sync_own,

@@ -105,27 +105,21 @@ def _state(project: Path, path: str, text: bytes) -> str:
     for folder in reversed(target.relative_to(project).parents):
         if os.path.lexists(project / folder) and not (project / folder).is_dir():
             return f"{folder} is not a directory"
-    if _has_text(target, text):
+    if _content(target, len(text)) == text:
         return "same"
     if os.path.lexists(target):
         return "exists already"
-    if path == FILE and _has_table(project / "pyproject.toml"):
+    if path == FILE and b"[tool.ddpkit" in _content(project / "pyproject.toml", LIMIT):
         return "pyproject.toml has a table [tool.ddpkit], which ddpkit would no longer read"
     return "new"
 
 
-def _has_text(path: Path, text: bytes) -> bool:
+def _content(path: Path, limit: int) -> bytes:
+    """Return the content of a file; empty where it is larger, or cannot be read."""
     try:
-        return read_bounded(path, len(text), follow=True) == text
+        return read_bounded(path, limit, follow=True)
     except OSError:
-        return False
-
-
-def _has_table(path: Path) -> bool:
-    try:
-        return b"[tool.ddpkit" in read_bounded(path, LIMIT, follow=True)
-    except OSError:
-        return False
+        return b""
 
 
 def check_files(new_files: list[NewFile]) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ddpkit.text import format_ranges
+
 LIMIT = 1 << 20  # bytes that wait at most, however fast they come
 _EACH = 200  # bytes that a line takes beside its text
 _RANGES = 4  # of ranks that a label names
@@ -155,11 +157,5 @@ def label(sources: Iterable[Source], world_size: int) -> str:
 
 def _ranges(ranks: list[int]) -> str:
     """Return ranks as `0-2,4`; of many pieces the first ones and the number of ranks: `0,2,4,6,... (500 ranks)`."""
-    pieces: list[list[int]] = []
-    for rank in ranks:
-        if pieces and pieces[-1][-1] == rank - 1:
-            pieces[-1][1:] = [rank]
-        else:
-            pieces.append([rank])
-    words = ["-".join(str(rank) for rank in piece) for piece in pieces[:_RANGES]]
-    return ",".join(words) + (f",... ({len(ranks)} ranks)" if len(pieces) > _RANGES else "")
+    pieces = format_ranges(ranks).split(", ")
+    return ",".join(pieces[:_RANGES]) + (f",... ({len(ranks)} ranks)" if len(pieces) > _RANGES else "")

@@ -28,7 +28,10 @@ _TTY = os.makedev(5, 0)  # /dev/tty: the controlling terminal under another name
 
 
 class Bottom:
-    """The status lines of one terminal. `handle` is open on it; `numbers` are the outputs that go there."""
+    """The status lines of one terminal, which the writer's thread alone draws.
+
+    `handle` is open on it; `numbers` are the outputs that go there.
+    """
 
     def __init__(self, handle: int, numbers: tuple[int, ...], header: Header, *, colour: bool) -> None:
         self.drawn = b""  # what stands there now

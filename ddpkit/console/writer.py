@@ -15,38 +15,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING
 
 from ddpkit.console.progress import Standing
+
+if TYPE_CHECKING:  # a run without a terminal has no status lines
+    from ddpkit.console.status_bar import Bottom
 
 LIMIT = 4 << 20  # bytes
 TOGETHER = 1 << 16  # bytes that are written at once
 PROMPT = 0.5  # seconds in which a terminal that is read takes the status lines away
 
 
-class Below(Protocol):
-    """Status lines below the output of a terminal (`ddpkit.console.status_bar`). Only the writer's thread draws."""
-
-    drawn: bytes
-    numbers: tuple[int, ...]  # of the outputs that share the terminal
-
-    def begin(self, source: Callable[[], Standing]) -> None: ...
-
-    def end(self) -> None: ...
-
-    def hold(self, held: bool, /) -> None: ...
-
-    def around(self, data: bytes, now: float, /) -> tuple[bytes, bytes]: ...
-
-    def pause(self) -> float | None: ...
-
-    def rest(self, now: float, /) -> float: ...
-
-
 class Screen:
     """Two streams. `broken` is called once, from the thread, when nobody reads any more (EPIPE)."""
 
-    def __init__(self, out: IO[bytes], err: IO[bytes], broken: Callable[[], None], bottom: Below | None = None) -> None:
+    def __init__(
+        self, out: IO[bytes], err: IO[bytes], broken: Callable[[], None], bottom: Bottom | None = None
+    ) -> None:
         self.out = _Stream(self, 1, out)
         self.err = _Stream(self, 2, err)
         self._bottom = bottom

@@ -54,8 +54,7 @@ class Liveness:
 
 def stop_argv(run: Run, *, at_once: bool = False) -> list[str]:
     """Return the command that `stop` amounts to, as words."""
-    caught = run.in_program or launcher_process.catches(run.launcher_pid, signal.SIGQUIT)
-    number = signal.SIGQUIT if at_once and caught else signal.SIGTERM
+    number = _stop_signal(run, at_once=at_once)
     if run.job:
         argv = scheduler_of(run.backend).stop_of(run.job_id or "")
         return [*run.job.via.by_hand, shlex.join(argv)] if run.job.via else argv
@@ -96,7 +95,7 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
         return _wait_for_job(run, JOB_MARGIN + run.grace)
     limit = MARGIN + (0.0 if at_once else run.grace)
     try:
-        ended = _end_at_once(run, limit) if at_once else _end(run, limit)
+        ended = _end(run, limit, at_once=at_once)
     except OSError as error:
         if not run.in_program:
             raise
@@ -108,15 +107,17 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     return status.get_status(run_index.reload(run))
 
 
-def _end(run: Run, limit: float) -> bool:
-    launcher_process.send_signal(run, signal.SIGTERM)
-    return launcher_process.wait_for_end(run, limit)
+def _stop_signal(run: Run, *, at_once: bool) -> signal.Signals:
+    """Return the signal that ends a run. A launcher that a script started with `&` ignores SIGQUIT."""
+    caught = run.in_program or launcher_process.catches(run.launcher_pid, signal.SIGQUIT)
+    return signal.SIGQUIT if at_once and caught else signal.SIGTERM
 
 
-def _end_at_once(run: Run, limit: float) -> bool:
-    """Send SIGQUIT. A launcher that a script started with `&` ignores it: to it, a second SIGTERM means the same."""
-    if run.in_program or launcher_process.catches(run.launcher_pid, signal.SIGQUIT):
-        launcher_process.send_signal(run, signal.SIGQUIT)
+def _end(run: Run, limit: float, *, at_once: bool) -> bool:
+    """Send the signal and wait. A second SIGTERM means what SIGQUIT does."""
+    number = _stop_signal(run, at_once=at_once)
+    if not at_once or number is signal.SIGQUIT:
+        launcher_process.send_signal(run, number)
         return launcher_process.wait_for_end(run, limit)
     until = time.monotonic() + limit
     while time.monotonic() < until:

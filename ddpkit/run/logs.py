@@ -170,10 +170,7 @@ class _Log:
         seen, begun = 0, b""  # the end of a line whose begin is in the block before
         while end > first and seen <= number:
             begin = max(first, end - BLOCK)
-            block = file.read(begin, end - begin)
-            while len(block) < end - begin and (more := file.read(begin + len(block), end - begin - len(block))):
-                block += more
-            head, *lines = (block + begun).split(b"\n")
+            head, *lines = (file.read_whole(begin, end - begin) + begun).split(b"\n")
             if len(head) > LONGEST:
                 return
             seen += sum(matches(self._parse(each)) for each in lines if each)
@@ -373,11 +370,8 @@ def read_end(log: Path, size: int) -> bytes:
     """Return the last bytes of a log, with its earlier parts; of `all.log`, if it is not kept, by the index."""
     if log.name == ALL and is_ordered(log.parent):
         return OrderedLog(log.parent).read_end(size)[-size:]
-    file, end = CutFile(log.parent, log.name), b""
-    begin = max(file.first, file.size - size)
-    while more := file.read(begin + len(end), size - len(end)):
-        end += more
-    return end
+    file = CutFile(log.parent, log.name)
+    return file.read_whole(max(file.first, file.size - size), size)
 
 
 def read_begin(folder: Path, size: int) -> bytes:
@@ -506,6 +500,13 @@ class CutFile:
             return read_part(path, offset - begin, size)
         except OSError:
             return b""
+
+    def read_whole(self, offset: int, size: int) -> bytes:
+        """Return so many bytes, across parts; fewer at the end."""
+        data = b""
+        while len(data) < size and (more := self.read(offset + len(data), size - len(data))):
+            data += more
+        return data
 
 
 def _size(path: Path) -> int:
@@ -659,9 +660,7 @@ class OrderedLog:
         while end > self._from:
             begin = max(self._from, end - size)
             size = max(size, min(INDEX_BLOCK, 2 * size))
-            data = b""
-            while begin + len(data) < end and (more := self._index.read(begin + len(data), end - begin - len(data))):
-                data += more
+            data = self._index.read_whole(begin, end - begin)
             at = data.find(_BLOCK_BEGIN) + 1 if begin > self._from else 0
             if begin > self._from and not at:
                 if size > 1 << 30:

@@ -302,11 +302,6 @@ def read(kind: type[_T], content: bytes, path: Path) -> _T:
         raise RecordError(path, str(error)) from None
 
 
-def as_json(value: Failure) -> dict[str, Any]:
-    """Return a part of a record as JSON types."""
-    return asdict(value)
-
-
 def _load(kind: type[_T], folder: Path, name: str) -> _T | None:
     try:
         return read(kind, read_private(folder, name, MOST_BYTES)[0], folder / name)

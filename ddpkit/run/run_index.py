@@ -14,7 +14,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
@@ -67,7 +67,7 @@ class IndexFile:
     def save(self, run_id: str) -> None:
         """Replace the file. Raises OSError."""
         data = {"folder": self.folder, "host": self.host, "run": self.run and self.run.as_data()}
-        end = self.end and {**vars(self.end), "failure": self.end.failure and record.as_json(self.end.failure)}
+        end = self.end and asdict(self.end)
         write_atomically(index_folder() / run_id, json.dumps({**data, "end": end}) + "\n", 0o600)
 
 

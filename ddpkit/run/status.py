@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ddpkit.errors import UsageError
 from ddpkit.files import read_bounded
 from ddpkit.launchers import typed_json
+from ddpkit.launchers.shell import count
 from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.run_index import IndexEntry, KnownEnd
@@ -423,7 +424,7 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
         lines.append(f"{who}: {calm}; for the stacks: {look_at}")
     elif len(waiting) > len(working):
         who = ", ".join(f"rank {rank.rank} on {rank.host}" for rank in [*odd, *working][:4])
-        these = f"{len(waiting)} of {_count(len(living))} wait ({format_ranks(rank.rank for rank in waiting)})"
+        these = f"{len(waiting)} of {count(len(living), 'rank')} wait ({format_ranks(rank.rank for rank in waiting)})"
         lines.append(f"{these}: {calm}; not waiting: {who}; for its stack: {look_at}")
     else:
         for rank in waiting[:4]:
@@ -448,7 +449,3 @@ _CAUSES: dict[str, Callable[[RankStatus], str]] = {
         f"on {rank.host}: cat /proc/{rank.pid}/stack, dmesg -T | tail"
     ),
 }
-
-
-def _count(number: int) -> str:
-    return f"{number} rank{'s' if number != 1 else ''}"

@@ -347,12 +347,9 @@ def write_launch(
     names = RecordedFacts.__annotations__
     shown = {host: {name: facts[name] for name in names if name in facts} for host, facts in nodes.items()}
     new = {host: made for host, each in copies.items() if (made := [copy for copy in each if copy["began"] >= began])}
-    _replace(folder / LAUNCH, {"format": FORMAT, **times, "nodes": shown, "copies": new, "plan": plan})
-
-
-def _replace(path: Path, value: Any) -> None:
+    content = {"format": FORMAT, **times, "nodes": shown, "copies": new, "plan": plan}
     with suppress(OSError):
-        write_atomically(path, json.dumps(value), 0o600 if path.name == LAUNCH else 0o644)  # a plan has all values
+        write_atomically(folder / LAUNCH, json.dumps(content), 0o600)  # a plan has all values
 
 
 def process_began() -> float:

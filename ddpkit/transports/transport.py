@@ -12,10 +12,11 @@ from ddpkit.launchers.plan import Plan, Request, Step, World
 
 if TYPE_CHECKING:  # completion asks for the class alone, and must be quick
     from ddpkit.launchers.backends import NodeOptions
-    from ddpkit.launchers.plan import Plan, Step, World
+    from ddpkit.machine import Machine
     from ddpkit.transports.channel import Channel
     from ddpkit.transports.compatibility import Requirements
     from ddpkit.transports.pool import Connector, NodePool
+    from ddpkit.transports.protocol import Link
 
 
 class Transport(Protocol):
@@ -129,8 +130,3 @@ class PdshTransport(RemoteNodesTransport):
     """Nodes reached through the pdsh program."""
 
     pdsh: ClassVar[bool] = True
-
-
-if TYPE_CHECKING:
-    from ddpkit.machine import Machine
-    from ddpkit.transports.protocol import Link

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import MARK, PATIENCE, marked
+from program import MARK, PATIENCE, marked, wait_until
 
 import ddpkit
 from ddpkit import api, config
@@ -489,10 +489,7 @@ def survivors(mark: str) -> set[int]:
 
 
 def wait_for_none(mark: str, *spared: int) -> None:
-    until = time.monotonic() + PATIENCE
-    while survivors(mark) - set(spared):
-        assert time.monotonic() < until, survivors(mark)
-        time.sleep(0.05)
+    wait_until(lambda: not survivors(mark) - set(spared), lambda: survivors(mark))
 
 
 def test_a_killed_program_leaves_no_rank() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from program import wait_until
 
 import ddpkit
 
@@ -45,13 +45,6 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ddpk
     return run
 
 
-def wait_for(seen: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not seen():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 def test_a_run_of_roles(start: Callable[..., ddpkit.Run]) -> None:
     run = start("0")
     assert run.wait(60, check=True).ok
@@ -80,11 +73,11 @@ def test_a_role_that_fails_fails_the_run(start: Callable[..., ddpkit.Run]) -> No
 
 def test_one_replica_is_stopped_and_then_the_run(start: Callable[..., ddpkit.Run]) -> None:
     with start("wait") as run:
-        wait_for(lambda: sum(line.text == "0 1" for line in run.logs(role="train")) == 2)  # nobody asks any more
+        wait_until(lambda: sum(line.text == "0 1" for line in run.logs(role="train")) == 2)  # nobody asks any more
         server = run.roles["infer"][1].run
         assert server is not None
         assert server.stop().state is ddpkit.RunState.STOPPED
-        wait_for(lambda: run.roles["infer"][1].words == "ready, restarted 1")
+        wait_until(lambda: run.roles["infer"][1].words == "ready, restarted 1")
         assert run.roles["infer"][0].restarts == 0
         assert run.state is ddpkit.RunState.RUNNING
         assert run.stop().state is ddpkit.RunState.STOPPED
@@ -92,7 +85,7 @@ def test_one_replica_is_stopped_and_then_the_run(start: Callable[..., ddpkit.Run
 
 def test_another_program_finds_and_stops_it(start: Callable[..., ddpkit.Run]) -> None:
     run = start("wait")
-    wait_for(lambda: sum(line.text == "0 1" for line in run.logs(role="train")) == 2)
+    wait_until(lambda: sum(line.text == "0 1" for line in run.logs(role="train")) == 2)
     found = ddpkit.open_run(run.run_id)
     assert found.roles["infer"][0].words == "ready"
     assert found.stop().state is ddpkit.RunState.STOPPED

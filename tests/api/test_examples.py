@@ -1,29 +1,21 @@
-"""The examples of the Python interface: the sweep's table, the notebook's cells, and a killed kernel."""
+"""The examples of the Python interface: the sweep's table, and the notebook's cells."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import secrets
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program import MARK, PATIENCE, marked
+from program import MARK, PATIENCE, marked, run_to_end, wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.live
 
 
 def test_the_sweep_prints_a_table(tmp_path: Path, clean_environ: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "sweep.py")],
-        cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=True, timeout=PATIENCE,
-    )  # fmt: skip
+    done = run_to_end([sys.executable, str(EXAMPLES / "sweep.py")], cwd=tmp_path, env=clean_environ, check=True)
     head, *rows, _ = done.stdout.splitlines()
     assert head.split() == ["rate", "state", "code", "seconds", "loss"]
     assert [row.split()[:3] for row in rows] == [["0.1", "done", "0"], ["0.3", "done", "0"], ["1.5", "failed", "1"]]
@@ -31,13 +23,6 @@ def test_the_sweep_prints_a_table(tmp_path: Path, clean_environ: dict[str, str])
     assert "rank " in rows[2]
     assert done.stderr == ""
     assert len(list((tmp_path / "logs").iterdir())) == 3
-
-
-def wait_for_none(mark: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while left := marked(mark):
-        assert time.monotonic() < until, left
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -72,7 +57,7 @@ def test_the_notebook_runs(client: Any) -> None:
     assert "ValueError: no data for rank 1" in cells[2]
     assert cells[3] == "still running\nstopped\n"
     assert cells[4].startswith("#!/bin/sh\n# ddpkit run ")
-    wait_for_none(client.ddpkit_mark)
+    wait_until(lambda: not marked(client.ddpkit_mark), lambda: marked(client.ddpkit_mark))
 
 
 @pytest.mark.filterwarnings("default")
@@ -85,30 +70,4 @@ def test_the_notebook_of_calls_runs(client: Any) -> None:
     assert cells[2].startswith("1 ValueError no data\nrank 1 on ")
     assert cells[3] == "1 [10]\n2 [40]\n3 [90]\n"
     assert cells[4] == "[10]"
-    wait_for_none(client.ddpkit_mark)
-
-
-KILLED = """
-import os, time, ddpkit
-run = ddpkit.launch("-c", ["import time; print('ready', flush=True); time.sleep(3600)"], nproc_per_node=2)
-ready = (line for line in run.logs(follow=True) if line.text == "ready")
-next(ready), next(ready)
-print(os.getpid())
-"""
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_killed_kernel_leaves_no_rank(client: Any) -> None:
-    client.nb.cells = [client.nb.cells[1]]
-    client.nb.cells[0].source = KILLED
-
-    async def run_and_kill() -> int:
-        async with client.async_setup_kernel(env=client.ddpkit_env):
-            await client.async_execute_cell(client.nb.cells[0], 0)
-            kernel = int(shown(client.nb.cells[0]))
-            ranks = set(marked(client.ddpkit_mark)) - {kernel}
-            os.kill(kernel, signal.SIGKILL)
-            return len(ranks)
-
-    assert asyncio.run(run_and_kill()) >= 4  # two ranks and their supervisors
-    wait_for_none(client.ddpkit_mark)
+    wait_until(lambda: not marked(client.ddpkit_mark), lambda: marked(client.ddpkit_mark))

@@ -8,20 +8,17 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from conftest import DDPKIT, SCRIPT
 
 import ddpkit as package
 from ddpkit import config
 from ddpkit.cli import app, main, setup
 from ddpkit.node.calls.gpus import numbers
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 
 
 def test_more_ranks_than_gpus(ddpkit: DDPKIT, script: SCRIPT) -> None:

@@ -6,15 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.cli import candidates, main
 from ddpkit.launchers import registry
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 TOML = """
 [profiles.big]
 backend = "ssh"

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, Command
-
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
+from conftest import DDPKIT, PATIENCE, Command
 
 
 @pytest.fixture(autouse=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit import errors
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
 
 OWN = {

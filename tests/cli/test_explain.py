@@ -10,13 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, Command
 
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import describe_exit
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_an_id_prints_its_entry(ddpkit: DDPKIT) -> None:

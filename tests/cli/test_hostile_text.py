@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import DDPKIT
 from terminal import Terminal
 
 from ddpkit.run.record import RecordError, load
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 # The clipboard, a title, a question, a cleared screen; C1 as a character and as a byte; text that is written backwards.
 HOSTILE = "x\x1b]52;c;aGk=\x07\x1b]0;owned\x07\x1b[6n\x1b[2J\x9b2J\x9d0;owned\x9c\u202e\u2066\u200b\x08end"
 SCRIPT = f"""

@@ -7,16 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
+from program import run_to_end
 
 from ddpkit import config
 from ddpkit.cli import setup
 from ddpkit.errors import UsageError
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
 TOML = (ROOT / "ddpkit" / "templates" / "ddpkit.toml").read_text()
 SETTINGS = [line for line in TOML.splitlines() if re.match(r"#[^ :]", line)]
@@ -165,14 +165,8 @@ def test_a_wheel_has_them_all(tmp_path: Path) -> None:
     code = "import ddpkit, sys; from ddpkit.__main__ import main; print(ddpkit.__file__, file=sys.stderr); main()"
 
     def ddpkit(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", code, *words],
-            env={**os.environ, "PYTHONPATH": str(site)},
-            cwd=project,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+        return run_to_end(
+            [sys.executable, "-c", code, *words], env={**os.environ, "PYTHONPATH": str(site)}, cwd=project
         )
 
     done = ddpkit("init", "--train")

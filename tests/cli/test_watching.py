@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, START
 
 from ddpkit.cli import __version__
 from ddpkit.run.logs import LONGEST, _line, _Log
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
 WAITS = "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
 
 

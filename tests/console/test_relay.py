@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT, SCRIPT
 from run_logs import all_lines
 
 from ddpkit.console.relay import Relay
 from ddpkit.run.log_files import LogFiles
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 
 
 @pytest.fixture

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT, SCRIPT
 from run_logs import all_lines
 from terminal import Terminal
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 STATUS = re.compile(r"(starting|running|ending) · \S+ ranks? · .*\d:\d\d")
 
 

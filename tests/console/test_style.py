@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, SCRIPT, Command
 from terminal import Terminal
 
 from ddpkit.cli import look
@@ -20,8 +20,6 @@ from ddpkit.console.style import Panel, is_rich
 from ddpkit.errors import PreflightError
 from ddpkit.run.log_files import LogFiles
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 ROOT = Path(__file__).parents[2]
 
 

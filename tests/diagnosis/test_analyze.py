@@ -6,15 +6,12 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE
+from conftest import DDPKIT, PATIENCE
 
 from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
 TRACE = """\
 Traceback (most recent call last):

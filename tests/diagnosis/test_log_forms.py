@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 TRACE = """\
 Traceback (most recent call last):
   File "/home/me/train.py", line 40, in <module>

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
 from ddpkit.diagnosis.verdict import describe_failure, diagnose
 from ddpkit.errors import AGAIN, LaunchError
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
 # rank: what it does. A rank without words waits to be ended.
 PROGRAM = """

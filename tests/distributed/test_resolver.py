@@ -12,7 +12,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from program import wait_until
 
 from ddpkit.distributed.nodelist import first_of_nodelist
 from ddpkit.distributed.slurm_hostfile import read_hostfile
@@ -740,10 +740,7 @@ def started_as(*argv: str, task_pid: str = "") -> str:
         os.execv(sys.executable, [sys.executable, "-c", code, task_pid, *argv])
     try:
         command = Path(f"/proc/{pid}/cmdline")
-        until = time.monotonic() + 60
-        while not command.read_bytes().startswith(argv[0].encode() + b"\0"):
-            assert time.monotonic() < until
-            time.sleep(0.01)  # nobody announces an exec
+        wait_until(lambda: command.read_bytes().startswith(argv[0].encode() + b"\0"))  # nobody announces an exec
         return gather_facts(STEP | {"SLURM_TASK_PID": str(pid)}).shell
     finally:
         os.kill(pid, signal.SIGKILL)

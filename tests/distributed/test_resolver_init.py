@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import run_to_end
 from rank_processes import free_port
 from warm_python import WarmPython
 
@@ -175,14 +176,7 @@ def test_under_torchrun(port: int, tmp_path: Path) -> None:
     script.write_text(RANK)
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--log-dir={tmp_path / 'logs'}"]
     torchrun += ["--rdzv-backend=c10d", "--rdzv-endpoint"]
-    done = subprocess.run(
-        [sys.executable, *torchrun, f"127.0.0.1:{port}", str(script), str(tmp_path)],
-        env=clean_environ(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = run_to_end([sys.executable, *torchrun, f"127.0.0.1:{port}", str(script), str(tmp_path)], env=clean_environ())
     assert done.returncode == 0, done.stderr
     check_two(read_ranks(tmp_path, 2), "torchrun")
 
@@ -197,12 +191,9 @@ def test_a_single_process(tmp_path: Path) -> None:
 
 
 def test_a_single_process_in_a_job_of_many_is_warned() -> None:
-    done = subprocess.run(
+    done = run_to_end(
         [sys.executable, "-c", "from ddpkit.distributed.torch import init; init()"],
         env=clean_environ() | {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
         check=True,
     )
     assert "SLURM_NTASKS=4, but srun did not start this process" in done.stderr
@@ -211,14 +202,7 @@ def test_a_single_process_in_a_job_of_many_is_warned() -> None:
 def fail(environ: dict[str, str], init_timeout: float) -> tuple[str, float]:
     """Run a rank that must fail with an EnvError; return what it said and the seconds it took."""
     start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", FAILING, str(init_timeout)],
-        env=clean_environ() | environ,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = run_to_end([sys.executable, "-c", FAILING, str(init_timeout)], env=clean_environ() | environ)
     assert done.returncode == 125, done.stderr
     return done.stdout, time.monotonic() - start
 

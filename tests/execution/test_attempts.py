@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, Command
 
 from ddpkit.diagnosis.outcome import Decision, Failure
 from ddpkit.execution.attempts import Attempts
 from ddpkit.run.record import Rules
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[[str], str]
 HEAD = "import os, signal, sys\nrank, attempt = os.environ['RANK'], int(os.environ['DDPKIT_ATTEMPT'])\n"
 SAYS = HEAD + "print('attempt', attempt, os.environ.get('DDPKIT_PREVIOUS'), os.environ['DDPKIT_RUN'], flush=True)\n"

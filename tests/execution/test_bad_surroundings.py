@@ -12,14 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE
 from run_logs import all_lines
 
 from ddpkit.errors import LaunchError
 from ddpkit.transports.protocol import LocalLink
 
-START = Callable[..., Command]
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 RANKS = ("launch", "-n", "2", "-o", "starter=ranks")
 FLOOD = "import os\ndata = b'y\\n' * 32768\nwhile True:\n    os.write(1, data)\n"
 MB = 1 << 20

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, Command
+from conftest import Command
+from program import wait_until
 
 torch = pytest.mark.torch
 # Every way in which a node starts its ranks. Preloading a small module shows the same process tree as preloading torch.
@@ -205,10 +206,7 @@ def test_a_killed_helper_is_the_first_cause(
     if late:
         os.kill(worker, signal.SIGSTOP)
     os.kill(helpers[1], signal.SIGKILL)
-    until = time.monotonic() + PATIENCE
-    while late and helpers[0] in command.survivors():
-        assert time.monotonic() < until
-        time.sleep(0.02)  # a zombie has no environment, and is none
+    wait_until(lambda: not late or helpers[0] not in command.survivors())  # a zombie has no environment, and is none
     os.kill(worker, signal.SIGCONT)
     assert command.end() == 128 + signal.SIGKILL, command.tail
     assert re.search(r"rank 1 on \S+ failed first, after .*: its helper process was killed", command.text), command.text

@@ -6,13 +6,12 @@ import io
 import json
 import queue
 import signal
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, SCRIPT, Command
+from program import wait_until
 
 import ddpkit as package
 from ddpkit.console.relay import Relay
@@ -21,8 +20,6 @@ from ddpkit.execution.on_end import run_on_end
 from ddpkit.launchers.plan import OnEnd
 from ddpkit.run.log_files import LogFiles
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 pytestmark = pytest.mark.live
 KEEP = "cat > record.json; echo kept"
 WAITING = "import time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
@@ -86,10 +83,7 @@ def test_a_command_that_fails_changes_no_exit_code(command: str, message: str, d
 def test_a_signal_ends_the_command(start: Callable[..., Command], script: SCRIPT, tmp_path: Path) -> None:
     script("raise SystemExit(5)")
     command = start("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": "touch began; sleep 3600"})
-    until = time.monotonic() + 120
-    while not (tmp_path / "began").exists():
-        assert time.monotonic() < until, command.text
-        time.sleep(0.02)  # the command announces itself by a file
+    wait_until((tmp_path / "began").exists, lambda: command.text)
     command.process.send_signal(signal.SIGINT)
     assert command.end() == 5
     assert "on_end: ended by SIGINT after " in command.text

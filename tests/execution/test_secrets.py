@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import html
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit import config
 from ddpkit.execution import job
 from ddpkit.launchers.shell import hide_secrets, is_secret
-
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 
 SECRET = [
     ("DATABASE_URL", "postgres"),

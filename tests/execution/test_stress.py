@@ -9,15 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE, SCRIPT, START
+from program import wait_until
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
-START = Callable[..., Command]
 FLOOD = "import os\nprint('ready', flush=True)\nwhile True: os.write(1, b'x' * 79 + b'\\n')\n"
 MANY = "import os\nprint('ready', flush=True)\nfor _ in range(40000): os.write(1, b'x' * 79 + b'\\n')\n"
 
@@ -61,10 +58,7 @@ def test_term_is_obeyed_while_nobody_reads(script: SCRIPT, tmp_path: Path, clean
         stderr=subprocess.DEVNULL,
     )
     try:
-        until = time.monotonic() + PATIENCE
-        while not (tmp_path / "ready").exists():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until((tmp_path / "ready").exists)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 143
     finally:

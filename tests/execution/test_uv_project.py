@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 RANKS = ("launch", "-b", "local", "-n", "3")
 SHOW = "import os, sys\nprint('ran', os.environ['RANK'], sys.argv[1:], sys.executable)\n"
 

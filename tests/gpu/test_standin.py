@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE, START
 
 from ddpkit.diagnosis.decide import analyze_log
 
@@ -24,8 +23,6 @@ LEFT_OUT = "left out: `make test-cuda` runs it with CUDA builds of torch (5 GB a
 PYTHONS = [path for path in os.environ.get("CUDA_PYTHONS", "").split(os.pathsep) if path]
 PARAMS: list[Any] = PYTHONS or [pytest.param("", marks=pytest.mark.skip(reason=LEFT_OUT))]
 NOT_READY = "Error 802: system not yet initialized"
-START = Callable[..., Command]
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = [pytest.mark.cuda, pytest.mark.torch, pytest.mark.new_python]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cluster import LOGIN, NODES, Lab
 from conftest import PATIENCE
+from program import run_to_end, wait_until
 
 ALL = "node[1-4]"
 ROOT = Path(__file__).parents[2]
@@ -77,15 +78,7 @@ class Bare:
 
     def _run(self, argv: Sequence[str], env: dict[str, str] | None, *, slow: bool) -> Done:
         began = time.monotonic()
-        done = subprocess.run(
-            argv,
-            env=self.environ(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = run_to_end(argv, env=self.environ(env), stdin=subprocess.DEVNULL)
         return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - began, slow=slow)
 
     def nothing_left(self, hosts: Sequence[str] = NODES) -> None:
@@ -98,10 +91,7 @@ class Bare:
             self.wait(lambda: not ours(), f"something is left on {name}: {self.lab.processes(name)}")
 
     def wait(self, event: Callable[[], object], otherwise: str) -> None:
-        until = time.monotonic() + PATIENCE
-        while not event():
-            assert time.monotonic() < until, otherwise
-            time.sleep(0.02)
+        wait_until(event, otherwise)
 
     # ---- what can be wrong
 

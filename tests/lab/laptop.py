@@ -7,8 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from cluster import LAPTOP, LOGIN, Lab
@@ -78,10 +76,3 @@ class Laptop:
 
 def lines(launch: Program) -> list[str]:
     return [found[0] for line in launch.lines if (found := re.search(r"(?<=^\[\d node\d\] )rank .*", line))]
-
-
-def wait_until(event: Callable[[], object], what: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until, what()
-        time.sleep(0.05)  # nobody announces it

@@ -15,7 +15,7 @@ from pathlib import Path
 from cluster import HOSTS, Lab
 from program import MARK as MARK
 from program import PATIENCE as PATIENCE
-from program import Program
+from program import Program, wait_until
 from program import marked as marked
 
 ROOT = Path(__file__).parents[2]
@@ -70,10 +70,7 @@ def restart_sshd(lab: Lab, host: str) -> None:
                     os.kill(int(path.name), signal.SIGTERM)
         except OSError:
             continue
-    until = time.monotonic() + PATIENCE
-    while lab.run(host, "ss", "-Hltn", "sport = :22").stdout.strip():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: not lab.run(host, "ss", "-Hltn", "sport = :22").stdout.strip())
     lab.run(host, "/usr/sbin/sshd", "-f", f"{lab.folder}/ssh/sshd_{host}.conf")
 
 
@@ -157,10 +154,11 @@ class Launch(Program):
 
         `folders`: False where nobody was left who could take a supervisor's folder away.
         """
-        until = time.monotonic() + seconds
-        while (left := self.left(spared)) or (folders and self.folders()):
-            assert time.monotonic() < until, f"left behind: {left} {self.folders()}\n{self.text}"
-            time.sleep(0.02)  # nobody announces the death of somebody else's child
+        wait_until(
+            lambda: not self.left(spared) and not (folders and self.folders()),
+            lambda: f"left behind: {self.left(spared)} {self.folders()}\n{self.text}",
+            seconds,
+        )
 
     def clean_up(self) -> None:
         for pid in self.left():

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from cluster import NODES, Lab
 from program import PATIENCE as PATIENCE
 from program import Program
+from program import wait_until as wait_until
 
 ROOT = Path(__file__).parents[2]
 DDPKIT = [sys.executable, "-m", "ddpkit"]
@@ -111,16 +111,5 @@ def on_nodes(lab: Lab, what: str) -> dict[str, list[str]]:
     return {name: found for name in NODES if (found := [p for p in lab.processes(name).values() if what in p])}
 
 
-def wait_until(event: Callable[[], object], what: object = "", patience: float = PATIENCE) -> None:
-    """Wait for what no descriptor tells of. `what` says what is missing; it may be a function."""
-    until = time.monotonic() + patience
-    while not event():
-        assert time.monotonic() < until, what() if callable(what) else what
-        time.sleep(0.02)
-
-
 def wait_until_gone(lab: Lab, what: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while left := on_nodes(lab, what):
-        assert time.monotonic() < until, left
-        time.sleep(0.05)  # SLURM tells nobody when the last process of a step is gone
+    wait_until(lambda: not on_nodes(lab, what), lambda: on_nodes(lab, what))

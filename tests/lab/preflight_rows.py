@@ -13,7 +13,7 @@ from typing import Any
 
 from bare_nodes import Bare, busy
 from cluster import LOGIN
-from conftest import PATIENCE
+from program import run_to_end
 
 LIMIT = 15.0  # seconds
 
@@ -41,14 +41,10 @@ def examine(bare: Bare, *args: str, before: list[str] | None = None) -> Seen:
     """`ddpkit test ARGS --json` on the login host, to its end."""
     slow = busy()
     began = time.monotonic()
-    done = subprocess.run(
+    done = run_to_end(
         bare.lab.argv(LOGIN, [*(before or []), sys.executable, "-m", "ddpkit", "test", *args, "--json"], bare.folder),
         env=bare.environ(),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
     )
     assert done.stdout, done.stderr
     seconds, report = time.monotonic() - began, json.loads(done.stdout)

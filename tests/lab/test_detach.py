@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -18,16 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MARK, PATIENCE, Command
+from conftest import DDPKIT, MARK, SCRIPT, START
 from hostile import ARGS, ENV, PROBE
 from launching import wait_until
+from terminal import PlainTerminal
 from test_record import WAITS
 
 from ddpkit.run import tmux
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 pytestmark = pytest.mark.new_python  # its TMPDIR is that of the test
 WORDS = [sys.executable, "-m", "ddpkit"]
 
@@ -79,45 +75,6 @@ def detached(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> Callable[..., di
     return run
 
 
-class Terminal:
-    """A program in a terminal of its own."""
-
-    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
-        self.seen = b""
-        self.pid, self.end = pty.fork()
-        if self.pid == 0:
-            os.chdir(cwd)
-            os.execvpe(argv[0], argv, env)
-
-    def wait_for(self, text: bytes, times: int = 1) -> None:
-        until = time.monotonic() + PATIENCE
-        while self.seen.count(text) < times:
-            assert time.monotonic() < until, self.seen
-            assert self.read(), f"ended before it showed {text!r}: {self.seen!r}"
-
-    def read(self) -> bool:
-        """Whether there may be more."""
-        if select.select([self.end], [], [], 0.2)[0]:
-            try:
-                data = os.read(self.end, 4096)
-            except OSError:
-                return False
-            self.seen += data
-            return bool(data)
-        return True
-
-    def type(self, keys: bytes) -> None:
-        os.write(self.end, keys)
-
-    def code(self) -> int:
-        until = time.monotonic() + PATIENCE
-        while self.read():
-            assert time.monotonic() < until, self.seen
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        os.close(self.end)
-        return code
-
-
 def gone(environ: dict[str, str], sockets: Callable[[], list[Path]]) -> None:
     # The second is in the environment of tmux's server as well.
     for name in (MARK, "TMUX_TMPDIR"):
@@ -130,9 +87,9 @@ def test_the_terminal_may_close(
 ) -> None:
     script(WAITS)
     words = ["launch", "--detach", "-n", "2", "--", "job.py", "3"]
-    shell = Terminal(["sh", "-c", '"$@"; cat', "sh", *WORDS, *words], tmp_path, clean_environ)
-    shell.wait_for(b"; to stop it: ddpkit stop ")
-    os.close(shell.end)  # a hang-up for everything in that terminal
+    shell = PlainTerminal(["sh", "-c", '"$@"; cat', "sh", *WORDS, *words], tmp_path, clean_environ)
+    shell.wait_for_bytes(b"; to stop it: ddpkit stop ")
+    os.close(shell.handle)  # a hang-up for everything in that terminal
     os.waitpid(shell.pid, 0)
     wait_until(lambda: ddpkit("logs", "--grep", "ready").stdout.count("\n") == 2)
     (found,) = json.loads(ddpkit("ps", "--json").stdout)["runs"]
@@ -334,21 +291,21 @@ def test_attach_shows_it_live(
     tmp_path: Path,
 ) -> None:
     record = detached()
-    view = Terminal([*WORDS, "attach", record["run_id"]], tmp_path, clean_environ)
-    view.wait_for(b"] ready")  # one line or two: equal ones fold
-    view.wait_for(b"C-b d leaves")
-    view.type(b"\x02")
+    view = PlainTerminal([*WORDS, "attach", record["run_id"]], tmp_path, clean_environ)
+    view.wait_for_bytes(b"] ready")  # one line or two: equal ones fold
+    view.wait_for_bytes(b"C-b d leaves")
+    os.write(view.handle, b"\x02")
     time.sleep(0.1)  # what comes within a millisecond (assume-paste-time) is a paste to tmux, and no key
-    view.type(b"d")
-    assert view.code() == 0
-    assert b"left the view, and the run continues" in view.seen
+    os.write(view.handle, b"d")
+    assert view.end() == 0
+    assert b"left the view, and the run continues" in view.raw
     assert json.loads(ddpkit("status", "--json").stdout)["state"] == "running"
-    again = Terminal([*WORDS, "attach"], tmp_path, clean_environ)
-    again.wait_for(b"] ready")
+    again = PlainTerminal([*WORDS, "attach"], tmp_path, clean_environ)
+    again.wait_for_bytes(b"] ready")
     (tmp_path / "go").touch()
-    assert again.code() == 3, "as the launch"
-    assert b"[ddpkit] rank 1 on " in again.seen, "the verdict outlives the session's screen"
-    assert b": failed; for all lines: " in again.seen
+    assert again.end() == 3, "as the launch"
+    assert b"[ddpkit] rank 1 on " in again.raw, "the verdict outlives the session's screen"
+    assert b": failed; for all lines: " in again.raw
     gone(clean_environ, sockets)
 
 
@@ -359,11 +316,11 @@ def test_an_interrupt_in_the_view_ends_the_run(
     tmp_path: Path,
 ) -> None:
     record = detached()
-    view = Terminal([*WORDS, "attach", record["run_id"]], tmp_path, clean_environ)
-    view.wait_for(b"] ready")  # one line or two: equal ones fold
-    view.type(b"\x03")
-    assert view.code() == 130
-    assert b"stopped (it ran for " in view.seen
+    view = PlainTerminal([*WORDS, "attach", record["run_id"]], tmp_path, clean_environ)
+    view.wait_for_bytes(b"] ready")  # one line or two: equal ones fold
+    os.write(view.handle, b"\x03")
+    assert view.end() == 130
+    assert b"stopped (it ran for " in view.raw
     gone(clean_environ, sockets)
 
 

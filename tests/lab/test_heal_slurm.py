@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +30,39 @@ def shown(run: Launch) -> list[tuple[list[str], str | None]]:
     return [(each["hosts"], each["decision"] and each["decision"]["action"]) for each in run.record["attempts"]]
 
 
+def kill_rank(lab: Lab, name: str = "KILL") -> None:
+    """Send a signal to the rank on node2."""
+    rank = max(pid for pid, line in lab.processes("node2").items() if line.endswith(" job.py"))
+    lab.run("node2", "kill", f"-{name}", str(rank))
+
+
+def check_second(run: Launch, folder: Path) -> None:
+    """Let the second attempt end well."""
+    run.wait_for("ready 2 ", times=2)
+    (folder / "go.2").touch()
+    assert run.end() == 0, run.text
+
+
+@contextmanager
+def full_shm(lab: Lab) -> Iterator[None]:
+    """A node2 whose /dev/shm is full."""
+    lab.run("node2", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm")
+    lab.run("node2", "sh", "-c", "head -c 4096 /dev/zero > /dev/shm/full")
+    try:
+        yield
+    finally:
+        lab.run("node2", "umount", "--lazy", "/dev/shm")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.thorough_for("torchrun")
 def test_a_killed_rank_starts_again_on_the_same_nodes(idle_lab: Lab, launch: START, folder: Path, backend: str) -> None:
     run = started(launch, folder, backend)
     run.wait_for("ready 1", times=2)
-    rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
-    idle_lab.run("node2", "kill", "-9", str(rank))
-    run.wait_for("ready 2", times=2)
-    (folder / "go.2").touch()
-    assert run.end() == 0, run.text
+    kill_rank(idle_lab)
+    check_second(run, folder)
     assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node2"], None)]
     wait_until_gone(idle_lab, "job.py")
-
-
-def test_an_exception_of_the_script_is_not_repeated(launch: START, folder: Path) -> None:
-    (folder / "fail.1.1").touch()
-    run = started(launch, folder, "slurm")
-    assert run.end() == 1, run.text
-    assert shown(run) == [(["node1", "node2"], "stop")]
 
 
 @torch
@@ -59,18 +74,9 @@ def test_a_suspect_is_checked_in_the_allocation(idle_lab: Lab, launch: START, fo
         (folder / "torch.py").write_text("raise ImportError('no torch here')")
     run = started(launch, folder, "slurm")
     run.wait_for("ready 1", times=2)
-    if full:
-        idle_lab.run("node2", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm")
-        idle_lab.run("node2", "sh", "-c", "head -c 4096 /dev/zero > /dev/shm/full")
-    try:
-        rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
-        idle_lab.run("node2", "kill", "-9", str(rank))
-        run.wait_for("ready 2 ", times=2)
-        (folder / "go.2").touch()
-        assert run.end() == 0, run.text
-    finally:
-        if full:
-            idle_lab.run("node2", "umount", "--lazy", "/dev/shm")
+    with full_shm(idle_lab) if full else nullcontext():
+        kill_rank(idle_lab)
+        check_second(run, folder)
     assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node3" if full else "node2"], None)]
     assert ("ddpkit: node2: put aside; reason: ddpkit test: " in run.text) == full
 
@@ -80,9 +86,7 @@ def test_a_node_that_died_is_replaced_in_the_allocation(idle_lab: Lab, launch: S
     run.wait_for("ready 1", times=2)
     try:
         idle_lab.kill("node2")
-        run.wait_for("ready 2", times=2)  # after SlurmdTimeout
-        (folder / "go.2").touch()
-        assert run.end() == 0, run.text
+        check_second(run, folder)
     finally:
         idle_lab.boot("node2")
     assert shown(run) == [(["node1", "node2"], "replace"), (["node1", "node3"], None)]
@@ -122,11 +126,8 @@ def test_a_submitted_job_starts_again_after_a_killed_rank(
     (folder / "ddpkit.toml").write_text('on_attempt = "cat >> told.json; hostname"\n')
     run = submitted(launch, folder, backend, text=text)
     run.wait_for("ready 1 None", times=2)
-    rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
-    idle_lab.run("node2", "kill", "-9", str(rank))
-    run.wait_for("ready 2 ", times=2)
-    (folder / "go.2").touch()
-    assert run.end() == 0, run.text
+    kill_rank(idle_lab)
+    check_second(run, folder)
     assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node2"], None)]
     assert run.record["state"] == "done"
     assert "ddpkit: attempt 2 on node1, node2" in run.text
@@ -148,16 +149,9 @@ def test_a_submitted_job_starts_again_after_a_killed_rank(
 def test_a_suspect_is_checked_in_a_submitted_job(idle_lab: Lab, launch: START, folder: Path) -> None:
     run = submitted(launch, folder, "slurm")
     run.wait_for("ready 1", times=2)
-    idle_lab.run("node2", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm")
-    idle_lab.run("node2", "sh", "-c", "head -c 4096 /dev/zero > /dev/shm/full")
-    try:
-        rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
-        idle_lab.run("node2", "kill", "-9", str(rank))
-        run.wait_for("ready 2 ", times=2)
-        (folder / "go.2").touch()
-        assert run.end() == 0, run.text
-    finally:
-        idle_lab.run("node2", "umount", "--lazy", "/dev/shm")
+    with full_shm(idle_lab):
+        kill_rank(idle_lab)
+        check_second(run, folder)
     assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node3"], None)]
     assert "ddpkit: node2: put aside; reason: ddpkit test: " in run.text
     (path,) = folder.glob("logs/*")
@@ -218,8 +212,7 @@ def test_a_hang_ends_the_step_of_a_submitted_job(idle_lab: Lab, launch: START, f
     run = submitted(launch, folder, "slurm", "--hang-timeout", "3")
     for attempt in ["1"] if heals else ["1", "2"]:
         run.wait_for(f"ready {attempt} ", times=2)
-        rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
-        idle_lab.run("node2", "kill", "-STOP", str(rank))
+        kill_rank(idle_lab, "STOP")
     if heals:
         run.wait_for("ready 2 ", times=2)
         (folder / "go.2").touch()
@@ -236,9 +229,7 @@ def test_a_job_without_spare_nodes_is_requeued_without_the_bad_one(idle_lab: Lab
     run.wait_for("ready 1", times=2)
     try:
         idle_lab.kill("node2")
-        run.wait_for("ready 2 ", times=2)
-        (folder / "go.2").touch()
-        assert run.end() == 0, run.text
+        check_second(run, folder)
         shown_job = idle_lab.run("login", "scontrol", "show", "job", run.record["job_id"]).stdout
     finally:
         idle_lab.boot("node2")
@@ -311,8 +302,7 @@ def test_a_job_that_is_cancelled_during_a_test_of_a_suspect(idle_lab: Lab, launc
     (folder / "site/sitecustomize.py").write_text(sites.site("start", "time.sleep(60)"))  # of the test's rank alone
     run = submitted(launch, folder, "slurm", "--env", f"PYTHONPATH={folder / 'site'}")
     run.wait_for("ready 1", times=2)
-    rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
-    idle_lab.run("node2", "kill", "-9", str(rank))
+    kill_rank(idle_lab)
     wait_until(lambda: any("check.py" in line for line in idle_lab.processes("node2").values()), lambda: run.text)
     idle_lab.run("login", *DDPKIT, "stop", cwd=folder)
     assert run.end() == 143, run.text

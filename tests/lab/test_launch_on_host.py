@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster import Lab
-from conftest import PATIENCE
+from program import wait_until
 
 ROOT = Path(__file__).parents[2]
 DDPKIT = [sys.executable, "-m", "ddpkit"]
@@ -33,13 +32,6 @@ def run(lab: Lab, tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
-def wait(event: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     args = ["-b", "ssh", "node1", "node3", "-n", "1", "-o", "starter=ranks", "--env", "MY_TOKEN=v-secret-7"]
@@ -48,8 +40,8 @@ def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path
     assert started.returncode == 0, started.stderr
     name = started.stdout.strip()
     assert "its launcher runs on node2; to follow it: ssh -t node2 " in started.stderr
-    wait(lambda: (tmp_path / "said.0").exists() and (tmp_path / "said.1").exists())
-    wait(lambda: (tmp_path / "said.1").read_text() == "v-secret-7node3WARN")
+    wait_until(lambda: (tmp_path / "said.0").exists() and (tmp_path / "said.1").exists())
+    wait_until(lambda: (tmp_path / "said.1").read_text() == "v-secret-7node3WARN")
     # Nothing of it is on the host where the command was typed, and no value stands on a command line.
     assert not [line for line in lab.processes("login").values() if "job.py" in line]
     lines = [line for host in ("node1", "node2", "node3") for line in lab.processes(host).values()]
@@ -95,9 +87,9 @@ def test_what_a_start_up_file_prints_is_not_the_record(lab: Lab, run: Callable[.
     try:
         done = run("login", "launch", "--detach", "--on", "node2", "-b", "local", "-n", "1", "--", "job.py")
         assert done.returncode == 0, done.stdout + done.stderr
-        wait(lambda: run("node2", "status", done.stdout.strip(), "--json").returncode == 0)
+        wait_until(lambda: run("node2", "status", done.stdout.strip(), "--json").returncode == 0)
         logs = home / "my job/logs" / done.stdout.strip()
-        wait(lambda: f"ran {home}/my job" in "".join(path.read_text() for path in logs.glob("*.log")))
+        wait_until(lambda: f"ran {home}/my job" in "".join(path.read_text() for path in logs.glob("*.log")))
     finally:
         lab.run("node2", "umount", str(Path.home() / ".bashrc"))
 

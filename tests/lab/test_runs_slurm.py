@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from cluster import Lab
 from conftest import PATIENCE
+from program import wait_until
 
 WORDS = [sys.executable, "-m", "ddpkit"]
 ROOT = str(Path(__file__).parents[2])
@@ -69,10 +69,7 @@ class Cluster:
         return found
 
     def until(self, event: Callable[[], object]) -> None:
-        until = time.monotonic() + PATIENCE
-        while not event():
-            assert time.monotonic() < until, self.run("ps")
-            time.sleep(0.1)  # the scheduler announces nothing
+        wait_until(event, lambda: self.run("ps"))  # the scheduler announces nothing
 
     def until_ready(self) -> None:
         self.until(lambda: self.run("logs", "--grep", "^ready").count("\n") == 2)

@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from hostile import ARGS, ENV, PROBE
 from launching import (
     BACKENDS,
     DDPKIT,
-    PATIENCE,
     SALLOC,
     SLEEP,
     WHO,
@@ -31,6 +29,7 @@ from launching import (
     wait_until_gone,
     with_preload,
 )
+from program import wait_until
 
 FAIL = """
 import os, signal, sys, time
@@ -233,10 +232,7 @@ def test_detach_and_secrets(backend: str, launch: Callable[..., Launch], folder:
     assert re.search(r"submitted; output: (\S+)/slurm-(\d+)\.out$", command.text, re.MULTILINE)
     run = next(folder.glob("logs/*")).name
     assert f"ddpkit: to follow it: ddpkit attach {run}; to stop it: ddpkit stop {run}" in command.lines
-    until = time.monotonic() + PATIENCE
-    while not (folder / "got.1").exists() or (folder / "got.1").read_text() != "sesame":
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: (folder / "got.1").exists() and (folder / "got.1").read_text() == "sesame")
     for path in filter(Path.is_file, folder.glob("logs/*/**/*")):
         assert b"sesame" not in path.read_bytes()
 
@@ -352,10 +348,8 @@ def test_a_chain_has_an_end(launch: Callable[..., Launch], folder: Path) -> None
 
 def wait_for_steps(folder: Path, steps: int) -> None:
     """Until the training has recorded so many optimizer steps."""
-    path, until = folder / "metrics.jsonl", time.monotonic() + PATIENCE
-    while not path.exists() or not any(f'"step": {steps},' in line for line in path.read_text().splitlines()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    path = folder / "metrics.jsonl"
+    wait_until(lambda: path.exists() and any(f'"step": {steps},' in line for line in path.read_text().splitlines()))
 
 
 @torch

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from pathlib import Path
 
 import pytest
 from cluster import Lab
-from launching import DDPKIT, PATIENCE, ROOT
+from launching import DDPKIT, ROOT
+from program import wait_until
 
 ROUNDS = 10
 # Rank 0 holds the port as torch's store would, until its peer of the same round holds its own. A port that both had
@@ -45,10 +45,7 @@ def command(script: str, *options: str) -> str:
 
 def wait_for_rounds(folder: Path) -> None:
     names = [f"{name}{number}" for number in range(ROUNDS) for name in "ab"]
-    until = time.monotonic() + PATIENCE
-    while missing := [name for name in names if not (folder / f"{name}.port").exists()]:
-        assert time.monotonic() < until, missing
-        time.sleep(0.05)
+    wait_until(lambda: all((folder / f"{name}.port").exists() for name in names), lambda: list(folder.iterdir()))
     for number in range(ROUNDS):
         (one, node), (two, other) = ((folder / f"{name}{number}.port").read_text().split() for name in "ab")
         assert node == other
@@ -77,10 +74,7 @@ def test_jobs_side_by_side_on_one_node(idle_lab: Lab, tmp_path: Path) -> None:
     wait_for_rounds(tmp_path)
     records = [json.loads(path.read_text()) for path in tmp_path.glob("logs/*/run.json")]
     assert len({record["job_id"] for record in records}) == 2 * ROUNDS
-    until = time.monotonic() + PATIENCE
-    while idle_lab.run("login", "squeue", "-h").stdout:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(lambda: not idle_lab.run("login", "squeue", "-h").stdout)
     shown = idle_lab.run("login", "scontrol", "--oneliner", "show", "job").stdout.splitlines()
     ids = {record["job_id"] for record in records}
     states = {line.split()[0].partition("=")[2]: line for line in shown}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster import Lab
-from launching import BACKENDS, DDPKIT, PATIENCE, ROOT, SALLOC, Launch, mostly, torch, wait_until_gone, with_preload
+from launching import BACKENDS, DDPKIT, ROOT, SALLOC, Launch, mostly, torch, wait_until_gone, with_preload
+from program import wait_until
 
 # The last thread never ends, as that of a library may not: by itself such a rank stays for ever.
 HANGS = """
@@ -80,16 +80,16 @@ class Later:
 
     def end(self) -> dict[str, Any]:
         """Wait for the end of the job with a cheap command, and return its status as another host reports it."""
-        until = time.monotonic() + PATIENCE
-        while self.lab.run("login", "squeue", "-h").stdout:
-            assert time.monotonic() < until, self.lab.run("login", "squeue").stdout
-            time.sleep(0.2)  # the scheduler announces nothing
-        while True:
-            now: dict[str, Any] = json.loads(self.ddpkit("node4", "status", self.run, "--json").stdout)
-            if now["state"] in ("done", "failed", "stopped"):
-                return now
-            assert time.monotonic() < until, now
-            time.sleep(0.2)
+        queue = ["login", "squeue", "-h"]
+        wait_until(lambda: not self.lab.run(*queue).stdout, lambda: self.lab.run(*queue).stdout)
+        states: list[dict[str, Any]] = []
+
+        def ended() -> bool:
+            states.append(json.loads(self.ddpkit("node4", "status", self.run, "--json").stdout))
+            return states[-1]["state"] in ("done", "failed", "stopped")
+
+        wait_until(ended, states)
+        return states[-1]
 
     def report(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.ddpkit("node3", "report", self.run, "--json").stdout)

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from cluster import Lab
 from hostile import ARGS
+from program import wait_until
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"
 PATIENCE = 120.0
@@ -231,13 +232,6 @@ def cluster(idle_lab: Lab, tmp_path: Path) -> Cluster:
     return Cluster(idle_lab, tmp_path)
 
 
-def wait_for(event: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 # An import of torch in each rank takes longer than all else: with it, one script of each way to start ranks.
 MEET = ("slurm_train.sh", "run_distributed.slurm")
 OTHERS = [name for name in KINDS if name not in MEET]
@@ -298,9 +292,9 @@ def test_one_rank_that_dies_ends_the_job_with_its_code(cluster: Cluster, name: s
     assert ended - float((cluster.folder / "died").read_text()) < SOON
     assert "the first to fail was node" in job.said()
     assert name != "slurm_train.sh" or "last line 2" in job.said()
-    wait_for(lambda: not cluster.running())
+    wait_until(lambda: not cluster.running())
     if ": Killed" not in job.said():  # after KillWait, where the machine is busy: SIGKILL lets nothing clean up
-        wait_for(lambda: not cluster.left())
+        wait_until(lambda: not cluster.left())
 
 
 @pytest.mark.torch

@@ -1,14 +1,11 @@
-"""Shells on a node, and the same training from everywhere."""
+"""Shells on a node."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cluster import Lab
@@ -79,56 +76,3 @@ def test_a_shell_on_a_node(shell: str, folder: Path, idle_lab: Lab) -> None:
             ("4", "2", "node1")
         }
     assert "these ranks run on this machine alone" in (folder / "local.out").read_text()
-
-
-# ---- the same training from everywhere
-
-TRAIN = [str(ROOT / "train.py"), "--dataset", "synthetic", "--synthetic-size", "512", "--epochs", "1"]
-TRAIN += ["--batch-size", "16", "--log-every", "2", "--seed", "3"]
-WAYS = {
-    "srun": ["srun", "-N2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", sys.executable],
-    "launch": [*DDPKIT, "launch", "-b", "slurm", "-N", "2", "-n", "2", "--"],
-    "torchrun": [*DDPKIT, "launch", "-b", "slurm-torchrun", "-N", "2", "-n", "2", "--"],
-}
-
-
-def train(name: str, way: str) -> str:
-    return shlex.join([*WAYS[way], *TRAIN, "--checkpoint-dir", name])
-
-
-def metrics(folder: Path, name: str) -> list[dict[str, Any]]:
-    """What the training measured, without how long it took."""
-    lines = [json.loads(line) for line in (folder / name / "metrics.jsonl").read_text().splitlines()]
-    timed = ("seconds", "samples_per_second")
-    return [{key: value for key, value in line.items() if key not in timed} for line in lines]
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The metrics of four ranks on this machine, without SLURM."""
-    folder = tmp_path_factory.mktemp("local")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "DDPKIT_GPUS": "0"}
-    words = [*DDPKIT, "launch", "-n", "4", "--", *TRAIN, "--checkpoint-dir", "out"]
-    subprocess.run(words, cwd=folder, env=env, check=True, capture_output=True, timeout=PATIENCE)
-    found = metrics(folder, "out")
-    assert len(found) > 2
-    return found
-
-
-@torch
-@pytest.mark.thorough  # from the login host: test_train_lab.py
-@pytest.mark.parametrize("place", ["login", "salloc", "batch"])
-def test_training_is_the_same_everywhere(place: str, folder: Path, idle_lab: Lab, local: list[dict[str, Any]]) -> None:
-    lines = ["set -e", f"export PYTHONPATH={ROOT} OMP_NUM_THREADS=1", *(train(way, way) for way in WAYS)]
-    (folder / "all.sh").write_text("\n".join(["#!/bin/bash", *lines, "touch done"]) + "\n")
-    before = {
-        "login": ["bash"],
-        "salloc": [*SALLOC, "bash"],
-        "batch": ["sbatch", "--wait", "-Q", "-N2", "--ntasks-per-node=2", "-o", "all.out"],
-    }
-    done = idle_lab.run("login", *before[place], "all.sh", cwd=folder, check=False, timeout=3 * PATIENCE)
-    out = folder / "all.out"
-    assert (folder / "done").exists(), done.stdout + done.stderr + (out.read_text() if out.exists() else "")
-    for way in WAYS:
-        assert metrics(folder, way) == local, way

@@ -10,7 +10,6 @@ import json
 import shlex
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pytest
 from cluster import PATIENCE, Lab
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from program import wait_until
 from test_resolver import nodelists
 
 from ddpkit.distributed.torch import expand_nodelist
@@ -132,10 +132,7 @@ class Steps:
         return seen
 
     def wait(self, event: Callable[[], object]) -> None:
-        until = time.monotonic() + PATIENCE
-        while not event():
-            assert time.monotonic() < until, sorted(path.name for path in self.folder.iterdir())
-            time.sleep(0.02)  # a file in a folder, and a job's state, announce themselves to nobody
+        wait_until(event, lambda: sorted(path.name for path in self.folder.iterdir()))
 
 
 @pytest.fixture

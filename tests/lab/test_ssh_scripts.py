@@ -12,12 +12,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Lab
 from hostile import ARGS
+from program import wait_until
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts" / "ssh"
@@ -116,7 +117,7 @@ class Nodes:
             assert process.poll() is None, process.communicate()[0]
             return len(list(self.folder.glob("seen.*"))) == world
 
-        wait_for(there)
+        wait_until(there)
 
     def left(self) -> dict[str, list[str]]:
         """What still runs on each host of what was started here."""
@@ -127,17 +128,10 @@ class Nodes:
         return {host: some for host, some in found.items() if some}
 
 
-def wait_for(event: Callable[[], object], seconds: float = PATIENCE) -> None:
-    until = time.monotonic() + seconds
-    while not event():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def nodes(lab: Lab, tmp_path: Path) -> Iterator[Nodes]:
     yield (nodes := Nodes(lab, tmp_path))
-    wait_for(lambda: not nodes.left())
+    wait_until(lambda: not nodes.left())
 
 
 def check_environs(nodes: Nodes, world: int, master: str) -> None:
@@ -286,7 +280,7 @@ def test_nothing_is_left_when_the_script_ends(nodes: Nodes, name: str, number: s
         said = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode == code, said
         assert not nodes.left()
-    wait_for(lambda: not nodes.left(), SOON)
+    wait_until(lambda: not nodes.left(), nodes.left, SOON)
     process.communicate(timeout=PATIENCE)
 
 
@@ -299,7 +293,7 @@ def test_nothing_is_left_when_pdsh_is_killed(nodes: Nodes) -> None:
     said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 137, said
     assert said.splitlines()[-1] == f"./{PDSH}: the first to fail was pdsh, with exit code 137"
-    wait_for(lambda: not nodes.left(), SOON)
+    wait_until(lambda: not nodes.left(), nodes.left, SOON)
 
 
 @pytest.mark.parametrize("name", [AUTO, PDSH, LEGACY])

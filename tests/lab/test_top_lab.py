@@ -15,6 +15,7 @@ import pytest
 from cluster import Lab
 from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, started_jobs, supervisor_on
 from launching import SALLOC
+from program import wait_until
 
 # Rank 1 sleeps, the others count for a part of the time: the machine is used by other tests as well.
 JOB = """\
@@ -138,10 +139,7 @@ def test_a_job_is_watched_by_one_step(start: Callable[..., Launch], idle_lab: La
         assert len(json.loads(killed.stdout.readline())["ranks"]) == 4
         (own,) = map(int, Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split())
         os.kill(own, signal.SIGKILL)  # it cannot end its step; the step ends with its input
-    until = time.monotonic() + PATIENCE
-    while len(numbers := steps(idle_lab, job)) > 1:
-        assert time.monotonic() < until, numbers
-        time.sleep(0.1)
+    wait_until(lambda: len(steps(idle_lab, job)) < 2, lambda: steps(idle_lab, job))
     with watch(idle_lab, tmp_path, run) as watching:
         assert watching.stdout is not None
         first = [json.loads(watching.stdout.readline()) for _ in range(4)]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from cluster import LAPTOP, LOGIN, Lab
-from laptop import Laptop, lines, wait_until
+from laptop import Laptop, lines
+from program import wait_until
 
 pytestmark = pytest.mark.lab
 

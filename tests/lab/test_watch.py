@@ -10,17 +10,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Lab
-from conftest import PATIENCE
+from conftest import PATIENCE, SCRIPT
 from launching import DDPKIT
+from program import wait_until
 from terminal import Terminal
 
-SCRIPT = Callable[..., str]
 STATUS = re.compile(r"(starting|running|ending) · ")
 LAUNCH = f"{sys.executable} -m ddpkit launch"
 STEPS = """
@@ -66,10 +65,7 @@ class Pane:
         self._run("resize-window", "-x", str(columns))
 
     def wait_for(self, there: Callable[[], object]) -> None:
-        until = time.monotonic() + PATIENCE
-        while not there():
-            assert time.monotonic() < until, "\n".join(self.history())
-            time.sleep(0.05)  # tmux announces nothing
+        wait_until(there, lambda: "\n".join(self.history()))  # tmux announces nothing
 
     def status(self) -> list[str]:
         return [line for line in self.seen() if STATUS.match(line)]

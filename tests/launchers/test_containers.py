@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import MARK, Command
 from hostile import ARGS, ENV, PROBE
+from program import run_to_end
 from test_plan import ASKED, HELD, JOB, JOB_INSIDE, TWO, make
 
 from ddpkit.errors import UsageError
@@ -425,14 +426,7 @@ def words_for(
         text = text[text.index('set -- "$container"') :]
     text = text.replace("/dev/", f"{tmp_path}/dev/").replace("/proc/self/cgroup", f"{tmp_path}/cgroup")
     (tmp_path / "cgroup").write_text("0::/user.slice\n")
-    return subprocess.run(
-        ["sh", "-c", text, "sh", "true"],
-        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_to_end(["sh", "-c", text, "sh", "true"], env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", **env})
 
 
 @pytest.mark.parametrize("name", DEVICES)

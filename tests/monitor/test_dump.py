@@ -13,16 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE, SCRIPT, START
 
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import RankStarter, Step
 from ddpkit.monitor import dump, server
 from ddpkit.transports.protocol import PackedAnswer
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 
 SLEEPS = "import time\ndef here():\n    print('ready', flush=True)\n    time.sleep(3600)\nhere()\n"
 

@@ -110,7 +110,12 @@ def test_a_process_with_a_reused_number_is_not_entered(tmp_path: Path) -> None:
 def exchange(port: int, data: bytes) -> bytes:
     """Send bytes, say that no more come, and return what comes back."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as end:
-        sender = threading.Thread(target=lambda: (end.sendall(data), end.shutdown(socket.SHUT_WR)))
+
+        def send() -> None:
+            end.sendall(data)
+            end.shutdown(socket.SHUT_WR)
+
+        sender = threading.Thread(target=send)
         sender.start()
         found = b"".join(iter(lambda: end.recv(1 << 16), b""))
         sender.join()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import pty
-import select
 import signal
 import stat
 import subprocess
@@ -20,7 +18,8 @@ from typing import Any
 
 import pytest
 from amd_node import mi300x
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE, SCRIPT, START, Command
+from terminal import PlainTerminal
 from test_docs_blocks import output
 
 from ddpkit.cli.live import Table, _fitted
@@ -29,10 +28,6 @@ from ddpkit.monitor.server import MonitorServer
 from ddpkit.node.calls import gpus as node_gpus
 from ddpkit.node.calls import resource_sample as sample
 from ddpkit.node.process_tree import Process
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 
 # Rank 1 sleeps, the others count for a part of the time, until somebody says that it is enough.
 BUSY = """
@@ -279,34 +274,7 @@ def test_a_request_on_a_disk_that_does_not_answer_holds_up_nothing(tmp_path: Pat
 
 # ---- on a terminal
 
-
-class Terminal:
-    """`ddpkit ARGS` on a terminal of its own."""
-
-    def __init__(self, args: list[str], cwd: Path, env: dict[str, str]) -> None:
-        self.seen = b""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(cwd)
-            os.execve(sys.executable, [sys.executable, "-m", "ddpkit", *args], env)
-
-    def wait_for(self, text: bytes, times: int = 1) -> None:
-        until = time.monotonic() + PATIENCE
-        while self.seen.count(text) < times:
-            assert select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0], self.seen
-            self.seen += os.read(self.fd, 1 << 16)
-
-    def end(self) -> int:
-        until = time.monotonic() + PATIENCE
-        while True:
-            assert select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0], self.seen
-            try:
-                data = os.read(self.fd, 1 << 16)
-            except OSError:  # EIO: the other side is gone
-                data = b""
-            if not data:
-                return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            self.seen += data
+TOP = [sys.executable, "-m", "ddpkit", "top"]
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
@@ -314,26 +282,26 @@ def test_live_until_the_run_ends(
     term: str, start: START, script: SCRIPT, clean_environ: dict[str, str], tmp_path: Path
 ) -> None:
     command = busy(start, script)
-    terminal = Terminal(["top", "--interval", "0.5"], tmp_path, {**clean_environ, "TERM": term})
-    terminal.wait_for(b"/dev/shm", 2)
-    assert (b"\x1b[?1049h" in terminal.seen) == (term == "xterm")
+    terminal = PlainTerminal([*TOP, "--interval", "0.5"], tmp_path, {**clean_environ, "TERM": term})
+    terminal.wait_for_bytes(b"/dev/shm", 2)
+    assert (b"\x1b[?1049h" in terminal.raw) == (term == "xterm")
     (tmp_path / "go").touch()
     assert command.end() == 0
-    assert terminal.end() == 0, terminal.seen
-    assert b": done after" in terminal.seen
+    assert terminal.end() == 0, terminal.raw
+    assert b": done after" in terminal.raw
 
 
 def test_ctrl_c_leaves_the_view_and_not_the_run(
     start: START, script: SCRIPT, clean_environ: dict[str, str], tmp_path: Path
 ) -> None:
     command = busy(start, script)
-    terminal = Terminal(["top", "--interval", "0.5"], tmp_path, {**clean_environ, "TERM": "xterm"})
-    terminal.wait_for(b"/dev/shm")
-    os.write(terminal.fd, b"\x03")
-    assert terminal.end() == 0, terminal.seen
-    assert b"continues: runs for" in terminal.seen
-    assert b"\x1b[?1049l" in terminal.seen  # the terminal has its own screen back
-    assert b"Traceback" not in terminal.seen
+    terminal = PlainTerminal([*TOP, "--interval", "0.5"], tmp_path, {**clean_environ, "TERM": "xterm"})
+    terminal.wait_for_bytes(b"/dev/shm")
+    os.write(terminal.handle, b"\x03")
+    assert terminal.end() == 0, terminal.raw
+    assert b"continues: runs for" in terminal.raw
+    assert b"\x1b[?1049l" in terminal.raw  # the terminal has its own screen back
+    assert b"Traceback" not in terminal.raw
     assert command.process.poll() is None
     (tmp_path / "go").touch()
     assert command.end() == 0
@@ -355,11 +323,11 @@ def test_a_terminal_gets_its_own_screen_back(
 ) -> None:
     """Also when somebody else ends the view."""
     command = busy(start, script)
-    terminal = Terminal(["top"], tmp_path, {**clean_environ, "TERM": "xterm"})
-    terminal.wait_for(b"/dev/shm")
+    terminal = PlainTerminal(TOP, tmp_path, {**clean_environ, "TERM": "xterm"})
+    terminal.wait_for_bytes(b"/dev/shm")
     os.kill(terminal.pid, signal.SIGTERM)
     assert terminal.end() == 128 + signal.SIGTERM
-    assert terminal.seen.rindex(b"\x1b[?1049l") > terminal.seen.rindex(b"\x1b[?1049h")
+    assert terminal.raw.rindex(b"\x1b[?1049l") > terminal.raw.rindex(b"\x1b[?1049h")
     (tmp_path / "go").touch()
     assert command.end() == 0
 
@@ -547,9 +515,9 @@ def test_an_nvidia_smi_that_takes_long_is_asked_less_often(
     """It holds the driver, which the ranks need for each allocation: at most a tenth of the time."""
     calls = tmp_path / "calls"
     command = idle(start, script, env=smi(tmp_path, GPUS, then=f"date +%s.%N >> {calls}; sleep 0.4"))
-    terminal = Terminal(["top", "--json", "--interval", "0.5"], tmp_path, clean_environ)
-    terminal.wait_for(b'"schema"', 3)
-    os.write(terminal.fd, b"\x03")
+    terminal = PlainTerminal([*TOP, "--json", "--interval", "0.5"], tmp_path, clean_environ)
+    terminal.wait_for_bytes(b'"schema"', 3)
+    os.write(terminal.handle, b"\x03")
     terminal.end()
     began = sorted(float(line) for line in calls.read_text().split())
     looks = [began[0], *(later for earlier, later in itertools.pairwise(began) if later - earlier > 1)]

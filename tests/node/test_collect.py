@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import PATIENCE
+from program import wait_until
 
 from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.step_output import frames
@@ -108,10 +108,3 @@ def test_what_ranks_report_of_themselves_goes_to_a_file_of_its_own(collect: Coll
     assert collect("cat framed", HELLO, mark, marks=str(tmp_path / "marks")).wait(PATIENCE) == 0
     assert [json.loads(line) for line in (tmp_path / "marks").read_text().splitlines()] == [{**mark, "host": "node1"}]
     assert "mark" not in (tmp_path / "out").read_text()
-
-
-def wait_until(event: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until
-        time.sleep(0.02)  # a file announces nothing

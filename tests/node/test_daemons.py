@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import MARK, PATIENCE, Command, marked
+from program import wait_until
 
 from ddpkit.node.process_tree import is_shared_daemon
 
@@ -129,20 +129,21 @@ def test_a_daemon_of_the_user_stays(
         pid = command.process.pid if how == "stopped" else command.supervisors()[1]
         os.kill(pid, signal.SIGTERM if how == "stopped" else signal.SIGKILL)
     command.end()
-    until = time.monotonic() + PATIENCE
     names = {comm.partition(":")[0]} | ({"sleep"} if name == "tmux" else set())
-    while {words.split()[0].rpartition("/")[2] for words in command.survivors().values()} != names:
-        assert time.monotonic() < until, (command.survivors(), command.text)
-        time.sleep(0.05)
+    wait_until(
+        lambda: {words.split()[0].rpartition("/")[2] for words in command.survivors().values()} == names,
+        lambda: (command.survivors(), command.text),
+    )
     assert len(command.survivors()) == len(names)  # the rank's own `sleep` is gone
     if how != "supervisor killed":
         assert f"daemons that a rank started and other programs can use: {comm} (process " in command.text
     if name == "tmux":  # a window that the user opens in it lives on as well
         argv = ["tmux", "new-window", "-d", "-n", "mywork", "sleep 3601"]
         subprocess.run(argv, env={**os.environ, **server, MARK: command.mark}, check=True, timeout=PATIENCE)
-        while not any("3601" in words for words in marked(command.mark).values()):  # tmux does not wait for its start
-            assert time.monotonic() < until, marked(command.mark)
-            time.sleep(0.05)
+        # tmux does not wait for its start.
+        wait_until(
+            lambda: any("3601" in words for words in marked(command.mark).values()), lambda: marked(command.mark)
+        )
 
 
 def test_a_window_that_was_opened_during_the_run_stays(

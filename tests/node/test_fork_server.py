@@ -7,16 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import DDPKIT, SCRIPT
 
 from ddpkit.node.rank import fork_server
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 
 # What a script can see of how it was started.
 LOOK = """

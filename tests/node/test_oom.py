@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE
+from program import run_to_end
 
 from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.outcome import Failure
@@ -114,13 +115,6 @@ def test_what_the_kernel_says_is_the_cause() -> None:
 def test_the_verdict_says_so(group: Path, tmp_path: Path, clean_environ: dict[str, str]) -> None:
     (tmp_path / "job.py").write_text(GREEDY)
     argv = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", sys.executable, "-m", "ddpkit"]
-    done = subprocess.run(
-        [*argv, "launch", "-n", "1", "--", "job.py"],
-        cwd=tmp_path,
-        env=clean_environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_to_end([*argv, "launch", "-n", "1", "--", "job.py"], cwd=tmp_path, env=clean_environ)
     assert done.returncode == 137
     assert "killed by signal 9 (SIGKILL): the kernel ended it: out of memory (" in done.stderr

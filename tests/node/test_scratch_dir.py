@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import Command
+from program import run_to_end
 
 from ddpkit.transports.protocol import NODE
 
@@ -109,10 +110,7 @@ def test_no_folder_is_swept_while_it_is_made(tmp: Path, tmp_path: Path) -> None:
 def test_a_locked_folder_stays(tmp: Path) -> None:
     text = (NODE / "supervision/scratch_dir.py").read_text()
     env = {**os.environ, "TMPDIR": str(tmp)}
-    made = subprocess.run(
-        [sys.executable, "-c", text + "hold_new(FOLDER, KIND); print(FOLDER)"],
-        env=env, capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
+    made = run_to_end([sys.executable, "-c", text + "hold_new(FOLDER, KIND); print(FOLDER)"], env=env, check=True)
     path = made.stdout.strip()
     fd = os.open(path, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_SH)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE
+from program import wait_until
 
 from ddpkit.launchers.job_output import JobOutput
 from ddpkit.launchers.starters import TAP as _TAP
@@ -297,10 +298,7 @@ def test_nothing_outlives_a_task_of_which_one_process_is_killed(victim: str, sta
     os.kill(supervisor if victim == "supervisor" else guard, signal.SIGKILL)
     task.process.wait(PATIENCE)
     assert task.process.returncode == -signal.SIGKILL
-    until = time.monotonic() + PATIENCE
-    while left := [pid for pid in (supervisor, *below) if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < until, left
-        time.sleep(0.02)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (supervisor, *below)))
 
 
 def test_a_line_without_an_end_and_a_long_one(start: START) -> None:

@@ -11,13 +11,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import DDPKIT
 
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 STATE = Path(__file__).with_name("python_state.py")
 PYTHONS = [sys.executable, *os.environ.get("DDPKIT_TORCH_PYTHONS", "").split()]
 HANDLER = 1 << (signal.SIGRTMIN + 11 - 1)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.distributed.collectives import OPS
 from ddpkit.errors import UsageError
@@ -19,7 +20,6 @@ from ddpkit.preflight import bench
 
 torch = pytest.mark.torch
 QUICK = ("-e", "2K", "-f", "16")
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 CUDA = {"CUDA_VISIBLE_DEVICES": ""}
 
 

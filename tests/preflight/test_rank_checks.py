@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import queue
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE
+from program import wait_until
 
 import ddpkit
 from ddpkit.diagnosis.outcome import Failure, Outcome
@@ -285,10 +284,7 @@ def test_ranks_that_said_how_long_they_wait_are_not_silent() -> None:
     waiting.reset(waits=600)
     waiting.reset()
     silent.reset()
-    until = time.monotonic() + PATIENCE
-    while not silent.broken:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: silent.broken)
     assert not waiting.broken
     assert inbox.empty()
     waiting.stop()

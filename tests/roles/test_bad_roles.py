@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.errors import NO_PROGRESS, UsageError
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 TRAIN = '[roles.train]\ncommand = "train.py"\nends_run = true\n'
 INFER = '[roles.infer]\ncommand = "serve.py {port}"\nready = "tcp"\n'
 # The text of ddpkit.toml, and the first line of the error.

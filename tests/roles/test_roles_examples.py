@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, START
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/roles"
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
 HOST = re.compile(r"^(\[\S+(?: \d+)?) \S+\] ")
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Command
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
+from conftest import DDPKIT, START, Command
+from program import wait_until
 
 SERVES = """
 import http.server, os, sys
@@ -69,16 +66,9 @@ def run(project: Path, start: START, ddpkit: DDPKIT) -> Iterator[Command]:
     """A run with two servers and a trainer of two ranks, which have started."""
     command = start("launch", "-b", "local")
     command.wait_for("is ready", times=2)
-    wait_for(lambda: [each["phase"] for each in roles(ddpkit)] == ["ready"] * 3)
+    wait_until(lambda: [each["phase"] for each in roles(ddpkit)] == ["ready"] * 3)
     yield command
     end(project, command)
-
-
-def wait_for(seen: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not seen():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def roles(ddpkit: DDPKIT) -> list[dict[str, object]]:
@@ -95,7 +85,7 @@ def end(project: Path, command: Command, code: int = 0) -> int:
 def ask(project: Path) -> None:
     """Have the trainer ask each server once."""
     (project / "ask").touch()
-    wait_for(lambda: not (project / "ask").exists())
+    wait_until(lambda: not (project / "ask").exists())
 
 
 def host() -> str:
@@ -205,7 +195,7 @@ def test_a_replica_that_is_stopped_starts_again_and_then_ends_the_run(
     assert stopped.returncode == 0, stopped.stderr
     assert ".infer.1: stopped" in stopped.stdout
     run.wait_for("is ready", times=3)
-    wait_for(lambda: roles(ddpkit)[1]["restarts"] == 1 and roles(ddpkit)[1]["phase"] == "ready")
+    wait_until(lambda: roles(ddpkit)[1]["restarts"] == 1 and roles(ddpkit)[1]["phase"] == "ready")
     assert "ready, restarted 1" in ddpkit("status").stdout
     served = [line for line in ddpkit("logs", "--role", "infer.1").stdout.splitlines() if "serving" in line]
     assert len(served) == 2, "the logs of both starts"

@@ -9,11 +9,11 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.decide import analyze_log
@@ -21,7 +21,6 @@ from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
 from ddpkit.run import bad_nodes
 from ddpkit.run.bad_nodes import HOUR, BadNode
 
-DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 NOW = 1.8e9
 DAY = 24 * HOUR
 ECC = "[3 node2] RuntimeError: CUDA error: uncorrectable ECC error encountered\n"

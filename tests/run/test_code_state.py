@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT, SCRIPT
 
 from ddpkit.run import record
 from ddpkit.run.record import Code, Versions, node_versions, read_code, without_secrets
 from ddpkit.run.state import Origin
 from ddpkit.run.timeline import LaunchFile, TimelineFile
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 USER = ("-c", "user.name=A", "-c", "user.email=a@b")
 
 

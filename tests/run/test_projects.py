@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, START, Command
 from terminal import Terminal
 
 from ddpkit.cli import runs
@@ -21,8 +20,6 @@ from ddpkit.run.run_index import find_project, short_ids
 from ddpkit.run.state import RunState
 from ddpkit.run.status import RunStatus
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
 WAITS = "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
 
 

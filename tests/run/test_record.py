@@ -17,12 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE, SCRIPT, START, Command
 from run_logs import all_lines
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 
 WAITS = """
 import os, sys, time

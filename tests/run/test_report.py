@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, SCRIPT, START
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,9 +24,6 @@ from ddpkit.run.report.escape import lines, number, seconds, text
 from ddpkit.run.state import RunState
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, read_copies, write_launch
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 WHY = "Not recorded: why"
 
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import browser
 import pytest
+from conftest import DDPKIT, SCRIPT
 
 from ddpkit.run.report.startup import PHASES
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 
 # Where no browser is, these tests are skipped, and say so; in CI that is a failure.
 needs_browser = pytest.mark.skipif(

@@ -6,20 +6,16 @@ import ast
 import json
 import math
 import os
-import subprocess
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from conftest import DDPKIT, SCRIPT
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ddpkit.run import report
 from ddpkit.run.report import escape
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 
 HOSTILE = '"><meta http-equiv="refresh" content="0;url=//x"><script>alert(1)</script>'
 

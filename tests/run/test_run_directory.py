@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import DDPKIT
 
 from ddpkit.node import owned
 from ddpkit.run import run_files
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[[str], str]
 
 SAVES = """

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Command
+from conftest import DDPKIT, START
 
 from ddpkit.run import bad_nodes
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
 SCHEMAS = Path(__file__).parents[2] / "docs/schema"
 DOCUMENTS = sorted(path for path in SCHEMAS.glob("*.json") if not path.match("*.toml.json"))  # files of users
 WAITS = "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE
+from conftest import DDPKIT, PATIENCE, SCRIPT
+from program import run_to_end
 
 from ddpkit.run import timeline
 from ddpkit.transports.protocol import NODE
-
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-SCRIPT = Callable[..., str]
 
 TRAINS = """
 import os, time
@@ -182,14 +179,7 @@ dist.destroy_process_group()
     (tmp_path / "job.py").write_text(text)
     seen = []
     for more in ([], [str(NODE / "rank/rank_events.py")]):
-        done = subprocess.run(
-            [sys.executable, "job.py", *more],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=3 * PATIENCE,  # dynamo alone takes seconds to import
-            check=False,
-        )
+        done = run_to_end([sys.executable, "job.py", *more], cwd=tmp_path, timeout=3 * PATIENCE)
         assert done.returncode == 0, done.stderr
         seen.append(done.stdout.splitlines())
     assert seen[0][0] == seen[1][0]

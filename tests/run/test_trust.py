@@ -9,19 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENCE, Command
+from conftest import DDPKIT, PATIENCE, SCRIPT, START
 from terminal import Terminal
 
 from ddpkit.run import run_files
 
-DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-START = Callable[..., Command]
-SCRIPT = Callable[..., str]
 ID = "20260101-000000-train-0a1b"
 LOOKS = (
     ("status",), ("explain",), ("report",), ("logs",), ("attach",), ("rm", "--dry-run"), ("rm",), ("dump",), ("top",),

@@ -15,6 +15,7 @@ import paramiko
 import pytest
 from paramiko.common import AUTH_FAILED, AUTH_PARTIALLY_SUCCESSFUL, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 from paramiko.server import InteractiveQuery
+from program import run_to_end
 from terminal import Terminal
 
 PROMPT = "\x1b]0;owned\x07Code\x1b[31m:"  # a title, a bell and a colour
@@ -117,15 +118,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 )
 def test_standard_input_is_never_sent(node: Node, line: str, why: str) -> None:
     node.configure(line)
-    entered = subprocess.run(
-        [sys.executable, "-c", ENTER],
-        env=node.env(),
-        input=SECRET + "\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    entered = run_to_end([sys.executable, "-c", ENTER], env=node.env(), input=SECRET + "\n", check=True)
     assert "refused: sshd accepted the key and requires a second factor" in entered.stdout, entered
     assert why in entered.stdout
     assert node.server.answers == []

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from program import run_to_end
 
 from ddpkit.errors import UsageError
 from ddpkit.transports.hosts import HostSpec
@@ -329,14 +330,6 @@ def test_a_dry_run_asks_nothing_of_hosts_that_a_file_names(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert "no node was queried" in done.stderr
     assert not (tmp_path / "asked").exists()
-    done = subprocess.run(
-        [*argv[:-2], "--survey", *argv[-2:]],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_to_end([*argv[:-2], "--survey", *argv[-2:]], cwd=tmp_path, env=env)
     assert done.returncode != 0
     assert (tmp_path / "asked").exists()
