@@ -169,8 +169,9 @@ class _Smi:
         """Rows of words; text: why there are none; None: there is no nvidia-smi."""
         if not self.pid:
             return None
-        output, ended = b"", False
-        while not ended and select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0]:
+        output, ended, poll = b"", False, select.poll()
+        poll.register(self.fd, select.POLLIN)
+        while not ended and poll.poll(1000 * max(0.0, until - time.monotonic())):
             data = os.read(self.fd, 1 << 16)
             output, ended = output + data, not data
         os.close(self.fd)
