@@ -223,7 +223,7 @@ def _apps(rows: list[list[str]], families: dict[str, list[int]], table: dict[int
     ranks = {pid: rank for rank, pids in families.items() for pid in pids}
     contained, processes = inside(), []
     for uuid, bus, word, memory in rows:
-        if word.isdigit():
+        if word.isdecimal():
             pid = int(word)
             ours = True if pid in ranks else None if contained else False
             name = table[pid].name if pid in table and not (contained and pid not in ranks) else ""
