@@ -250,7 +250,7 @@ def _left_over(values: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Yield variables of a search for a fault, and names without an effect: what, why, and what to do."""
     for name, cause in _LEFT_OVER:
         if _plain(values.get(name)) not in ("", "0"):
-            yield f"{name} is {_plain(values[name]) or 'empty'}", cause, f"--env {name}=0"
+            yield f"{name} is {_plain(values[name])}", cause, f"--env {name}=0"
     for name in _FORCED:
         if name in values:
             cause = "NCCL does not choose by size and topology: slow, or an error with another number of ranks"
