@@ -80,6 +80,8 @@ VARIABLES = {
 }
 ROLE_ADDRESS = "DDPKIT_ROLE_"  # front of the variables with the addresses of roles
 _FILE_ONLY = ("profile", "profiles", "groups", "host", "roles")
+_VARIABLES = "DDPKIT_"  # the first letters of the variables that have settings
+_EXCLUSIVE = ({"hosts", "hostfile", "options.nodelist"},)  # several ways to say the same: the later source wins
 _TABLES = {"options": "-o KEY=VALUE", "env": "--env NAME=VALUE"}  # settings without a variable, and their flags
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _T = TypeVar("_T")
@@ -371,6 +373,7 @@ SourcedName = Literal[
     "on_attempt",
     "on_end",
     "python",
+    "roles",
     "script",
     "workdir",
 ]  # their source decides something
@@ -579,14 +582,13 @@ class LaunchSettings:
 
     @property
     def has_roles(self) -> bool:
-        """Whether the launch is one of roles: the caller gave them, or they are in the file and nobody gave a script.
+        """Whether the launch is one of roles: the caller's, or those of the file where no later source has a script.
 
         Raises UsageError for a caller who gave both.
         """
-        given = self.is_given("script")
-        if given and self.roles_from:
+        if self.is_given("script") and self.roles_from:
             raise UsageError("a script and roles exclude each other", "give the script as the command of a role")
-        return bool(self.roles or self.roles_from) and not given
+        return bool(self.roles_from) or (bool(self.roles) and not self.outranks("script", "roles"))
 
     def source(self, name: SourcedName) -> str:
         """Name the source of a setting: `flag`, `DDPKIT_HOSTS`, `profile big (ddpkit.toml)`, `default`."""
@@ -595,6 +597,11 @@ class LaunchSettings:
     def is_given(self, name: SourcedName) -> bool:
         """Tell whether the caller gave this setting, as a flag or as a keyword."""
         return self.source(name) in get_args(Caller)
+
+    def outranks(self, name: SourcedName, other: SourcedName) -> bool:
+        """Tell whether a setting comes from a later source than another one. All variables are one source."""
+        sources = [_layer(each) for each in ("default", *self.sources.values())]
+        return sources.index(_layer(self.source(name))) > sources.index(_layer(self.source(other)))
 
     def is_option_given(self, name: str) -> bool:
         """Tell whether the caller gave this option of the backend."""
@@ -717,14 +724,11 @@ def collect_settings(
     programs = file.roles or any("script" in layer for layer, _ in layers)
     if file.path and file.path.parent != folder and programs:
         layers.insert(0, ({"workdir": str(file.path.parent)}, f"directory of {file.name}"))
-    for name in SETTINGS:
-        variable = _variable(name)
-        if variable in environ and name not in _TABLES:
-            text = environ[variable]
-            value = [word for word in re.split(r"[\s,]+", text) if word] if name == "hosts" else text
-            layers.append(({name: _parse(name, value, variable)}, variable))
+    layers.append((_read_variables(environ), _VARIABLES))
     layers.append((given, source))
     values, sources = _merged(layers)
+    if file.roles:
+        sources = {"roles": file.name, **sources} if roles is None else {**sources, "roles": source}
     path = str(file.path) if file.path else ""
     return LaunchSettings(
         **values,
@@ -737,19 +741,54 @@ def collect_settings(
     )
 
 
+def _read_variables(environ: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings that `DDPKIT_*` variables have. Raises UsageError."""
+    values: dict[str, object] = {}
+    for name in SETTINGS:
+        variable = _variable(name)
+        if variable in environ and name not in _TABLES:
+            text = environ[variable]
+            value = [word for word in re.split(r"[\s,]+", text) if word] if name == "hosts" else text
+            values[name] = _parse(name, value, variable)
+    return values
+
+
 def _merged(layers: Iterable[tuple[Mapping[str, object], str]]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of all layers, of which the last wins, and the source of each."""
+    """Return the values of all layers, of which the last wins, and the source of each, in the order of the layers."""
     values: dict[str, Any] = {}  # each comes from the parser of its own field
     sources: dict[str, str] = {}
     for layer, origin in layers:
+        for name in _excluded(layer):
+            table, _, key = name.rpartition(".")
+            (values.get(table, {}) if table else values).pop(key, None)
+            sources.pop(name, None)
         for name, parsed in layer.items():
             if isinstance(parsed, dict):  # merged key by key
                 values[name] = {**values.get(name, {}), **parsed}
-                sources |= {f"{name}.{key}": origin for key in parsed}
+                for key in parsed:
+                    sources = _sourced(sources, f"{name}.{key}", origin)
             else:
                 values[name] = parsed
-                sources[name] = origin
+                sources = _sourced(sources, name, _variable(name) if origin == _VARIABLES else origin)
     return values, sources
+
+
+def _excluded(layer: Mapping[str, object]) -> set[str]:
+    """Return the settings of earlier layers that have no effect beside those of this one."""
+    names = {name for name, value in layer.items() if value}
+    for table in _TABLES:
+        keys = layer.get(table)
+        names |= {f"{table}.{key}" for key, value in keys.items() if value} if isinstance(keys, dict) else set()
+    return {other for each in _EXCLUSIVE if each & names for other in each - names}
+
+
+def _sourced(sources: Mapping[str, str], name: str, origin: str) -> dict[str, str]:
+    """Return sources with that of one setting, as the last."""
+    return {**{each: source for each, source in sources.items() if each != name}, name: origin}
+
+
+def _layer(source: str) -> str:
+    return _VARIABLES if source.startswith(_VARIABLES) else source
 
 
 def overlaid(settings: LaunchSettings, given: Mapping[str, object], place: str) -> LaunchSettings:
@@ -839,7 +878,7 @@ def _parse(name: str, value: object, place: str, *, flags: bool = False) -> obje
 
 
 def _variable(name: str) -> str:
-    return f"DDPKIT_{name.upper()}"
+    return _VARIABLES + name.upper()
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

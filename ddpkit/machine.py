@@ -198,7 +198,10 @@ class _LocalStream:
         if not self._open:
             raise EOFError
         output = errors = b""
-        for fd in select.select(self._open, [], [], seconds)[0]:
+        poll = select.poll()  # `select` takes no descriptor above 1023
+        for fd in self._open:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(seconds * 1000):
             data = os.read(fd, 1 << 16)
             if not data:
                 self._open.remove(fd)

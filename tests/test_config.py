@@ -139,3 +139,14 @@ def test_the_ranks_get_a_python_with_torch(tmp_path: Path) -> None:
     assert find_python("/own", environ, with_torch(path)) == (path, "PATH")
     assert find_python("/own", environ, with_torch()) == ("/own", "default")
     assert find_python("/own", {}, with_torch()) == ("/own", "default")
+
+
+def test_a_script_of_a_later_source_replaces_roles(tmp_path: Path) -> None:
+    roles = '[roles.serve]\ncommand = "serve.py"\n'
+    (tmp_path / "ddpkit.toml").write_text(f"script = 'train.py'\n[profiles.plain]\nscript = 'plain.py'\n{roles}")
+    (tmp_path / "roles.toml").write_text(roles)
+    variable = {"DDPKIT_SCRIPT": "other.py"}
+    assert collect_settings(tmp_path, {}, None, {}).has_roles
+    assert not collect_settings(tmp_path, variable, None, {}).has_roles
+    assert not collect_settings(tmp_path, {}, "plain", {}).has_roles
+    assert collect_settings(tmp_path, variable, "plain", {}, roles="roles.toml").has_roles

@@ -279,8 +279,9 @@ class _Reader:
         settings = self.line.settings
         if self.given.keys() & {*NODES} or settings.nnodes:
             return self._nodes()
-        file = self.given.get("--hostfile", "" if self.hosts else settings.hostfile)
-        names, _ = scheduled_hosts(replace(settings, hosts=tuple(self.hosts) or settings.hosts, hostfile=file))
+        if self.hosts or "--hostfile" in self.given:
+            settings = replace(settings, hosts=tuple(self.hosts), hostfile=self.given.get("--hostfile", ""))
+        names, _ = scheduled_hosts(settings)
         inside = allocation(os.environ) and self.line.option("new_job") != "true"
         held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if inside else 0
         return len(names) or held or self._nodes()

@@ -192,7 +192,9 @@ class _Stream:
                     taken = error.characters_written
                 left = left[taken or 0 :]
                 if left and not taken:
-                    select.select([], [self._stream], [])  # somebody made it non-blocking
+                    poll = select.poll()  # somebody made it non-blocking
+                    poll.register(self._stream, select.POLLOUT)
+                    poll.poll()
         except (OSError, ValueError) as error:
             self.open = False
             return getattr(error, "errno", 0) or 0

@@ -88,7 +88,9 @@ def _wanted(end: End, limits: Limits) -> Decision:
     if action.action == "exclude" and at_fault and action.proven:
         bad = {at_fault: action.reason, **bad}
     if bad:  # a node that is lost also makes ranks of the others fail, with any error
-        alike = {why: [host for host in bad if bad[host] == why] for why in bad.values()}
+        alike: dict[str, list[str]] = {}
+        for host, why in bad.items():
+            alike.setdefault(why, []).append(host)
         reasons = "; ".join(f"{format_hosts(hosts)}: {why}" for why, hosts in alike.items())
         return Decision(action="replace", hosts=tuple(bad), reason=reasons)
     if action.action == "stop":

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.outcome import CODES, SUPERVISORS, Diagnosis, Failure, Outcome
-from ddpkit.diagnosis.read import Limit
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
 from ddpkit.text import LONGEST, one_line
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.answer import LogMatch
+    from ddpkit.diagnosis.read import Limit
 
 SECONDS = 3.0  # of the processor, for one failure
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
@@ -57,6 +57,7 @@ def diagnose(
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
     from ddpkit.diagnosis.catalogue import BY_ID
+    from ddpkit.diagnosis.read import Limit
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
     refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code

@@ -63,7 +63,7 @@ def _interactive_shell(environ: Mapping[str, str]) -> str:
     Variables do not distinguish `srun --pty bash` from the `srun python` typed in it: SLURM_PTY_PORT is inherited.
     """
     pid = environ.get("SLURM_TASK_PID", "").strip()
-    if not pid.isdigit():
+    if not pid.isdecimal():
         return ""
     try:
         # In a container the id may be another process: only the task has its own id in its environment.

@@ -194,7 +194,7 @@ class Carrier:
         self.posting, self.over = threading.Lock(), False  # over: nothing is posted any more
         # The first failure, and the end of the others.
         self.outcome = Outcome()
-        self.first: End | None = None  # the failure of the outcome
+        self.cause: End | None = None  # that of the outcome's failure
         self.step_failure: Failure | None = None  # the running step of a job is ended for it; the job continues
         self.held: list[tuple[End, Callable[[], None]]] = []  # ends that may follow from another, and their failures
         self.held_until = inf  # time.monotonic()
@@ -571,7 +571,7 @@ class Carrier:
         if not self.held:
             return
         alive = any(node.running for node in self.nodes if not node.ended)
-        if self.first is None and self.deadline is None and alive and time.monotonic() < self.held_until:
+        if self.cause is None and self.deadline is None and alive and time.monotonic() < self.held_until:
             return
         held, self.held, self.held_until = self.held, [], inf
         first = first_failure([end for end, _ in held])
@@ -645,37 +645,37 @@ class Carrier:
         hang: bool = False,
         **details: Any,
     ) -> None:
-        """Record a failure if it is the first one, and end the run.
+        """Record a failure, unless it follows from one that is known, and end the run.
 
         `hang`: no rank has ended, as after an exception whose process goes on (`raised`). In a job that heals only its
         step is ended then: the job's script decides what follows.
         """
         end = End(rank, time.time() if at is None else at, kind)
-        running = hang or bool(details.get("raised"))
-        if not self.may_be_first(end) or (running and self.step_failure is not None):
+        lives = hang or bool(details.get("raised"))  # the rank's process
+        if (lives and self.step_failure is not None) or not self.can_be_cause(end):
             return
         new = Failure(
             host=host or node.step.host, rank=rank, what=what, seconds=end.when - self.started, at=end.when, **details
         )
+        others_end = self.cause is not None or self.step_failure is not None  # already
         # What the step was ended for stays the failure, whatever its ranks report at their end.
         failure = self.with_circumstances(self.step_failure or new)
-        corrects = self.first is not None  # the others are being ended already
-        step_alone = running and self.plan.batch is not None and self.plan.batch.nodes > 0
+        step_alone = lives and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.step_failure = failure
             keep_step_failure(self.relay.folder, failure)
         else:
-            self.outcome.failure, self.first = failure, end
-        if not corrects:
-            self.end_others(new, running=running, step_alone=step_alone)
+            self.outcome.failure, self.cause = failure, end
+        if not others_end:
+            self.end_others(new, lives=lives, step_alone=step_alone)
             self.on_first_failure(failure)
 
-    def may_be_first(self, end: End) -> bool:
-        """Whether a failure can be the first one. What fails after it, or after a stop, is a consequence."""
-        if self.first is None:
+    def can_be_cause(self, end: End) -> bool:
+        """Whether the run can have failed by this end. What comes after that, or after a stop, is a consequence."""
+        if self.cause is None:
             return self.deadline is None
-        # News of what was first can come second, behind many lines of output. What came after the stop follows from it.
-        return end.when < self.stopped_at and first_failure([self.first, end]) is not self.first
+        # News of the cause can come second, behind many lines of output. What came after the stop follows from it.
+        return end.when < self.stopped_at and first_failure([self.cause, end]) is not self.cause
 
     def with_circumstances(self, failure: Failure) -> Failure:
         """Add for whom the rank had waited, with the file of its stack, and the ranks that had succeeded before."""
@@ -683,8 +683,8 @@ class Carrier:
         early = () if self.most_restarts else tuple(sorted(rank for node in self.nodes for rank in node.succeeded))
         return replace(failure, awaited=awaited, dump=file, early=early)
 
-    def end_others(self, failure: Failure, *, running: bool, step_alone: bool) -> None:
-        """End the other ranks after the first failure. `running`: the process of its rank has not ended."""
+    def end_others(self, failure: Failure, *, lives: bool, step_alone: bool) -> None:
+        """End the other ranks after the first failure. `lives`: the process of its rank has not ended."""
         self.stopped_at = time.time()
         others = sum(len(node.running - {failure.rank}) for node in self.nodes)
         if others:
@@ -692,7 +692,7 @@ class Carrier:
             did = f"raised {failure.raised}" if failure.raised else "failed"
             ending = f"ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)"
             self.note(f"{who} on {failure.host} {did}; {ending}")
-        if running and self.plan.batch is not None:  # nothing has ended: srun ends no rank
+        if lives and self.plan.batch is not None:  # nothing has ended: srun ends no rank
             self.tell({"c": "signal", "name": "SIGTERM"})
         if step_alone:
             self.tell({"c": "stop", "grace": self.plan.grace})

@@ -31,7 +31,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import OnEnd, Plan, RankStarter, Step, render_plan
 from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
-from ddpkit.run import job_status, launcher_process, logs, metrics, record, run_files, run_index, timeline
+from ddpkit.run import launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.run.log_files import ALL, LogFiles
 from ddpkit.run.state import EndState, Origin, RunState
 from ddpkit.transports import batch
@@ -312,6 +312,8 @@ class RecordedRun(LiveRun, Recorded):
         plan, machine = self.plan, self._transport.machine
         if plan.batch is None or self.job_id is None:
             return None
+        from ddpkit.run import job_status
+
         step, reply = plan.steps[0], machine.run(plan.batch.scheduler.state_of(self.job_id), job_status.IN_UTC)
         scheduler = registry.scheduler_of(plan.backend)
         cluster = job_status.cluster_of(scheduler, machine)
@@ -477,6 +479,8 @@ class RecordedRun(LiveRun, Recorded):
         failure = outcome.failure
         if failure is None or failure.action is not None:
             return outcome
+        from ddpkit.run import logs
+
         relay.logs.sync()
         failure = verdict.diagnose(failure, self.folder / ALL, partial(on_end.waits, self.inbox), logs.read_end)
         return replace(

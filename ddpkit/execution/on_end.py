@@ -24,7 +24,6 @@ from ddpkit.files import read_part
 from ddpkit.launchers.plan import OnEnd
 from ddpkit.node.owned import open_for_append
 from ddpkit.node.process_tree import LOOK_AGAIN, kill_group
-from ddpkit.run.documents import run_document
 from ddpkit.run.record import Run
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -44,6 +43,8 @@ def run_hook(
 ) -> None:
     """Run the command of a setting, if there is one, with the record of the run. Other arguments: see `run_on_end`."""
     if command is not None:
+        from ddpkit.run.documents import run_document
+
         document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
         limit = LIMITS[log_name]
         run_on_end(command, document, Path(run.folder), show, note, inbox, limit=limit, log_name=log_name)

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpkit.config import DAY, LaunchSettings
+from ddpkit.config import DAY, LaunchSettings, SourcedName
 from ddpkit.errors import MOST_RANKS, UsageError
 from ddpkit.files import read_trusted
 from ddpkit.launchers import registry
@@ -235,9 +235,18 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
         raise _too_few(nnodes, specs)
     if nnodes and settings.spares:
         nnodes += settings.spares
-    if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file
+    if _replaces_slots(settings):
         specs = [replace(spec, slots=None) for spec in specs]
     return _with_ranks(settings, specs[: nnodes or len(specs)])
+
+
+def _replaces_slots(settings: LaunchSettings) -> bool:
+    """Tell whether -n counts in place of the slots of a host file or of ddpkit.toml."""
+    if settings.nproc_per_node == "auto" or settings.is_given("nproc_per_node"):
+        return settings.nproc_per_node != "auto"
+    if settings.hostfile:
+        return settings.outranks("nproc_per_node", "hostfile")
+    return settings.source("nproc_per_node").startswith("DDPKIT_")  # `[host.NAME]` is of ddpkit.toml
 
 
 def _too_few(nnodes: int, specs: list[HostSpec]) -> UsageError:
@@ -270,12 +279,18 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
     _check_no_scripts(settings)
     without_ports = {name: replace(own, port=None) for name, own in settings.host.items()}
     specs = _read_hosts(replace(settings, host=without_ports), NodeOptions())
-    given = settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node")
+    given = _replaces_slots(settings)
     if any(spec.port for spec in specs) and uneven_ranks(settings):
-        raise UsageError(
-            f"ranks per node were passed twice: {' '.join(words)} and {_option_n(settings)}",
-            f"remove {_option_n(settings)}",
-        )
+        nodes: SourcedName = "hosts" if words else "hostfile"
+        if settings.outranks(nodes, "nproc_per_node"):
+            settings = replace(settings, nproc_per_node="auto")
+        elif settings.outranks("nproc_per_node", nodes):
+            specs = [replace(spec, port=None) for spec in specs]
+        else:
+            raise UsageError(
+                f"ranks per node were passed twice: {' '.join(words)} and {_option_n(settings)}",
+                f"remove {_option_n(settings)}",
+            )
     # What a host has in the place of a port is a number of ranks.
     specs = [replace(spec, slots=spec.port or (None if given else spec.slots), port=None) for spec in specs]
     large = next((f"{spec.name}:{spec.slots}" for spec in specs if (spec.slots or 0) > MOST_RANKS), "")
@@ -384,13 +399,13 @@ def _hold_job(
 
 
 def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec]:
-    """Read the hosts of the command line, or else of the host file. Raises UsageError."""
+    """Read the hosts that words or a host file name. Raises UsageError."""
     from ddpkit.transports import hosts
 
-    if settings.hosts and settings.hostfile and settings.source("hosts") == settings.source("hostfile"):
+    if settings.hosts and settings.hostfile:
         raise UsageError("hosts were passed twice, as arguments and in a host file", "remove one of the two")
     path = settings.hostfile
-    if not path or (settings.hosts and settings.is_given("hosts")):
+    if not path:
         return hosts.parse(settings.hosts, settings.groups, settings.host, options.exclude)
     try:
         text, untrusted = read_trusted(Path(path), pipes=True)

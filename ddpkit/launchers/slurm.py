@@ -140,6 +140,7 @@ _FLAGS = {"exclusive"}  # without a value
 _OWN = {"--output": "-o output=", "--array": "-o array=", "--chdir": "--workdir=", "-D": "--workdir="}
 _OWN |= {"-o": "-o output=", "-a": "-o array="}
 _OWN |= dict.fromkeys(("--error", "-e", "--export", "--wrap", "--wait", "-W"), "")
+_NO_VALUE = "hHkOQsuvVW"  # letters of sbatch's options without a value: others can follow in the same word
 # sbatch's variables with another name than their option, and those that change what ddpkit needs even without one.
 _VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "array": "ARRAY_INX"}
 _NEVER = ("ERROR", "EXPORT", "ARRAY_INX", "WAIT")
@@ -186,6 +187,23 @@ def _overridden(script: str) -> list[str]:
         names |= {"MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU"}  # they exclude each other
     names |= {"NO_REQUEUE"} if "REQUEUE" in names else set()
     return [f"SBATCH_{name}" for name in sorted({*names, *_NEVER})]
+
+
+def _own_option(word: str) -> tuple[str, str | None, list[str]]:
+    """Return the option that ddpkit sets itself in a word for sbatch, its value there, and what else is in the word.
+
+    sbatch accepts the first letters of a long option, and several short ones in one word. Empty: there is none.
+    """
+    if word.startswith("--"):
+        typed, equals, value = word.partition("=")
+        name = next((own for own in _OWN if own.startswith(typed) and len(typed) > 2), "")
+        return name, value if equals else None, []
+    for place, letter in enumerate(word[1:] if word.startswith("-") else "", 1):
+        if f"-{letter}" in _OWN:
+            return f"-{letter}", word[place + 1 :] or None, [word[:place]] if place > 1 else []
+        if letter not in _NO_VALUE:
+            break
+    return "", None, []
 
 
 def _directive(option: str, words: str) -> str:
@@ -779,14 +797,15 @@ class Slurm(Contained):
         """Return the user's further options of sbatch. Raises UsageError for those that ddpkit sets itself."""
         words = split_option("sbatch", self.sbatch)
         for place, word in enumerate(words):
-            name, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-            if name not in _OWN:
+            name, value, before = _own_option(word)
+            if not name:
                 continue
             after = place + 1
-            if not equals and name != "--wait" and after < len(words) and not words[after].startswith("-"):
-                value, after = words[after], after + 1
-            kept = quote(f"sbatch={join([*words[:place], *words[after:]])}")
-            value = replace(self, output=value)._with_job_id(job) if "output" in _OWN[name] else value
+            if value is None and name not in ("--wait", "-W") and not "".join(words[after : after + 1]).startswith("-"):
+                value, after = "".join(words[after : after + 1]), after + 1
+            kept = quote(f"sbatch={join([*words[:place], *before, *words[after:]])}")
+            if value and "output" in _OWN[name]:
+                value = replace(self, output=value)._with_job_id(job)
             own = f" {_OWN[name]}{quote(value)}" if _OWN[name] and value else ""
             raise UsageError(f"-o sbatch has {name}, which ddpkit sets itself", f"add -o {kept}{own}")
         return words

@@ -60,11 +60,12 @@ def request_dump(run: Run) -> dict[str, Any]:
         signal_launcher(run, ASK, "dump")
         until = time.monotonic() + DUMP_PATIENCE
         while time.monotonic() < until:
+            alive = launcher_process.is_alive(run)  # asked first: a launcher may write its dump, and end
             fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
             if fresh:
                 summary: dict[str, Any] = json.loads(read_bounded(fresh[-1], dump.LARGEST))
                 return summary
-            if not launcher_process.is_alive(run):
+            if not alive:
                 raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
             time.sleep(0.05)
     raise _no_answer(run, DUMP_PATIENCE)

@@ -346,24 +346,33 @@ class MonitorServer:
     def request_dump(self, reason: str) -> None:
         """Ask every node for what its ranks do."""
         if reason == "asked" and self._dump is None:
-            self._read_requests(DUMP_REQUESTS, ("until",), partial(self._begin_dump, reason))
+            self._read_requests(DUMP_REQUESTS, ("until",), self._begin_asked)
         else:
-            self._begin_dump(reason)
+            self._begin_dump(reason, DUMP_LIMIT)
 
-    def _begin_dump(self, reason: str, requests: Sequence[Mapping[str, float]] = ()) -> None:
-        from ddpkit.monitor.dump import Answers, read_answer
+    def _begin_asked(self, requests: Sequence[Mapping[str, float]]) -> None:
+        """Begin a dump for other shells. The most patient one decides how long the nodes may take."""
+        ends = [request["until"] for request in requests]
+        self._begin_dump("asked", max(ends) - time.time() if ends else DUMP_LIMIT)
 
+    def _begin_dump(self, reason: str, seconds: float) -> None:
+        """Ask every node, or let the dump that is being made serve this reason too. `seconds`: until who asks goes."""
         if self._dump is not None:
-            self._reason = reason if reason != "watch" else self._reason
-            self._is_asked_again |= reason == "asked" and self._dump.phase is Phase.WRITTEN
+            self._share_dump(self._dump, reason)
         elif self._launcher.deadline is None:
-            self._reason = reason
+            from ddpkit.monitor.dump import Answers, read_answer
+
             living = self._living()
-            ends = [request["until"] - time.time() for request in requests]
-            limit = dump_limit(max(ends, default=DUMP_LIMIT), answer_time(living.values()))
-            if reason == "watch":
-                limit = WATCH_LIMIT  # nobody waits for it, and NCCL's own watch may need so long for a lost rank
+            # Nobody waits for the watch's, and NCCL's own watch may need so long for a lost rank.
+            limit = WATCH_LIMIT if reason == "watch" else dump_limit(seconds, answer_time(living.values()))
+            self._reason = reason
             self._dump = DumpQuestion(living, limit, read_answer, Answers())
+
+    def _share_dump(self, question: DumpQuestion, reason: str) -> None:
+        if reason != "watch":
+            self._reason = reason
+        if reason == "asked" and question.phase is Phase.WRITTEN:
+            self._is_asked_again = True
 
     def _go_on(self, question: DumpQuestion) -> None:
         """Take the next step of a dump: its answers, its judgement, its files."""

@@ -242,7 +242,7 @@ def _gpus(sample: Sample) -> tuple[list[Gpu] | None, str]:
     for index, uuid, bus, name, utilization, used, total, temperature, draw, limit in rows:
         gpus.append(
             {
-                "index": int(index) if index.isdigit() else index,
+                "index": int(index) if index.isdecimal() else index,
                 "uuid": uuid,
                 "name": name,
                 "utilization": number(utilization),

@@ -40,7 +40,7 @@ def read_text(path: str, most: int = MOST) -> str:
 def read_number(path: str) -> int | None:
     """The number in a file; None if it has none."""
     text = read_text(path)
-    return int(text) if text.lstrip("-").isdigit() else None
+    return int(text) if text[text[:1] == "-" :].isdecimal() else None
 
 
 def read_link(path: str) -> str:
@@ -99,6 +99,6 @@ def cpu_quota(root: str = "") -> float | None:
     for folder in cgroups("cpu", root):
         words = read_text(folder + "/cpu.max").split()
         words = words or [read_text(folder + "/cpu.cfs_" + name + "_us") for name in ("quota", "period")]
-        if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+        if len(words) == 2 and words[0].isdecimal() and words[1].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
     return min(quotas) if quotas else None

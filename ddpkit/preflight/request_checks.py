@@ -184,7 +184,7 @@ def _plain(value: str | None) -> str:
 
 def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
     file = match[2] if (match := _FROM.match(value or "")) else ""
-    own = "not set" if value is None else _shown(name, _plain(value)) + (f" ({file})" if file else "")
+    own = "not set" if value is None else (_shown(name, _plain(value)) or "empty") + (f" ({file})" if file else "")
     others = _shown(name, common) if common else "not set"
     if file:
         fix = node.command(f"grep -n ^{quote(name)}= {quote(file)}")
@@ -254,7 +254,11 @@ def _left_over(values: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for name in _FORCED:
         if name in values:
             cause = "NCCL does not choose by size and topology: slow, or an error with another number of ranks"
-            yield f"{name} is {_plain(values[name])}", cause, f"grep -rn {name} ~/.bashrc ~/.profile /etc/nccl.conf"
+            yield (
+                f"{name} is {_plain(values[name]) or 'empty'}",
+                cause,
+                f"grep -rn {name} ~/.bashrc ~/.profile /etc/nccl.conf",
+            )
     if values.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL":
         cause = "every collective is compared between all ranks first: slow, for debugging only"
         yield "TORCH_DISTRIBUTED_DEBUG is DETAIL", cause, "--env TORCH_DISTRIBUTED_DEBUG=OFF"

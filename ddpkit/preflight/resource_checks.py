@@ -331,7 +331,7 @@ def check_logs(log_dir: str) -> Check:
         with own_file(f"{place}/ddpkit-{os.urandom(8).hex()}", b"\0" * NEEDS):
             pass
     except OSError as error:
-        reason = str(error.strerror).lower()
+        reason = (error.strerror or str(error)).lower()
         if error.errno == errno.ENOSPC and room and room["inodes"] and not room["inodes_free"]:
             reason = "no inodes left"
         return _bad("fail", f"cannot write logs to {folder}: {reason}", find_symptom("log-folder", reason).cause)

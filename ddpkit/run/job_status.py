@@ -77,6 +77,17 @@ class _Known:
         elif ends and not self.ends:
             self.poller.enter(Phase.LIVING)
 
+    def ask(self, run: Run, job: RecordedJob) -> JobStatus:
+        """Ask the scheduler, and choose by its answer how often it is asked from now on."""
+        if self.status is None:
+            self.poller.count()  # the first question waits for no turn
+        self.status = ask_scheduler(run, job)
+        if self.status.state.ended:
+            self.poller.close()
+        elif self.status.state is RunState.RUNNING and not self.ends:
+            self.poller.enter(Phase.LIVING)
+        return self.status
+
 
 _known: dict[tuple[str, str], _Known] = {}
 
@@ -97,15 +108,8 @@ def get_job_status(run: Run, job: RecordedJob) -> JobStatus:
     """Return the status of a job. While its output goes on, all runs of this process ask once in `job.poll` seconds."""
     known = _known_job(run, job)
     known.read_end(run, job)
-    if known.status is None:
-        known.poller.count()
-    elif not known.poller.take_turn():
-        return known.status
-    known.status = ask_scheduler(run, job)
-    if known.status.state.ended:
-        known.poller.close()
-    elif known.status.state is RunState.RUNNING and not known.ends:
-        known.poller.enter(Phase.LIVING)
+    if known.status is None or known.poller.take_turn():
+        return known.ask(run, job)
     return known.status
 
 

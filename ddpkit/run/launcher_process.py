@@ -244,7 +244,9 @@ def wait_for_end(run: Run, seconds: float) -> bool:
         handle = None
     try:
         if handle is not None and is_alive(run):
-            select.select([handle], [], [], seconds)
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            poll.poll(seconds * 1000)
         while is_alive(run):
             if time.monotonic() > until:
                 return False

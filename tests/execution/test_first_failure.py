@@ -7,6 +7,7 @@ import queue
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from run_logs import all_lines
 
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
-from ddpkit.diagnosis.outcome import Outcome
-from ddpkit.execution.executor import carry
-from ddpkit.launchers.events import Command
-from ddpkit.launchers.plan import Plan, Proc, Step
+from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.execution.executor import Carrier, carry
+from ddpkit.launchers.events import Command, FailedEvent
+from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
 from ddpkit.run.log_files import LogFiles
 
 SAMPLE = {"pid": 1, "state": "S", "cpu": 0.0, "rss": 0, "out": None}
@@ -141,3 +142,40 @@ def test_a_node_speaks_for_its_own_ranks(event: Any, rank: int, tmp_path: Path) 
     assert (outcome.failure.host, outcome.failure.rank) == ("node2", None)
     assert outcome.failure.reason == f"node2 sent an event of rank {rank}, {where}"
     assert "forged" not in all_lines(tmp_path)
+
+
+def test_the_end_of_a_step_is_no_second_failure(tmp_path: Path) -> None:
+    """In a job that heals, a hang ends the step. The ends of its ranks follow from that."""
+    now, sent, told = time.time(), list[Command](), list[Failure]()
+    link = Played([], [])
+    step = Step(
+        host="job",
+        node_rank=0,
+        ranks=range(2),
+        workdir="/",
+        env={},
+        procs=(Proc(name="srun", argv=()),),
+        rank_starter=RankStarter.COLLECT,
+    )
+    batch: Any = SimpleNamespace(nodes=1)
+    plan = Plan(run_id="r", backend="slurm-srun", steps=(step,), world_size=2, grace=1.0, batch=batch)
+    err = io.BytesIO()
+    screen = Screen(io.BytesIO(), err, lambda: None)
+    relay = Relay(LogFiles(tmp_path), screen.out, screen.err)
+    link.send = sent.append  # type: ignore[method-assign]
+    try:
+        carrier = Carrier(plan, relay, lambda _: link, queue.SimpleQueue(), screen, told.append)
+        (node,) = carrier.nodes
+        node.running = {0, 1}
+        carrier.fail(node, what="rank", host="node2", rank=1, hang=True, code=124, reason="it hangs")
+        node.running = {0}
+        ended: FailedEvent = {"e": "failed", "what": "rank", "rank": 1, "code": None, "signal": 15, "t": now + 1}
+        carrier.on_failure(node, ended, "node2")
+    finally:
+        relay.close()
+        screen.close(None)
+    assert carrier.outcome.failure is not None
+    assert carrier.outcome.failure.reason == "it hangs"
+    assert len(told) == 1
+    assert [command["c"] for command in sent] == ["signal", "stop"]
+    assert err.getvalue().count(b"ending") == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.config import HostSettings, LaunchSettings
+from ddpkit.config import HostSettings, Keywords, LaunchSettings, collect_settings
 from ddpkit.errors import UsageError
 from ddpkit.execution.requested_nodes import named_hosts, scheduled_hosts
 from ddpkit.launchers import registry
@@ -72,6 +72,61 @@ def test_words_that_slurm_does_not_get(settings: LaunchSettings, text: str) -> N
         scheduled_hosts(settings)
     assert text in caught.value.message
     assert caught.value.hint
+
+
+ONE_FILE = 'hostfile = "three"\n[profiles.two]\nhosts = ["p1", "p2"]\n'
+
+
+@pytest.mark.parametrize(
+    ("toml", "environ", "profile", "given", "expected"),
+    [
+        (ONE_FILE, {}, None, {}, "f1 f2 f3"),
+        (ONE_FILE, {"DDPKIT_HOSTS": "a,b"}, None, {}, "a b"),
+        (ONE_FILE, {}, "two", {}, "p1 p2"),
+        (ONE_FILE, {"DDPKIT_HOSTFILE": "three"}, "two", {}, "f1 f2 f3"),
+        (ONE_FILE, {"DDPKIT_HOSTS": "a,b"}, "two", {"hostfile": "three"}, "f1 f2 f3"),
+        ('hosts = ["t1"]', {"DDPKIT_HOSTFILE": "three"}, None, {}, "f1 f2 f3"),
+        ('hosts = ["t1"]', {}, None, {"options": {"nodelist": "n1"}}, ""),
+        ('options = {nodelist = "n1"}', {"DDPKIT_HOSTS": "a"}, None, {}, "a"),
+        ('hosts = ["t1"]\nhostfile = "three"', {}, None, {}, "passed twice"),
+        ("", {"DDPKIT_HOSTS": "a", "DDPKIT_HOSTFILE": "three"}, None, {}, "passed twice"),
+    ],
+)
+def test_nodes_of_a_later_source_replace_earlier_ones(
+    toml: str,
+    environ: dict[str, str],
+    profile: str | None,
+    given: Keywords,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ddpkit.toml").write_text(toml)
+    (tmp_path / "three").write_text("f1\nf2\nf3\n")
+    settings = collect_settings(tmp_path, environ, profile, given)
+    if expected == "passed twice":
+        with pytest.raises(UsageError, match="hosts were passed twice"):
+            scheduled_hosts(settings)
+        return
+    assert scheduled_hosts(settings)[0] == tuple(expected.split())
+    assert bool(settings.options.get("nodelist")) is (not expected)
+
+
+@pytest.mark.parametrize(
+    ("toml", "environ", "given", "counts"),
+    [
+        ('hosts = ["n1:4", "n2:8"]', {}, {"nproc_per_node": (1, 2)}, (1, 2)),
+        ("nproc_per_node = [1, 2]", {"DDPKIT_HOSTS": "n1:4,n2:8"}, {}, (4, 8)),
+        ('hosts = ["n1", "n2"]\n[host.n1]\nslots = 4', {"DDPKIT_NPROC_PER_NODE": "2"}, {}, ()),
+        ('nproc_per_node = 2\nhosts = ["n1", "n2"]\n[host.n1]\nslots = 4', {}, {}, (4, 2)),
+    ],
+)
+def test_ranks_of_a_later_source_replace_earlier_ones(
+    toml: str, environ: dict[str, str], given: Keywords, counts: tuple[int, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "ddpkit.toml").write_text(toml)
+    assert scheduled_hosts(collect_settings(tmp_path, environ, None, given)) == (("n1", "n2"), counts)
 
 
 def test_ssh_refuses_more_numbers_than_hosts() -> None:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import DDPKIT, PATIENCE, SCRIPT, START
 
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import RankStarter, Step
-from ddpkit.monitor import dump, server
+from ddpkit.monitor import client, dump, server
 from ddpkit.transports.protocol import PackedAnswer
 
 SLEEPS = "import time\ndef here():\n    print('ready', flush=True)\n    time.sleep(3600)\nhere()\n"
@@ -465,3 +466,15 @@ def test_who_asks_when_a_dump_is_written_waits_for_another(tmp_path: Path) -> No
     turn_to(lambda: monitor.idle)
     assert len(written()) == 2
     assert len(calls) == 2
+
+
+def test_a_dump_that_its_launcher_wrote_last_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_with_a_dump(run: object) -> bool:
+        (tmp_path / "dump-1").mkdir()
+        (tmp_path / "dump-1" / dump.SUMMARY).write_text('{"ranks": 2}')
+        return False
+
+    monkeypatch.setattr(client, "signal_launcher", lambda *_: None)
+    monkeypatch.setattr(client.launcher_process, "is_alive", end_with_a_dump)
+    run: Any = SimpleNamespace(folder=str(tmp_path), run_id="r")
+    assert client.request_dump(run) == {"ranks": 2}

@@ -168,6 +168,16 @@ def test_one_process_makes_a_copy_and_the_others_wait(node: Node) -> None:
     assert not (node.root / NAME).exists()  # what was not complete
 
 
+def test_a_problem_leaves_nothing_locked(node: Node) -> None:
+    assert "the copy needs" in stage.look(node.content(needs=[1 << 60, 1]))["problem"]
+    (node.root / NAME).mkdir()
+    (node.root / NAME / "own").touch()
+    assert f"{node.root / NAME}" in node.look()["problem"]  # not ddpkit's
+    assert stage._locks == {}
+    other = "import sys; from ddpkit.node.calls import stage as s; s.LOCAL |= {'9p'}; s.lock(*sys.argv[1:], True)"
+    subprocess.run([sys.executable, "-c", other, str(node.root), NAME], check=True)  # it is not in another's way
+
+
 def test_old_copies_that_nobody_uses_are_removed(node: Node) -> None:
     names = ["project-" + letter * 32 for letter in "abcdef"]
     for age, name in enumerate(names):

@@ -563,6 +563,7 @@ def test_variables_that_may_differ_are_a_warning(name: str) -> None:
         ({"NCCL_IB_DISABLE": "1 (/etc/nccl.conf)"}, "NCCL_IB_DISABLE is 1", "--env NCCL_IB_DISABLE=0"),
         ({"NCCL_SHM_DISABLE": "1"}, "NCCL_SHM_DISABLE is 1", "--env NCCL_SHM_DISABLE=0"),
         ({"NCCL_ALGO": "Ring"}, "NCCL_ALGO is Ring", "grep -rn NCCL_ALGO"),
+        ({"NCCL_ALGO": ""}, "NCCL_ALGO is empty", "grep -rn NCCL_ALGO"),
         ({"NCCL_PROTO": "Simple"}, "NCCL_PROTO is Simple", "grep -rn NCCL_PROTO"),
         ({"TORCH_DISTRIBUTED_DEBUG": "detail"}, "TORCH_DISTRIBUTED_DEBUG is DETAIL", "=OFF"),
         ({"NCCL_SOCKET_IFNAM": "eth0"}, "NCCL_SOCKET_IFNAM is no variable", "--env NCCL_SOCKET_IFNAME=eth0"),

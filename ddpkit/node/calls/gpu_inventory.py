@@ -143,7 +143,7 @@ def _uncorrected(gpu: Element) -> int:
     volatile = gpu.find("ecc_errors/volatile")
     counts = [each.text or "" for each in volatile if "uncorrectable" in each.tag] if volatile is not None else []
     counts.append(gpu.findtext("ecc_errors/volatile/double_bit/total") or "")  # before Ampere
-    return sum(int(count) for count in counts if count.strip().isdigit())
+    return sum(int(count) for count in counts if count.strip().isdecimal())
 
 
 def clock_reasons(gpu: Element) -> list[str]:
@@ -210,7 +210,7 @@ def amd_gpus(root: str = "/") -> list[dict[str, Any]]:
             "links": 0,
             "users": [describe_user(pid, str(size >> 20)) for pid, size in memory_by_process(each, root).items()],
         }
-        if used.isdigit():
+        if used.isdecimal():
             gpu["memory_used"] = "%d MiB" % (int(used) >> 20)
         for field, file in (("link_width", "/current_link_width"), ("link_width_max", "/max_link_width")):
             gpu[field] = read_text(each.device + file)

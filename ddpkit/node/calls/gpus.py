@@ -140,7 +140,7 @@ def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) 
         if name in environ:
             chosen = []
             for entry in visible_entries(environ[name]):
-                if entry.isdigit() and int(entry) < len(gpus) and not mixed:
+                if entry.isdecimal() and int(entry) < len(gpus) and not mixed:
                     chosen.append(gpus[int(entry)])
                     continue
                 # An older MIG device's name has the GPU's: MIG-GPU-<uuid>/1/0.
@@ -175,7 +175,7 @@ def list_amd_gpus(root: str = "/") -> list[AmdGpu]:
         minor, number = properties.get("drm_render_minor", ""), properties.get("unique_id", "")
         if os.path.isdir(root + "dev/dri") and not os.path.exists(root + "dev/dri/renderD" + minor):
             continue
-        uuid = "GPU-%x" % int(number) if number.isdigit() else key
+        uuid = "GPU-%x" % int(number) if number.isdecimal() else key
         before = sum(gpu.uuid.partition("/")[0] == uuid for gpu in gpus)  # partitions of one GPU have its number
         uuid += "/%d" % before if before else ""
         device = root + "sys/class/drm/renderD" + minor + "/device"
@@ -189,7 +189,7 @@ def memory_by_process(gpu: AmdGpu, root: str = "/") -> dict[str, int]:
     folder, used = root + "sys/class/kfd/kfd/proc/", {}
     for pid in filter(str.isdigit, list_names(folder)):
         size = read_text(folder + pid + "/vram_" + gpu.key)
-        if size.isdigit() and int(size):
+        if size.isdecimal() and int(size):
             used[pid] = int(size)
     return used
 
@@ -221,6 +221,6 @@ def _scaled(unit: int, *files: str) -> str:
     """Return the first number that one of the files has, in units."""
     for file in files:
         text = read_text(file)
-        if text.isdigit():
+        if text.isdecimal():
             return str(round(int(text) / unit, 2))
     return UNKNOWN

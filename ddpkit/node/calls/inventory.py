@@ -118,7 +118,7 @@ def threads_left(root: str = "") -> int | None:
     left = []
     for folder in cgroups("pids", root):
         most, now = read_text(folder + "/pids.max"), read_number(folder + "/pids.current")
-        if most.isdigit() and now is not None:
+        if most.isdecimal() and now is not None:
             left.append(int(most) - now)
     return min(left) if left else None
 

@@ -166,7 +166,10 @@ def exchange(pid: int, data: str, seconds: float) -> list[Any]:
         pass
     texts, ends = ["", ""], 0
     pipes = [process.stdout.fileno(), process.stderr.fileno()]
-    for fd in select.select(pipes, [], [], seconds)[0]:
+    poll = select.poll()
+    for fd in pipes:
+        poll.register(fd, select.POLLIN)
+    for fd, _ in poll.poll(seconds * 1000):
         new = os.read(fd, CHUNK)
         texts[pipes.index(fd)] = new.decode("latin-1")
         ends += not new

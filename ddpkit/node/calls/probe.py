@@ -161,7 +161,7 @@ def listeners_fail(port: int) -> str:
             try:
                 probe.bind((address, port))
             except OSError as error:
-                return str(error.strerror)
+                return error.strerror or str(error)
     return ""
 
 
@@ -225,7 +225,7 @@ def _why_not_written(folder: str) -> str:
         with own_file(path, b"\0" * TMP_NEEDS):
             pass
     except OSError as error:
-        return str(error.strerror)
+        return error.strerror or str(error)
     return ""
 
 
@@ -233,7 +233,7 @@ def _why_no_folder(folder: str) -> str:
     try:
         os.listdir(folder)
     except OSError as error:
-        return str(error.strerror)
+        return error.strerror or str(error)
     return "permission denied"
 
 

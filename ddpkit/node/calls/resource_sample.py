@@ -169,8 +169,9 @@ class _Smi:
         """Rows of words; text: why there are none; None: there is no nvidia-smi."""
         if not self.pid:
             return None
-        output, ended = b"", False
-        while not ended and select.select([self.fd], [], [], max(0.0, until - time.monotonic()))[0]:
+        output, ended, poll = b"", False, select.poll()
+        poll.register(self.fd, select.POLLIN)
+        while not ended and poll.poll(1000 * max(0.0, until - time.monotonic())):
             data = os.read(self.fd, 1 << 16)
             output, ended = output + data, not data
         os.close(self.fd)
@@ -222,7 +223,7 @@ def _apps(rows: list[list[str]], families: dict[str, list[int]], table: dict[int
     ranks = {pid: rank for rank, pids in families.items() for pid in pids}
     contained, processes = inside(), []
     for uuid, bus, word, memory in rows:
-        if word.isdigit():
+        if word.isdecimal():
             pid = int(word)
             ours = True if pid in ranks else None if contained else False
             name = table[pid].name if pid in table and not (contained and pid not in ranks) else ""

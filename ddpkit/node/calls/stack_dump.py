@@ -359,7 +359,7 @@ def stacks(text: str) -> list[dict[str, Any]]:
         if head:
             threads.append({"name": head[3] or head[2], "main": head[1] == "Current thread", "frames": []})
         elif frame and threads:
-            threads[-1]["frames"].append([frame[1], int(frame[2]) if frame[2].isdigit() else 0, frame[3]])
+            threads[-1]["frames"].append([frame[1], int(frame[2]) if frame[2].isdecimal() else 0, frame[3]])
     if threads and not any(thread["main"] for thread in threads):
         threads[-1]["main"] = True  # the interpreter lock was held elsewhere; it lists the oldest thread last
     return [thread for thread in threads if thread["frames"]]

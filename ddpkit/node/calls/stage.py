@@ -140,30 +140,31 @@ def look(content: dict[str, Any], came: str = "") -> dict[str, Any]:
     """Look for a copy, and hold it; else lock its name, and make room. `came`: its archive, which stays.
 
     Returns `problem` and `fix`, or `state`: present, busy (another launch makes it) or absent, with the path for an
-    `archive`.
+    `archive`. Where there is a problem nothing is locked.
     """
     root, name = content["root"], content["name"]
-    answer: dict[str, Any] = {"state": "absent", "problem": "", "fix": "add --stage-dir DIR", "archive": ""}
-    answer.update(machine=os.uname().machine, python=list(sys.version_info[:2]))
-    place = os.path.join(root, name)
+    state, problem, archive = "absent", "", ""
     try:
         _make_root(root)
         state = _take(root, name)
         if state == "present":
-            os.utime(os.path.join(place, COMPLETE))
-        if state != "absent":
-            return {**answer, "state": state}
-        _clear(place, _locks[name])
-        _sweep(root, name, came)
-        problem = _room(root, content)
+            os.utime(os.path.join(root, name, COMPLETE))
+        elif state == "absent":
+            problem = _make_room(content, came)
     except OSError as error:
-        what = "cannot stage in %s: %s" % (root, str(error.strerror).lower())
-        if error.filename and error.filename != root:
-            what += ": %s" % error.filename
-        return {**answer, "problem": what}
-    answer["archive"] = "%s.tar-%s" % (place, os.urandom(8).hex())
-    _expected.append(answer["archive"])
-    return {**answer, "problem": problem}
+        other = error.filename if error.filename != root else ""
+        problem = "cannot stage in %s: %s%s" % (root, _reason(error), other and ": %s" % other)
+    if problem:
+        release(name)
+    elif state == "absent":
+        archive = "%s.tar-%s" % (os.path.join(root, name), os.urandom(8).hex())
+        _expected.append(archive)
+    machine = {"machine": os.uname().machine, "python": list(sys.version_info[:2])}
+    return {"state": state, "problem": problem, "fix": "add --stage-dir DIR", "archive": archive, **machine}
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def alive() -> None:
@@ -283,12 +284,18 @@ def _remove_parts(root: str, name: str, entries: list[str]) -> None:
     )
 
 
-def _room(root: str, content: dict[str, Any]) -> str:
-    """Say why the disk cannot take a copy and its archive; empty: it can."""
+def _make_room(content: dict[str, Any], came: str) -> str:
+    """Remove what is left of this copy, and others that nobody uses. Returns why the disk cannot take it; else nothing.
+
+    Raises OSError.
+    """
+    root, name = content["root"], content["name"]
+    _clear(os.path.join(root, name), _locks[name])
+    _sweep(root, name, came)
     size, files = content["needs"]
     space = os.statvfs(root)
     free = space.f_bavail * space.f_frsize
-    if getattr(os, "ST_NOEXEC", 8) & space.f_flag and content["name"].startswith("env-"):
+    if getattr(os, "ST_NOEXEC", 8) & space.f_flag and name.startswith("env-"):
         return "%s is mounted noexec" % root
     if free < size or 0 < space.f_favail < files:
         what = "%s has %d MB and %d files free; the copy needs %d MB and %d files"
@@ -326,7 +333,7 @@ def unpack(content: dict[str, Any], archive: str) -> dict[str, str]:
     except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
         problem = "the archive cannot be read: %s" % error
     except OSError as error:
-        problem = "cannot unpack to %s: %s" % (root, str(error.strerror).lower())
+        problem = "cannot unpack to %s: %s" % (root, _reason(error))
     finally:
         if os.path.lexists(draft):
             remove_directory(draft, COPY)

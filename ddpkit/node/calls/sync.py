@@ -234,7 +234,11 @@ def receive() -> dict[str, Any]:
         draft = os.path.join(path, ".ddpkit-sync-" + os.urandom(8).hex())
         _state.update(draft=draft, lock=hold_new(draft, KIND))
     except OSError as error:
-        return {"draft": "", "inode": 0, "problem": "cannot write to %s: %s" % (path, str(error.strerror).lower())}
+        return {
+            "draft": "",
+            "inode": 0,
+            "problem": "cannot write to %s: %s" % (path, (error.strerror or str(error)).lower()),
+        }
     return {"draft": _state["draft"], "inode": os.fstat(_state["lock"]).st_ino, "problem": ""}
 
 
@@ -266,7 +270,7 @@ def apply(left_out: list[int]) -> dict[str, Any]:
     except NotOwnedError as error:
         changed = [error.filename]
     except OSError as error:
-        words = "cannot write %s: %s" % (error.filename or path, str(error.strerror).lower())
+        words = "cannot write %s: %s" % (error.filename or path, (error.strerror or str(error)).lower())
         return {"problem": words, "changed": [], "missing": done.missing[:NAMED]}
     finally:
         os.close(top)

@@ -50,7 +50,7 @@ def start(bundle: str, times: Sequence[tuple[str, float]], asked: tuple[int, int
             tell("mark", rank, name, when)
     changed = _with_group(lambda: mark("group"), asked if "stacks" in parts else None)
     wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, changed))}
-    if tell is not None and rank.isdigit():
+    if tell is not None and rank.isdecimal():
         teller = tell
 
         def marks() -> None:

@@ -177,6 +177,13 @@ def no_login(lines: Sequence[str], spec: HostSpec) -> RefusedError:
     )
 
 
+def _is_ready(fd: int, wanted: int, seconds: float) -> bool:
+    """Wait until a descriptor is ready. (`select` takes none above 1023.)"""
+    poll = select.poll()
+    poll.register(fd, wanted)
+    return bool(poll.poll(seconds * 1000))
+
+
 def make_pipe(path: str) -> int:
     """Make a named pipe, and open it for both ways: no wait for the other side, and its end of file is our end."""
     os.mkfifo(path, 0o600)
@@ -244,7 +251,7 @@ class SshStream:
     def read(self) -> bytes:
         with self._reading:
             ended = self._ended or self._closed
-            if not self._closed and select.select([self._output], [], [], 0.0 if ended else 1.0)[0]:
+            if not self._closed and _is_ready(self._output, select.POLLIN, 0.0 if ended else 1.0):
                 return os.read(self._output, 1 << 16)
         if ended:
             raise EOFError
@@ -260,7 +267,7 @@ class SshStream:
                 try:
                     data = data[os.write(self._pipe, data) :]
                 except BlockingIOError:
-                    select.select([], [self._pipe], [], 0.1)
+                    _is_ready(self._pipe, select.POLLOUT, 0.1)
 
     def end(self, why: str, code: int | None = None) -> None:
         with self._changing:

@@ -25,7 +25,7 @@ class NoServerError(OSError):
 
     def __init__(self, causes: list[OSError]) -> None:
         super().__init__(causes[-1].errno, causes[-1].strerror)
-        self.causes = sorted({str(cause.strerror).lower() for cause in causes})
+        self.causes = sorted({(cause.strerror or str(cause)).lower() for cause in causes})
 
 
 class PromptSocket(socket.socket):
