@@ -42,6 +42,15 @@ OWN_OPTIONS = frozenset(
 LIMIT_REACHED = "the limit for your processes and threads is reached"
 LIMIT_FIX = "ulimit -u; ps -L -u $USER; end other processes, raise the limit, or launch from another host"
 NO_THREAD = "can't start new thread"  # in Python's RuntimeError
+# Tokens of Hugging Face, GitHub, GitLab, OpenAI and Anthropic, Slack, AWS, Google, npm, PyPI, a JWT, a private key;
+# a user with a password in a URL, also in one that was taken for a path (`https:/`).
+SECRET_FORMS = (
+    r"(?<![A-Za-z0-9])(?:hf_|gh[pousr]_|github_pat_|glpat-|npm_|pypi-|dckr_pat_|sk-|xox[a-z]-|xapp-|AIza|SG\.)[\w.-]{8,}|"
+    r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{8,}|(?<![\w-])eyJ[\w-]{6,}\.[\w-]{4,}|-----BEGIN [A-Z ]*PRIVATE KEY|"
+    r"hooks\.slack\.com/|(?:://|https?:/)[^\s/:@]*:[^\s@]{1,1024}@|://[^\s/:@]{16,}@"
+)
+# A value of an option or a variable: `--max-tokens=4096` and `--token=none` are no secrets.
+_SECRET_NAMED = r"(?i)((?:password|passwd|secret|token|api[_-]?key)=)(?!\d+(?!\S))[\w.+~-]{12,}"
 
 
 class DdpkitError(Exception):
@@ -54,10 +63,10 @@ class DdpkitError(Exception):
         self.rephrase(message, hint)
 
     def rephrase(self, message: str, hint: str | None) -> None:
-        """Replace the texts."""
-        self.args = (message,)
-        self.message = message
-        self.hint = hint
+        """Replace the texts. Secrets in them are masked: errors stand in logs of others."""
+        self.message = hide_in_text(message)
+        self.args = (self.message,)
+        self.hint = hint = hint and hide_in_text(hint)
         self.__notes__ = [f"hint: {hint}"] if hint else []  # the end of a traceback, from Python 3.11 on
 
 
@@ -105,6 +114,17 @@ def install(program: str) -> str:
 
     manager = next(filter(shutil.which, ("apt-get", "dnf", "zypper", "brew")), "apt-get")
     return f"{manager} install {program}"
+
+
+def hide_in_text(text: str) -> str:
+    """Return a text for people with `***` in place of what has the form of a secret."""
+    text = re.sub(SECRET_FORMS, _without_secret, text)
+    return re.sub(_SECRET_NAMED, r"\1***", text)
+
+
+def _without_secret(match: re.Match[str]) -> str:
+    before, colon, _ = match[0].partition(":/")
+    return f"{before}://***@" if colon else "***"
 
 
 def no_folder(error: OSError) -> UsageError:

@@ -103,6 +103,7 @@ def format_ranks(ranks: Iterable[int]) -> str:
 
 def format_duration(seconds: float) -> str:
     """A length of time in one or two words: `1.6 s`, `12 s`, `3 min`, `2.5 h`, `4 d`."""
+    seconds = max(0.0, seconds)  # of two clocks, or of one that was set back
     if seconds < 120:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     if seconds < 7200:
@@ -115,7 +116,7 @@ MOST_HOSTS = 8  # by name
 
 def format_age(seconds: float) -> str:
     """Return the age of something, without parts of a second: `4 s`, `3 min`."""
-    return format_duration(round(seconds)) if seconds >= 10 else f"{seconds:.0f} s"
+    return format_duration(round(seconds)) if seconds >= 10 else f"{max(0.0, seconds):.0f} s"
 
 
 def format_hosts(hosts: Sequence[str], most: int = MOST_HOSTS) -> str:

@@ -248,14 +248,12 @@ def redirect_to_devnull(*outputs: int) -> None:
 
 
 def _explain(error: DdpkitError, line: Line | None = None) -> int:
-    from ddpkit.launchers.shell import hide_in_text
-
     # The message can list problems, each with its hint.
     message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
-    text = f"ddpkit: error: {message}"
+    error.rephrase(message, error.hint and hint_for(error.hint, line))  # which masks what was typed
+    print(f"ddpkit: error: {error.message}", file=sys.stderr)
     if error.hint:
-        text += f"\nhint: {hint_for(error.hint, line)}"
-    print(hide_in_text(text), file=sys.stderr)  # errors stand in logs of others
+        print(f"hint: {error.hint}", file=sys.stderr)
     return error.exit_code
 
 

@@ -382,12 +382,12 @@ def stop(
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {shlex.quote(run)}")
     if everything and role is not None:
         raise UsageError("--all and --role exclude each other", f"ddpkit stop RUN --role {shlex.quote(role)}")
-    chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
+    chosen = status.living_here() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     if role is not None:
         chosen = [each.run for each in replicas.choose(chosen[0], role)]
     seen = status.get_statuses(chosen)
     if run is None and role is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
-        note("no run of this project is running; to list the runs: ddpkit ps")
+        note(f"no run of this {_place(everything)} is running; to list the runs: ddpkit ps")
     if dry_run:
         seen = [control.check_stop(now.run) for now in seen]  # it shows no command that `stop` would refuse to run
         plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living]
@@ -655,7 +655,7 @@ def rm(
         list[str] | None,
         typer.Argument(metavar="RUN...", help="Run id, at least 4 characters of one of this project, or directory."),
     ] = None,
-    ended: Annotated[bool, option("--ended", "Remove all ended runs of this project.")] = False,
+    ended: Annotated[bool, option("--ended", "Remove all ended runs of this project, started here or below.")] = False,
     yes: Annotated[bool, option("-y --yes", "Also remove files in these directories that are not ddpkit's.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Print what would be removed; remove nothing.")] = False,
     as_json: JsonFlag = False,
@@ -668,7 +668,7 @@ def rm(
         raise UsageError(what, "ddpkit rm --ended --dry-run")
     known = run_index.list_runs()
     if ended:
-        chosen = [entry.run for entry in status.runs_of_project(known, acts=True) if entry.run is not None]
+        chosen = [entry.run for entry in status.started_here(known) if entry.run is not None]
         gone = []
     else:
         gone = [entry.run_id for entry in known if entry.can_be_forgotten and entry.run_id in (run or ())]
@@ -690,7 +690,16 @@ def rm(
     for run_id in gone:
         print(f"{'would remove' if dry_run else 'removed'} {run_id} from the list of runs: its directory is missing")
     if not removed and not gone:
-        print("no ended runs of this project", file=sys.stderr)
+        print(f"no ended runs of this {_place(ended)}", file=sys.stderr)
+
+
+def _place(everything: bool) -> str:
+    """Return what a command acted in: all runs are those of this directory, where it is below its project's."""
+    from ddpkit.run import status
+
+    project = status.here() if everything else None
+    below = project is not None and project != Path.cwd().resolve()
+    return f"directory (the project is {project})" if below else "project"
 
 
 def _ended(chosen: Sequence[Run], *, named: bool) -> list[RunStatus]:

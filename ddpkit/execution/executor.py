@@ -70,6 +70,11 @@ ENDING, ENDING_LIMIT = "stack_dump.ending", 3.0  # seconds
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 
+def steady() -> float:
+    """Return seconds on a clock that nobody sets, and that goes on while this machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 @dataclass(kw_only=True, eq=False)
 class Node:
     """What the launcher knows of one step. `index`: its place in the plan."""
@@ -205,7 +210,7 @@ class Carrier:
         self.awaited = ("", "")  # for whom they waited, and the file with its stack
         self.after_dump: list[Callable[[], None]] = []  # their failures
         # Watches and records of the run.
-        self.started = time.time()
+        self.started, self._began = time.time(), steady()
         self.exceptions = ExceptionWatch()
         self.starts: dict[int, StartWatch] = {}  # by node
         self.vitals = Vitals(relay.folder)
@@ -234,7 +239,7 @@ class Carrier:
             self.timeline.write()
             with self.posting:
                 self.over = True
-        self.outcome.seconds = time.time() - self.started
+        self.outcome.seconds = steady() - self._began
         lost = [node for node in self.nodes if node.lost]
         # Several at once, or none that answers: then the fault may be the launcher's own network.
         if len(lost) == 1 < len(self.nodes) and all(node.sent_end for node in self.nodes if not node.lost):
@@ -416,7 +421,7 @@ class Carrier:
         """Give lines to the relay, and look in those of a rank for an exception or a wait that took too long."""
         data = event["data"].encode("utf-8", "surrogateescape")
         rank = event["rank"]
-        self.monitor.last_line = time.time()
+        self.monitor.last_line = time.monotonic()
         # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
         # where all ranks have ended well: the one with the store leaves first. It stays in its log.
         # What it says of a rank that it restarts is one line of ours, as is what SLURM says of a cancelled job.

@@ -191,6 +191,7 @@ class Recorded:
     folder: Path
     _marker: int  # see `launcher_process.hold_marker`
     _lock: threading.Lock  # of the record
+    _ahead: float  # the clock, of `steady`, when the run began
 
     def _amend(self, **changes: Any) -> None:
         """Change the record and save it. Raises OSError; the record is changed all the same."""
@@ -200,10 +201,15 @@ class Recorded:
 
     def _save_first(self) -> None:
         """Save the new record. Raises UsageError."""
+        self._ahead = time.time() - executor.steady()
         try:
             self.record.save()
         except OSError as error:
             raise UsageError(self._unsaved(error), f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
+
+    def _now(self) -> float:
+        """Return seconds since the epoch, by the clock of the start: a clock that was set since changes no length."""
+        return executor.steady() + self._ahead
 
     def _save_end(
         self, note: Callable[[str], None], *, state: EndState | Literal[RunState.LEFT], **changes: Any
@@ -225,7 +231,7 @@ class Recorded:
         """Write an error of ddpkit into the record. The ranks have ended with their connections."""
         code, words = ended_by(error)
         with suppress(OSError):
-            self._amend(ended=time.time(), state=RunState.FAILED, exit_code=code, verdict=words)
+            self._amend(ended=self._now(), state=RunState.FAILED, exit_code=code, verdict=words)
         self._close_marker()
 
     def _close_marker(self) -> None:
@@ -498,7 +504,7 @@ class RecordedRun(LiveRun, Recorded):
         if self._attempts is not None and self._attempts.records[-1].ended is None:
             self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
-        ended = time.time()
+        ended = self._now()
         words = words or (_survivors(outcome) if state is RunState.STOPPED else None)
         if failure is not None:
             self._note_failure(relay, failure)

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ddpkit.errors import SECRET_FORMS
+
 # Python puts the working directory in front of its own modules, for -m and for -c. There others may be able to write,
 # and a project may have a random.py. Code of ddpkit's begins with this line, which needs no module from a file.
 NOT_FROM_HERE = 'import sys; sys.path[:1] != [""] or sys.path.pop(0)'
@@ -61,13 +63,7 @@ _SECRET_NAME = re.compile(
     r"CONN(ECTION)?_?STR(ING)?|AUTH(?!OR|_SOCK)|COOKIE|BEARER|SIGNATURE",
     re.IGNORECASE,
 )
-# Tokens of Hugging Face, GitHub, GitLab, OpenAI and Anthropic, Slack, AWS, Google, npm, PyPI, a JWT, a private key;
-# a user with a password in a URL; `password=...` in a connection string.
-_SECRET_VALUE = re.compile(
-    r"(?<![A-Za-z0-9])(hf_|gh[pousr]_|github_pat_|glpat-|npm_|pypi-|dckr_pat_|sk-|xox[a-z]-|xapp-|AIza|SG\.)[\w.-]{8,}|"
-    r"(?<![A-Za-z0-9])(AKIA|ASIA)[A-Z0-9]{8,}|(?<![\w-])eyJ[\w-]{6,}\.[\w-]{4,}|-----BEGIN [A-Z ]*PRIVATE KEY|"
-    r"hooks\.slack\.com/|://[^\s/:@]*:[^\s@]+@|://[^\s/:@]{16,}@"
-)
+_SECRET_VALUE = re.compile(SECRET_FORMS)
 # A value that can be a secret where its option says so: `--max-tokens 4096` and `--special-token "<eos>"` are none.
 _OPAQUE = re.compile(r"(?!\d+$)[\w.+=~-]{12,}")
 _SECRET_PAIR = re.compile(r"\b(password|passwd|pwd|secret|token|api_?key|accountkey)\s*[=:]\s*\S", re.IGNORECASE)
@@ -81,11 +77,6 @@ def is_secret(name: str, value: str = "") -> bool:
 def hide_secrets(words: Sequence[str]) -> tuple[str, ...]:
     """Return a command as a record shows it: arguments that look like secrets are `***`."""
     return tuple(_hidden(word, before) for before, word in zip(("", *words), words, strict=False))
-
-
-def hide_in_text(text: str) -> str:
-    """Return a text for people with `***` in place of what has the form of a secret."""
-    return _SECRET_VALUE.sub(lambda match: "://***@" if match[0].startswith("://") else "***", text)
 
 
 def _hidden(word: str, before: str) -> str:

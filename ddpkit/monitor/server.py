@@ -206,7 +206,7 @@ class MonitorServer:
     """One question about stacks and one about resources at a time. Who asks meanwhile gets the same answer."""
 
     def __init__(self, launcher: Launcher) -> None:
-        self.last_line = time.time()  # of any rank
+        self.last_line = time.monotonic()  # of any rank: a clock that is set back, or forward, is no hang
         self._launcher = launcher
         self._watch: Watch | None = None
         self._dump: DumpQuestion | None = None
@@ -225,7 +225,7 @@ class MonitorServer:
     def watch(self, seconds: float, action: str) -> None:
         from ddpkit.monitor.watchdog import Watch
 
-        self._watch = Watch(seconds, "end" if action == "end" else "warn", time.time())
+        self._watch = Watch(seconds, "end" if action == "end" else "warn", time.monotonic())
 
     def on_answer(self, node: Node, event: AnswerEvent) -> None:
         number = node.index
@@ -250,9 +250,9 @@ class MonitorServer:
         if self._dump is None:
             any_runs = any(node.running for node in self._launcher.nodes)
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
-            if self._watch is not None and time.time() >= self._watch.due and any_runs:
+            if self._watch is not None and time.monotonic() >= self._watch.due and any_runs:
                 if self._is_debugged():
-                    self._watch.pause(time.time())
+                    self._watch.pause(time.monotonic())
                 else:
                     self.request_dump("watch")
         else:
@@ -426,7 +426,7 @@ class MonitorServer:
             return True
         for finding in self._watch.unrecorded(result.findings):
             self._launcher.note(f"--hang-timeout: {finding.words}")
-        self._hangs = self._watch.judged(time.time(), result.ranks, result.findings, self.last_line)
+        self._hangs = self._watch.judged(time.monotonic(), result.ranks, result.findings, self.last_line)
         return self._reason != "watch" or self._hangs
 
     def _report(self, question: DumpQuestion) -> None:
@@ -440,7 +440,7 @@ class MonitorServer:
 
     def _report_hang(self, result: Dump, folder: str) -> None:
         assert self._watch is not None
-        still = time.time() - self._watch.progress
+        still = time.monotonic() - self._watch.progress
         self._launcher.note(f"this run hangs: no progress for {still:.0f} s; dump: {folder}")
         for finding in result.findings:
             self._launcher.note(finding.words)

@@ -524,7 +524,7 @@ class RolesRun(Recorded):
         """Write the verdict and the end of the record. Returns the exit code."""
         state: EndState = RunState.DONE
         code, words, failure = 0, None, None
-        ended = time.time()
+        ended = self._now()
         self._save_states(self._first().name if ending is Ending.FAILED else None)
         if ending is Ending.FAILED:
             part = self._first()

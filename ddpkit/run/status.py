@@ -200,9 +200,21 @@ def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[
     return []
 
 
-def living_of_project() -> list[Run]:
-    """Return the runs of this project that are running or queued."""
-    mine = runs_of_project(run_index.list_runs(), acts=True)
+def started_here(known: Sequence[IndexEntry]) -> list[IndexEntry]:
+    """Return the runs of this project that were started in the current directory or below it.
+
+    What acts on all runs never climbs to a directory above, not even to the project's own.
+    """
+    project, mine = here(), runs_of_project(known, acts=True)
+    folder = Path.cwd().resolve() if mine else None
+    if folder is None or folder == project:
+        return mine
+    return [entry for entry in mine if entry.run and Path(entry.run.workdir).expanduser().is_relative_to(folder)]
+
+
+def living_here() -> list[Run]:
+    """Return the runs that were started here, see `started_here`, and are running or queued."""
+    mine = started_here(run_index.list_runs())
     going = [entry for entry in mine if entry.run and not entry.run.state.ended]
     return [entry.run for entry in _living(going) if entry.run is not None]
 

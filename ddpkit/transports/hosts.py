@@ -147,7 +147,7 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
             raise UsageError(f"group {word} contains itself: {' -> '.join((*seen, name))}")
         return [spec for each in groups[name] for spec in _word(each, groups, (*seen, name))]
     user, _, rest = word.rpartition("@")
-    wrong = UsageError(f"{word!r} is not the name of a host", _FORMS)
+    wrong = UsageError(f"{rest!r} is not the name of a host", _FORMS)
     if rest.count(":") > 1 and not rest.startswith("["):
         names, port = [rest], ""  # an IPv6 address: its colons leave no place for a port
     elif rest.startswith("["):
@@ -164,9 +164,9 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
         try:
             names = expand_nodelist(pattern)
         except EnvError as error:
-            raise UsageError(f"{word}: {error.message}", _FORMS) from None
+            raise UsageError(f"{rest}: {error.message}", _FORMS) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
-        raise UsageError(f"{word}: {port!r} is not a port", _FORMS)
+        raise UsageError(f"{rest}: {port!r} is not a port", _FORMS)
     if not names or not all(map(host_names.is_host, names)):
         raise wrong
     return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]

@@ -78,6 +78,34 @@ def test_its_own_run_from_a_directory_below(ddpkit: DDPKIT, other: Path) -> None
     assert json.loads((next(other.glob("logs/*")) / "run.json").read_text())["project"] == str(other)
 
 
+def test_what_acts_on_all_runs_climbs_to_no_directory_above(ddpkit: DDPKIT, other: Path) -> None:
+    """Not even to the directory of the same project."""
+    below = other / "src"
+    for folder in (other, below):
+        assert ddpkit("launch", "-n", "1", "--log-dir", str(other / "logs"), "--", "true", cwd=folder).returncode == 0
+    (below / "new").mkdir()
+    kept = ddpkit("rm", "--ended", "--yes", cwd=below / "new")
+    assert kept.stderr == f"no ended runs of this directory (the project is {other})\n"
+    assert len([*other.glob("logs/*")]) == 2
+    none = ddpkit("stop", "--all", cwd=below / "new")
+    assert f"no run of this directory (the project is {other}) is running" in none.stderr
+    assert ddpkit("rm", "--ended", "--yes", cwd=below).returncode == 0
+    assert len([*other.glob("logs/*")]) == 1
+    assert ddpkit("rm", "--ended", "--yes", cwd=other).returncode == 0
+    assert not [*other.glob("logs/*")]
+
+
+def test_stop_all_stops_nothing_of_a_directory_above(running: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").touch()
+    (tmp_path / "new").mkdir()
+    assert "is running" in ddpkit("stop", "--all", cwd=tmp_path / "new").stderr
+    assert ddpkit("status").stdout.startswith("run ")
+    stopped = ddpkit("stop", "--all")
+    assert stopped.returncode == 0
+    assert "stopped" in stopped.stdout
+    assert running.end() != 0
+
+
 def test_a_directory_below_a_project_without_a_mark(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "a/src").mkdir(parents=True)
     (tmp_path / "marked").mkdir()
