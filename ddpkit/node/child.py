@@ -33,6 +33,11 @@ def hide() -> None:
     _prctl(PR_SET_DUMPABLE, 0)
 
 
+def show() -> None:
+    """Undo `hide` in a fork that goes on as another program."""
+    _prctl(PR_SET_DUMPABLE, 1)
+
+
 def die_with_parent(parent: int, number: int) -> None:
     """Let the kernel send this signal when the parent dies. Exits at once where it has died already."""
     _prctl(PR_SET_PDEATHSIG, number)

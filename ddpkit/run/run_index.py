@@ -34,7 +34,7 @@ FEW = 5  # runs that an error lists
 LEAST = 4  # characters of an id by which a command acts on a run
 # Facts by which a command reaches a run: those of the index count, whatever the run's folder says.
 _IDENTITY = tuple(
-    "run_id backend launcher_pid launcher_started launcher_host launcher_boot in_program job_id session".split()
+    "run_id backend launcher_pid launcher_started launcher_host launcher_boot in_program job_id session hold".split()
 )
 
 

@@ -439,7 +439,8 @@ def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
     agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
     needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
-    needed |= set() if step.scheduled else {"rank_hook"}
+    holds = "DDPKIT_HOLDER" in step.env
+    needed |= {"holder"} if holds else set() if step.scheduled else {"rank_hook"}
     needed |= {"rank_observe"} if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
     return json.dumps(
         {
