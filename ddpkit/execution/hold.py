@@ -24,7 +24,6 @@ from ddpkit.node.rank.holder import VARIABLE
 from ddpkit.run import launcher_process, run_index, status
 from ddpkit.run.record import RecordedHold, Run
 from ddpkit.run.state import Origin
-from ddpkit.transports.choose import transport_class
 from ddpkit.transports.held import socket_name
 
 IDLE = "30m"
@@ -59,7 +58,7 @@ def check(settings: LaunchSettings) -> None:
 def settings_of(settings: LaunchSettings) -> LaunchSettings:
     """Return the settings of the launch that is the hold: one process on each node."""
     check(settings)
-    options = {name: value for name, value in settings.options.items() if name not in ("preload", "starter")}
+    options = {name: value for name, value in settings.options.items() if name != "preload"} | {"starter": "ranks"}
     script, sources = ("-c", _HOLD), {**settings.sources, "script": "flag"}
     one = replace(
         settings,
@@ -145,8 +144,7 @@ def _joined(settings: LaunchSettings, run: Run, hold: RecordedHold) -> LaunchSet
         options = {name: value for name, value in hold.options.items() if name not in settings.options}
         return replace(overlaid(settings, {**given, "options": options}, f"hold {run.run_id}"), held=run.run_id)
     chosen = prepare.transport_of(settings)
-    same = chosen is transport_class(registry.load(run.backend))
-    if not same or not (chosen.local or chosen.names_nodes):
+    if registry.load(settings.backend) is not registry.load(run.backend):
         return None
     if chosen.names_nodes:
         backend = prepare.build_backend(settings)
