@@ -21,13 +21,14 @@ from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.shell import quote
 from ddpkit.launchers.starters import preload_modules
 from ddpkit.node.rank.holder import VARIABLE
-from ddpkit.run import launcher_process, run_index, status
+from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import RecordedHold, Run
 from ddpkit.run.state import Origin
 from ddpkit.transports.held import socket_name
 
 IDLE = "30m"
-NAME = "hold"
+NAME = "hold"  # the beginning of the name of every hold
+MOST_READ = 50  # of the newest runs with such a name
 _HOLD = 'import os; exec(open(os.environ["DDPKIT_TAP"]).read())'  # the file is written by the supervisor
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -72,7 +73,7 @@ def settings_of(settings: LaunchSettings) -> LaunchSettings:
         hang_timeout=0.0,
         on_end="",
         on_attempt="",
-        name=settings.name or NAME,
+        name=f"{NAME}-{settings.name}" if settings.name else NAME,
     )
     return replace(one, hosts=(), hostfile="") if prepare.transport_of(settings).local else one
 
@@ -106,16 +107,20 @@ def with_holder(ready: prepare.Ready, settings: LaunchSettings, idle: float) -> 
 
 
 def living(project: Path) -> list[Run]:
-    """Return the living holds of a project that this user's index has, the newest first."""
+    """Return the living holds of a project that this user's index has, the newest first.
+
+    Only runs with a hold's name are read: every launch asks, also of a user with thousands of runs.
+    """
     return [
         entry.run
-        for entry in run_index.list_runs()
+        for entry in run_index.list_runs(NAME, MOST_READ)
         if entry.run is not None
         and entry.run.hold is not None
         and entry.run.origin is Origin.INDEX
+        and not entry.run.state.ended
         and run_index.project_of(entry.run) == project
         and launcher_process.is_local(entry.run)
-        and status.get_status(entry.run).state.living
+        and launcher_process.is_alive(entry.run)
     ]
 
 
