@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NoReturn
 
+# In `sys.modules` of a supervisor that is a fork of a hold's warm Python: the Holder of `rank/holder.py`.
+HELD = "ddpkit_held"
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36

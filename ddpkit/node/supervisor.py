@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 
-from ddpkit.node.child import become_subreaper, die_with_parent, exit_status, hide
+from ddpkit.node.child import HELD, become_subreaper, die_with_parent, exit_status, hide
 from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rpc import CallServer, Programs
 from ddpkit.node.seal import Seal
@@ -31,7 +31,7 @@ from ddpkit.node.supervision.rank_pipes import RankPipes
 from ddpkit.node.supervision.rank_table import RankTable
 from ddpkit.node.supervision.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.supervision.shutdown import DONE, STUCK_AFTER, Shutdown, report_daemons
-from ddpkit.node.supervision.spawn import FROM_TERMINAL, HANDLE, Spawner, redirect_to_devnull
+from ddpkit.node.supervision.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
 
 RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ class Supervisor:
 
     def on_term(self) -> None:
         """An administrator ends the supervisor, or the kernel does because its guard or hold was killed."""
-        held: Any = sys.modules.get(HANDLE)
+        held: Any = sys.modules.get(HELD)
         if self.is_orphan():
             self.report_own_failure(signal=signal.SIGTERM, reason="its guard process was killed")
         elif held is not None and held.is_gone():

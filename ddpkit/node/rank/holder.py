@@ -21,7 +21,8 @@ import struct
 import sys
 import time
 
-from ddpkit.node.child import die_with_parent, show
+from ddpkit.node.bundle import running_bundle
+from ddpkit.node.child import HELD, die_with_parent, show
 from ddpkit.node.rank import rank_hook
 from ddpkit.node.rank.fork_server import import_modules, reseed
 
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Mapping
 
-HANDLE = "ddpkit_held"  # in `sys.modules` of a fork: the Holder
 VARIABLE = "DDPKIT_HOLDER"  # {"name", "modules", "idle"}
-COLD = "DDPKIT_COLD"  # of a supervisor that the hold could not be: why
 FORMAT = 1  # of what a supervisor of another version calls here
 START_LIMIT = 60  # seconds for the first bytes of a connection
 HEADER = 8  # digits: the size of the environment that comes first
@@ -41,6 +40,7 @@ AT_START = (
     "PYTHON LD_ LANG LC_ OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ BLIS_ NUMEXPR_ ATEN_ PYTORCH_ HF_ MALLOC_ GLIBC_ TZ"
 ).split()
 THREADS = "OMP_NUM_THREADS"  # torch can be told later
+USUAL = ("PYTHONUNBUFFERED", "PYTHONFAULTHELDR")  # of every rank, and asked for before they are set
 LATE = ("TORCH_NCCL_", "TORCH_DISTRIBUTED_")  # read when a process group is made
 
 
@@ -72,6 +72,7 @@ class Holder:
         self.kept = _descriptors() - own  # opened by the modules
         names = [name.partition(".")[0].upper() + "_" for name in modules]
         self.at_start = (*AT_START, *names)
+        self.compiled = _compile_programs()
 
     # ---- asked by a supervisor
 
@@ -92,6 +93,14 @@ class Holder:
         if words[0] not in ("-c", "-m") and not (os.path.isfile(words[0]) and words[0].endswith(".py")):
             return "%s is not a script of Python" % words[0]
         return self._changed_variable(env) or self._changed_file()
+
+    def known_torch(self, python: str, env: Mapping[str, str]) -> dict[str, Any] | None:
+        """Which torch a fork has; None: it is none of this Python, or one of its own would have to say."""
+        torch = sys.modules.get("torch")
+        usual = {name: self.environ[name] for name in USUAL if name in self.environ and name not in env}
+        if torch is None or self.why_cold([python, "-c", ""], {**env, **usual}):
+            return None
+        return {"place": os.path.dirname(str(torch.__file__)), "version": sys.modules["torch.version"].__version__}
 
     def is_gone(self) -> bool:
         """Whether the process that this supervisor's guard was forked from has ended."""
@@ -170,15 +179,19 @@ class Holder:
             library = os.path.dirname(os.__file__)
             sys.path[:] = [each for each in self.path if _is_library(each, library)]
             forget_programs()
-            sys.modules[HANDLE] = self  # type: ignore[assignment]
+            sys.modules[HELD] = self  # type: ignore[assignment]
             with open(0, "rb", 0, closefd=False) as stream:
                 line = stream.readline()
-            exec(line, {"__name__": "__main__"})
+            exec(line, {"__name__": "__main__", "compile": self._compile})
         except Become as rank:
             return Program(self, rank.argv, rank.env)
         except BaseException as error:
             _write(2, "ddpkit: %s: %s" % (type(error).__name__, error))
         os._exit(1)
+
+    def _compile(self, text: str, name: str, mode: str) -> Any:
+        """Compile a program of the supervisor, unless it is of this very version: then that is done."""
+        return self.compiled.get((text, name)) or compile(text, name, mode, dont_inherit=True)
 
 
 class Program:
@@ -188,7 +201,7 @@ class Program:
         self._holder, self._argv = holder, argv
         sys.path[:], sys.meta_path[:] = holder.path, holder.finders
         forget_programs()
-        sys.modules.pop(HANDLE, None)
+        sys.modules.pop(HELD, None)
         _close_descriptors(holder.kept)
         _reset_signals()
         show()
@@ -285,6 +298,19 @@ def _own_part(trace: TracebackType | None) -> TracebackType | None:
 
 
 # ---- helpers
+
+
+def _compile_programs() -> dict[tuple[str, str], Any]:
+    """The programs of a node, compiled, by text and name, as the first bytes of a connection name them."""
+    import zipfile
+
+    found = {}
+    with zipfile.ZipFile(running_bundle()) as bundle:
+        for path in bundle.namelist():
+            if path.startswith("node/") and not path.endswith("__init__.py"):
+                text, name = bundle.read(path).decode(), "ddpkit." + path.replace("/", ".")
+                found[text, name] = compile(text, name, "exec", dont_inherit=True)
+    return found
 
 
 def _write(fd: int, line: str) -> None:

@@ -15,7 +15,7 @@ import sys
 import time
 
 from ddpkit.node.bundle import program_of, running_bundle, write_bundle
-from ddpkit.node.child import die_with_parent, execute, merged, prepend
+from ddpkit.node.child import HELD, die_with_parent, execute, merged, prepend
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
 from ddpkit.node.supervision.event_loop import Children
@@ -28,8 +28,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-# Of a fork of a hold's Python: see `rank/holder.py`.
-HANDLE, COLD, FORMAT = "ddpkit_held", "DDPKIT_COLD", 1
+COLD = "DDPKIT_COLD"  # why the hold of a launch could not be reached: `transports/held.py` sets it
+HELD_FORMAT = 1  # of what is called of a hold's Python: see `rank/holder.py`
 
 # A terminal or a scheduler sends these, and the launcher decides about them.
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -94,12 +94,12 @@ class Spawner:
 
         `missing`: why the hold of this launch could not be reached.
         """
-        held: Any = sys.modules.get(HANDLE)
+        held: Any = sys.modules.get(HELD)
         if held is None and not missing:
             return None
         proc = self._request["procs"][0]
         why = missing
-        if held is not None and held.format != FORMAT:
+        if held is not None and held.format != HELD_FORMAT:
             why = "the hold is of another version of ddpkit"
         elif held is not None and proc["rank"] is None:
             why = "%s starts the ranks" % proc["name"]
