@@ -36,6 +36,8 @@ OUTPUTS = {
     "lost to waiting": "tests/test_docs_blocks.py",
     "not needed": "tests/test_docs_blocks.py",
     "action": "tests/test_docs_blocks.py",
+    "hold": "tests/execution/test_hold.py",
+    "cold": "tests/execution/test_hold.py",
     "roles": "tests/roles/test_roles_examples.py",
     "roles status": "tests/roles/test_roles_examples.py",
 }

@@ -222,6 +222,30 @@ def test_threads_are_those_of_the_launch(held: Command, ddpkit: DDPKIT, tmp_path
     assert "cold" not in done.stderr
 
 
+def shape(text: str) -> list[str]:
+    """Its lines without their numbers and ids."""
+    return sorted(
+        re.sub(r"\d[\d-]*-(hold|train)-[0-9a-f]{4}|\d+(\.\d+)?|vm|" + os.uname().nodename, "N", line)
+        for line in text.splitlines()
+    )
+
+
+def test_the_outputs_of_the_page(start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/hold.md").read_text()
+
+    def output(name: str) -> list[str]:
+        return shape(page.partition(f"<!-- output: {name} -->\n```text\n")[2].partition("```")[0])
+
+    (tmp_path / "ddpkit.toml").touch()
+    text = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
+    (tmp_path / "train.py").write_text(text)
+    start("hold", "-n", "2", "--preload=fractions").wait_for(READY)
+    done = ddpkit("launch", "--", "train.py")
+    assert shape(done.stdout + done.stderr) == output("hold")
+    done = ddpkit("launch", "--env", "PYTHONOPTIMIZE=1", "--", "train.py")
+    assert set(output("cold")) <= set(shape(done.stderr))
+
+
 # ---- which launch uses it
 
 
