@@ -169,6 +169,14 @@ def test_edited_code_is_fresh(held: Command, ddpkit: DDPKIT, tmp_path: Path) -> 
     assert "second one" in ddpkit("launch", "-n", "1", "--", "job.py").stdout
 
 
+def test_a_dump_shows_the_script_alone(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    start("launch", "-n", "1", "--", "sleep.py").wait_for("asleep")
+    done = ddpkit("dump")
+    assert "sleep.py:1 in <module>" in done.stdout
+    assert "holder.py" not in done.stdout
+
+
 # ---- what a fork cannot be
 
 
