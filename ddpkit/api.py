@@ -40,7 +40,6 @@ from ddpkit import config
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError, UsageError, nearest
 from ddpkit.execution import prepare
 from ddpkit.execution.background import BackgroundRun, Notes
-from ddpkit.execution.hold import join
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
@@ -549,6 +548,8 @@ def launch(
             prepared = connections.enter_context(prepare_roles(chosen, os.environ, notes.add))
             of_roles = RolesRun(prepared, began=began, in_program=True)
             return Run(of_roles.record, BackgroundRun(of_roles, chosen, connections.pop_all(), echo=echo))
+        from ddpkit.execution.hold import join
+
         chosen = join(chosen, notes.add)
         ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
         if detach and ready.plan.batch is None:

@@ -20,7 +20,7 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.shell import quote
 from ddpkit.launchers.starters import preload_modules
-from ddpkit.node.rank.holder import VARIABLE
+from ddpkit.node.child import HOLDER
 from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import RecordedHold, Run
 from ddpkit.run.state import Origin
@@ -88,7 +88,7 @@ def with_holder(ready: prepare.Ready, settings: LaunchSettings, idle: float) -> 
     modules = modules_of(settings, ready)
     plan, job = ready.plan, ready.job
     spec = json.dumps({"name": socket_name(plan.run_id), "modules": modules, "idle": idle})
-    steps = tuple(replace(step, env={**step.env, VARIABLE: spec}) for step in plan.steps)
+    steps = tuple(replace(step, env={**step.env, HOLDER: spec}) for step in plan.steps)
     typed: tuple[str, ...] = ()
     if prepare.transport_of(settings).names_nodes:
         backend = prepare.build_backend(settings)

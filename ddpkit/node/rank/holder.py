@@ -22,7 +22,7 @@ import sys
 import time
 
 from ddpkit.node.bundle import running_bundle
-from ddpkit.node.child import HELD, die_with_parent, show
+from ddpkit.node.child import HELD, HOLDER, die_with_parent, show
 from ddpkit.node.rank import rank_hook
 from ddpkit.node.rank.fork_server import import_modules, reseed
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Mapping
 
-VARIABLE = "DDPKIT_HOLDER"  # {"name", "modules", "idle"}
 FORMAT = 1  # of what a supervisor of another version calls here
 START_LIMIT = 60  # seconds for the first bytes of a connection
 HEADER = 8  # digits: the size of the environment that comes first
@@ -385,7 +384,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 def main() -> None:
     """Hold a warm Python. A rank returns from here when its program has ended."""
     os.environ.pop("DDPKIT_TAP")
-    spec = json.loads(os.environ.pop(VARIABLE))
+    spec = json.loads(os.environ.pop(HOLDER))
     began = time.monotonic()
     holder = Holder(spec["modules"])
     what = ", ".join(spec["modules"])
