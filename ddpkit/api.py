@@ -578,6 +578,9 @@ def launch(
             prepared = connections.enter_context(prepare_roles(chosen, os.environ, notes.add))
             of_roles = RolesRun(prepared, began=began, in_program=True)
             return Run(of_roles.record, BackgroundRun(of_roles, chosen, connections.pop_all(), echo=echo))
+        from ddpkit.execution.hold import join
+
+        chosen = join(chosen, notes.add)
         ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
         if detach and ready.plan.batch is None:
             return _launch_detached(script, args, profile, on, settings, chosen)
@@ -1142,8 +1145,8 @@ def _command_line(
             variables |= {key: str(text) for key, text in value.items() if text is not None}
         elif name == "hosts" and isinstance(value, Sequence):
             hosts = value
-        elif name == "preflight":
-            words += ["--no-preflight"] if value is False else []
+        elif name in ("preflight", "hold"):
+            words += [f"--no-{name}"] if value is False else []
         elif name == "sync":
             words += [flag] if value is True else [f"{flag}={value}"] if value else []
         elif isinstance(value, tuple | list):

@@ -66,8 +66,10 @@ VARIABLES = {
     **dict.fromkeys(("DDPKIT_MASTER_ADDR", "DDPKIT_MASTER_PORT"), "the address of rank 0, for such a rank"),
     **dict.fromkeys(
         (
+            "DDPKIT_COLD",
             "DDPKIT_COMPLETE",
             "DDPKIT_DETACHED",
+            "DDPKIT_HOLDER",
             "DDPKIT_HOOK",
             "DDPKIT_INSIDE",
             "DDPKIT_JOB_HOOK",
@@ -462,6 +464,7 @@ class LaunchSettings:
     preflight: bool = _setting(
         True, _parse_bool, "true or false", "--no-preflight", "Continue although the nodes differ."
     )
+    hold: bool = _setting(True, _parse_bool, "true or false", "--no-hold", "Do not use the hold of this project.")
     hang_timeout: float = _setting(
         0.0,
         _parse_seconds,
@@ -579,6 +582,7 @@ class LaunchSettings:
     roles_from: str = ""  # who gave them, in place of the file
     replica: Replica | None = None  # of a role, which these settings are for
     function: bytes = field(default=b"", repr=False)  # of `ddpkit.call`, pickled
+    held: str = ""  # the id of the hold that the launch uses; empty: none
 
     @property
     def has_roles(self) -> bool:
@@ -648,6 +652,7 @@ class LaunchKeywords(TypedDict, total=False):
     log_limit: int | str | None
     all_log: bool | None
     preflight: bool | None
+    hold: bool | None
     hang_timeout: float | str | None
     hang_action: str | None
     observe: Sequence[str] | str | None

@@ -69,6 +69,7 @@ def test_keywords_are_the_settings() -> None:
     assert Keywords.__annotations__.keys() == config.SETTINGS.keys()
     assert {each.name for each in fields(LaunchSettings)} - config.SETTINGS.keys() == {
         "groups",
+        "held",
         "host",
         "inherited",
         "sources",

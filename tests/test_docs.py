@@ -63,7 +63,7 @@ def names_nodes(line: str) -> bool:
 
 
 # Commands that start ranks; a dry run of them needs nothing but the nodes, where there are any.
-STARTS = ("launch", "test", "bench")
+STARTS = ("launch", "hold", "test", "bench")
 
 
 @pytest.mark.parametrize(

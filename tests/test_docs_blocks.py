@@ -38,6 +38,8 @@ OUTPUTS = {
     "action": "tests/test_docs_blocks.py",
     "call": "tests/test_docs_blocks.py",
     "call failure": "tests/test_docs_blocks.py",
+    "hold": "tests/execution/test_hold.py",
+    "cold": "tests/execution/test_hold.py",
     "roles": "tests/roles/test_roles_examples.py",
     "roles status": "tests/roles/test_roles_examples.py",
 }

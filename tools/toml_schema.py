@@ -33,6 +33,7 @@ WORDS = {"type": "array", "items": TEXT}
 # Settings whose flag has another sense.
 DESCRIPTIONS = {
     "preflight": "Whether a difference between the nodes keeps a run from starting.",
+    "hold": "Whether a launch uses the hold of its project.",
     "options": "Options of the backend, as -o KEY=VALUE; `ddpkit backends NAME` lists them.",
     "env": "Variables for every rank.",
 }

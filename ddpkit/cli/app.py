@@ -95,6 +95,7 @@ class LeanCommand(typer.core.TyperCommand):
 COMMANDS = {
     "Run": {
         "launch": "Run a script on every rank; the first failure ends the run.",
+        "hold": "Keep nodes and a warm Python for launches.",
         "test": "Check nodes, network, GPUs and ranks before a launch.",
         "bench": "Measure the speed of collectives between the ranks.",
     },
@@ -124,6 +125,7 @@ COMMANDS = {
 # The module of each command: one command imports one of them.
 _MODULES = {
     "launch": "launch",
+    "hold": "hold",
     **dict.fromkeys(("test", "test-distributed", "bench", "nodes"), "test"),
     **dict.fromkeys(("ps", "status", "logs", "attach", "stop", "rm"), "runs"),
     **dict.fromkeys(("top", "dump"), "live"),
@@ -316,7 +318,7 @@ def _parse_error(error: Any, group: Any, words: list[str]) -> UsageError:
 
 
 # Commands that also take the flags of other launchers.
-_LAUNCHES = ("launch", "test", "test-distributed", "bench")
+_LAUNCHES = ("launch", "hold", "test", "test-distributed", "bench")
 
 
 def program(*commands: str) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ddpkit.launchers.registry import Option
 
 VARIABLE = "_DDPKIT_COMPLETE"
-_HOSTED = ("launch", "test", "test-distributed", "bench")
+_HOSTED = ("launch", "hold", "test", "test-distributed", "bench")
 
 
 @dataclass(frozen=True)

@@ -157,22 +157,25 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
     if leave:
         _refuse_pipe(settings)
     if leave and (settings.has_roles or not prepare.transport_of(settings).scheduled):
-        return _detach(as_json)
+        return start_detached(as_json)
     if settings.has_roles:
         return _launch_roles(
             settings, allowed, note, began, as_json=as_json and waits is None, quiet=quiet, waits=waits
         )
+    from ddpkit.execution.hold import join
+
     progress = None if dry_run else _Copying()
+    settings = join(settings, note)
     with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None, allowed) as ready:
         plan = ready.plan
         if leave and plan.batch is None:
-            return _detach(as_json)
+            return start_detached(as_json)
         allocation = prepare.unused_allocation(settings, os.environ)
         if allocation:
             note(allocation)
         if not dry_run:
             as_json = as_json and waits is None
-            return _carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, waits=waits)
+            return carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, waits=waits)
     show_plan(plan, as_json)
     return 0
 
@@ -292,7 +295,7 @@ def _refuse_pipe(settings: LaunchSettings) -> None:
         )
 
 
-def _detach(as_json: bool) -> int:
+def start_detached(as_json: bool) -> int:
     """Start this command again in a tmux session. Its messages are printed here until its run has a record."""
     from ddpkit.launchers import shell
     from ddpkit.run import tmux as detach
@@ -310,7 +313,7 @@ def _detach(as_json: bool) -> int:
     return 0
 
 
-def _carry(
+def carry(
     ready: Ready,
     settings: LaunchSettings,
     before: tuple[float, list[str]],

@@ -34,7 +34,7 @@ NODES, RANKS, CHECKS, OUTPUT, LEAVE = "Where", "Ranks", "Before it runs", "While
 _GROUPS = {
     NODES: ("backend", "nnodes", "hostfile", "options", "sync"),
     RANKS: ("nproc_per_node", "env", "workdir", "python", "grace"),
-    CHECKS: ("preflight",),
+    CHECKS: ("preflight", "hold"),
     OUTPUT: ("log_dir", "hang_timeout", "observe", "retries", "spares"),
     LEAVE: ("name",),
 }
@@ -136,7 +136,8 @@ def launch_settings(context: typer.Context, words: list[str] | None, roles: str 
         raise UsageError(f"{KEYWORDS} {text}: is not a JSON object", "ddpkit launch --help") from None
     tables = keywords.pop("roles", None)
     typed |= {"options": parse_options(typed["options"]), "env": parse_variables(typed["env"])}
-    typed["preflight"] = False if typed.get("preflight") else None
+    for name in ("preflight", "hold"):
+        typed[name] = False if typed.get(name) else None
     flags = cast("Keywords", {**typed, **keywords})
     hosts, command = list(words or ()), context.command.name
     if command != "launch" and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`

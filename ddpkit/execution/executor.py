@@ -366,6 +366,8 @@ class Carrier:
             self.fail(node, what=SUPERVISOR, reason=event["message"], at=at, code=LaunchError.exit_code)
         elif event["e"] == "lost":
             self.on_lost_link(node, event["reason"])
+        elif event["e"] == "cold":
+            self.note(f"starts cold on {node.step.host}: {event['reason']}")
         elif event["e"] == "left":
             self.note(f"ended processes that a rank left on {node.step.host}: {', '.join(event['names'])}")
         elif event["e"] == "daemons":

@@ -300,6 +300,7 @@ class RecordedRun(LiveRun, Recorded):
             job=self._recorded_job(),
             session=session,
             in_program=in_program,
+            hold=ready.hold,
             origin=Origin.INDEX,
             settings_file=ready.settings.file,
             state=RunState.RUNNING if self.followed else RunState.LEFT,

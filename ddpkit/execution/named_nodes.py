@@ -120,7 +120,7 @@ def approach(
             least = requirements.least
             staged = stage.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
             specs, job, requirements = list(staged.specs), staged.job, _of_copies(requirements, staged.job)
-    pool = _node_pool(backend, options, job, specs, connector, requirements)
+    pool = _node_pool(backend, options, job, specs, connector, requirements, settings.held)
     pool.progress = waiting
     transport = chosen(pool, requirements)
     try:
@@ -147,6 +147,7 @@ def _node_pool(
     specs: Sequence[HostSpec],
     way: Connector,
     requirements: Requirements,
+    held: str,
 ) -> NodePool:
     """Make the pool of connections. In a dry run nodes answer by a Python of their PATH, outside of containers."""
     from ddpkit.transports.pool import NodePool
@@ -161,7 +162,7 @@ def _node_pool(
             return None
         return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
 
-    return NodePool(specs, way, options.heartbeat_timeout, requirements.job.python, container)
+    return NodePool(specs, way, options.heartbeat_timeout, requirements.job.python, container, held)
 
 
 def _describe_assumed(world: World) -> str:

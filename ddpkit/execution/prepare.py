@@ -31,6 +31,7 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request, World, with_port
 from ddpkit.launchers.shell import Secret
+from ddpkit.run.record import RecordedHold
 from ddpkit.run.run_files import check_run_folder
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports import slurm_nodes
@@ -61,6 +62,7 @@ class Ready:
     hosts: tuple[str, ...] = ()  # of the run, with its spares; empty: those of the plan
     plan_again: PlanAgain | None = None
     staged: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # local copies that were made, by host
+    hold: RecordedHold | None = None  # the launch is one
     left: str = ""  # a line about the variables that the nodes do not get, for a person, once the run starts
 
 
@@ -247,7 +249,7 @@ def _offline_transport(
     if issubclass(chosen, SchedulerTransport):
         requested_nodes.check_no_hosts(settings)
         return chosen(nnodes, nproc, environ)
-    return LocalTransport(nproc, environ, settings.env)
+    return LocalTransport(nproc, environ, settings.env, settings.held)
 
 
 def _hosts_of_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -182,6 +182,13 @@ class RefusedEvent(_Event):
     message: Sentence
 
 
+class ColdEvent(_Event):
+    """The ranks are no forks of the hold's Python, which their launch uses, and why."""
+
+    e: Literal["cold"]
+    reason: Sentence
+
+
 class EndEvent(_Event):
     """Nothing of this run is alive on the node."""
 
@@ -205,6 +212,7 @@ class NoteEvent(_Event):
 Event = (
     HelloEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
     OutputEvent | ValueEvent | ExitEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent |
+    ColdEvent |
     EndEvent | LostEvent | NoteEvent
 )  # fmt: skip
 
@@ -212,7 +220,8 @@ Event = (
 # Events that a supervisor sends. The others are made on this machine.
 _OF_NODES = (
     HelloEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
-    ValueEvent, ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, EndEvent,
+    ValueEvent, ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, ColdEvent,
+    EndEvent,
 )  # fmt: skip
 _NEVER = ("host", "agent", "values", "error")  # keys that only this machine adds
 _TIMED = ("beat", "start", "mark", "steps", "exit", "failed")  # each of which has the time of the node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -91,6 +92,8 @@ class Rank:
 
 # ---- what was answered, read
 
+_BELOW = "ddpkit.zip/node/rank/holder.py"  # the program of a hold, which stands below the script of its ranks
+
 
 def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
     """One rank's part of an answer. `now` is the time there, seconds since the epoch."""
@@ -99,6 +102,7 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
     record, known = facts.get("fr") or {}, facts.get("groups") or {}
     members = {name: _members(group["ranks"]) for name, group in known.items()}
     frames = tuple((str(file), int(line or 0), str(name)) for file, line, name in main["frames"]) if main else ()
+    frames = tuple(itertools.takewhile(lambda frame: not frame[0].endswith(_BELOW), frames))
     last = record.get("last")
     return Rank(
         rank=number,

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NoReturn
 
+# In `sys.modules` of a supervisor that is a fork of a hold's warm Python: the Holder of `rank/holder.py`.
+HELD = "ddpkit_held"
+HOLDER = "DDPKIT_HOLDER"  # what such a Python shall do, as JSON: {"name", "modules", "idle"}
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -31,6 +34,11 @@ def hide() -> None:
     What it executes is open again. Only root with CAP_SYS_PTRACE still reads them.
     """
     _prctl(PR_SET_DUMPABLE, 0)
+
+
+def show() -> None:
+    """Undo `hide` in a fork that goes on as another program."""
+    _prctl(PR_SET_DUMPABLE, 1)
 
 
 def die_with_parent(parent: int, number: int) -> None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
 from binascii import b2a_base64
 
-from ddpkit.node.child import become_subreaper, die_with_parent, exit_status, hide
+from ddpkit.node.child import HELD, become_subreaper, die_with_parent, exit_status, hide
 from ddpkit.node.cpus import take_cpus
 from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rpc import PIECE, CallServer, Programs
@@ -57,7 +58,7 @@ class Supervisor:
         restarts = max([0, *(proc.get("restarts", 0) for proc in request["procs"])])
         self.table = RankTable(send, self.output, restarts)
         self.pipes = RankPipes(self.loop, send, self.output, self.table)
-        self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes)
+        self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes, send)
         self.calls = RankCalls(self.loop, send, self.table, self.output, programs)
         again = "DDPKIT_ATTEMPT" in request["env"]
         self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]), again)
@@ -91,9 +92,14 @@ class Supervisor:
         self.stop()
 
     def on_term(self) -> None:
-        """An administrator ends the supervisor, or the kernel does because its guard was killed."""
-        orphaned = {"reason": "its guard process was killed"} if self.is_orphan() else {}
-        self.report_own_failure(signal=signal.SIGTERM, **orphaned)
+        """An administrator ends the supervisor, or the kernel does because its guard or hold was killed."""
+        held: Any = sys.modules.get(HELD)
+        if self.is_orphan():
+            self.report_own_failure(signal=signal.SIGTERM, reason="its guard process was killed")
+        elif held is not None and held.is_gone():
+            self.report_own_failure(signal=None, reason="the hold that this launch used has ended")
+        else:
+            self.report_own_failure(signal=signal.SIGTERM)
         self.stop()
 
     def is_orphan(self) -> bool:

@@ -101,6 +101,15 @@ class RecordedJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordedHold:
+    """What a launch takes from a hold where it says nothing else."""
+
+    hosts: tuple[str, ...]  # as they were typed; none for this machine
+    nproc_per_node: str
+    options: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One attempt of a run. `decision`: what followed from its end, and why; None: it succeeded, or has not ended."""
 
@@ -185,6 +194,7 @@ class Run:
     attempts: tuple[Attempt, ...] = ()  # of a run with --retries
     spares: tuple[HostWord, ...] = ()  # hosts that can still replace others
     log_problem: str = ""  # what is missing in its logs, and why
+    hold: RecordedHold | None = None  # of a run that keeps a warm Python for launches
     replicas: tuple[ReplicaName, ...] = ()  # of a run of roles; each is a run in `roles/`
     logins: dict[HostWord, Via] = field(default_factory=dict)  # to each of its hosts that was reached by SSH
     format: Annotated[int, Between(1, FORMAT)] = FORMAT

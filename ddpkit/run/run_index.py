@@ -34,7 +34,7 @@ FEW = 5  # runs that an error lists
 LEAST = 4  # characters of an id by which a command acts on a run
 # Facts by which a command reaches a run: those of the index count, whatever the run's folder says.
 _IDENTITY = tuple(
-    "run_id backend launcher_pid launcher_started launcher_host launcher_boot in_program job_id session".split()
+    "run_id backend launcher_pid launcher_started launcher_host launcher_boot in_program job_id session hold".split()
 )
 
 
@@ -125,16 +125,21 @@ class IndexEntry:
         return self.missing and self.run is None and self.host == os.uname().nodename
 
 
-def list_runs() -> list[IndexEntry]:
-    """List the runs of this user, the newest first. Changes nothing."""
+def list_runs(name: str = "", most: int | None = None) -> list[IndexEntry]:
+    """List the runs of this user, the newest first. Changes nothing.
+
+    `name`: only those whose name begins with it, and of those the newest, `most` of them.
+    """
     return sorted(
-        _read_entries(), key=lambda entry: (entry.run.started if entry.run else 0.0, entry.run_id), reverse=True
+        _read_entries(name, most),
+        key=lambda entry: (entry.run.started if entry.run else 0.0, entry.run_id),
+        reverse=True,
     )
 
 
-def _read_entries() -> Iterator[IndexEntry]:
+def _read_entries(begin: str, most: int | None) -> Iterator[IndexEntry]:
     try:
-        names = [path.name for path in index_folder().iterdir()]
+        every = [path.name for path in index_folder().iterdir()]
     except (FileNotFoundError, RuntimeError):
         return
     except OSError as error:  # a home that is not mounted well: no run is gone
@@ -142,7 +147,8 @@ def _read_entries() -> Iterator[IndexEntry]:
         problem = f"cannot read the runs in {folder}: {error.strerror}"
         yield IndexEntry(run_id="", folder=folder, host="", run=None, problem=problem)
         return
-    for name in names:
+    names = sorted((name for name in every if name_in(name).startswith(begin)), reverse=True)
+    for name in names[:most]:
         if typed_json.matches(record.RunId, name):
             yield _entry(name)
 

@@ -195,8 +195,8 @@ def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[
     directories = [] if project is None else [project] if acts else run_index.above(project)
     for directory in directories:
         mine = [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == directory]
-        if mine:
-            return mine
+        if mine:  # a hold runs for days beside the launches, and is meant where it is named, or alone
+            return [entry for entry in mine if entry.run and entry.run.hold is None] or mine
     return []
 
 

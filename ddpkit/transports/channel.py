@@ -175,8 +175,10 @@ class Channel:
     outlives = ""
     margin = 10.0
 
-    def __init__(self, name: str, stream: ByteStream, silence: float) -> None:
+    def __init__(self, name: str, stream: ByteStream, silence: float, relay: bytes = b"") -> None:
+        """`relay`: what hands the stream on to a hold (`held.py`)."""
         self.name = name
+        self._relay = relay
         self.silence = silence
         self.opened_at = time.time()  # then that of its first event
         self._state = State.STARTS
@@ -209,7 +211,7 @@ class Channel:
         `until`: a time.monotonic().
         """
         threading.Thread(target=self._read, daemon=True).start()
-        self._write(program(key=self._key))
+        self._write(self._relay + program(key=self._key))
         try:
             self._next("hello", until)
         except NoAnswerError:

@@ -22,6 +22,7 @@ from ddpkit.launchers.shell import count, quote
 from ddpkit.node.calls.probe import visible_gpus
 from ddpkit.transports.channel import ByteStream, Channel, Heartbeat, NoAnswerError, RefusedError, command
 from ddpkit.transports.compatibility import Requirements
+from ddpkit.transports.held import relay as held_relay
 from ddpkit.transports.hosts import HostSpec, Problem, refusal
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.reachability import Attempt, Target
@@ -86,6 +87,7 @@ class ConnectionAttempt:
     container: Callable[[HostSpec], Container | None]
     silence: float  # seconds without an event after which a node counts as lost
     start_timeout: float | None
+    relay: bytes = b""  # into a hold (`held.py`)
     waiting: dict[str, str] = field(default_factory=dict)  # by label of each node that is waited for: its last step
 
     def run(self, specs: Sequence[HostSpec]) -> Generator[tuple[HostSpec, Channel | Problem], None, None]:
@@ -137,7 +139,7 @@ class ConnectionAttempt:
         channel = None
         try:
             stream = self.connector.enter(spec, self._command(spec), until)
-            channel = Channel(spec.label, stream, self.silence)
+            channel = Channel(spec.label, stream, self.silence, self.relay)
             self.waiting[spec.label] = "its shell and Python have not started yet"
             # The user may have taken time to type a passphrase.
             last = max(until, time.monotonic()) + self._scaled(START_TIMEOUT)
@@ -232,7 +234,10 @@ class NodePool:
         silence: float,
         python: str,
         container: Callable[[HostSpec], Container | None] = lambda _: None,
+        held: str = "",
     ) -> None:
+        """`held`: the id of a hold on these nodes that this launch uses."""
+        self._relay = held_relay(held)
         self.specs = self._every = tuple(specs)
         self._connector = connector
         self._silence = silence
@@ -260,6 +265,7 @@ class NodePool:
             container=self._container,
             silence=self._silence,
             start_timeout=start_timeout,
+            relay=self._relay,
         )
         self._waiting = attempt.waiting
         with closing(attempt.run(self.specs)) as results:

@@ -30,6 +30,7 @@ from ddpkit.launchers.plan import Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.launchers.typed_json import is_plain
 from ddpkit.node.bundle import read_texts
+from ddpkit.node.child import HOLDER
 from ddpkit.node.seal import Seal
 
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
@@ -442,7 +443,8 @@ def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
     agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
     needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
-    needed |= set() if step.scheduled else {"rank_hook"}
+    holds = HOLDER in step.env
+    needed |= {"holder"} if holds else set() if step.scheduled else {"rank_hook"}
     needed |= {"rank_observe"} if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
     return json.dumps(
         {

@@ -19,6 +19,7 @@ from ddpkit.launchers.events import Event
 from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
 from ddpkit.launchers.plan import Container, Host, Plan, Step, World
 from ddpkit.node.calls import probe
+from ddpkit.transports.held import HeldLink
 from ddpkit.transports.protocol import Link, LocalLink, container_argv, new_key, program
 from ddpkit.transports.slurm_nodes import short_hostname
 from ddpkit.transports.transport import Transport
@@ -125,9 +126,17 @@ class LocalTransport(Transport):
     local: ClassVar[bool] = True
 
     def __init__(
-        self, nproc_per_node: int | None, environ: Mapping[str, str], rank_env: Mapping[str, str] | None = None
+        self,
+        nproc_per_node: int | None,
+        environ: Mapping[str, str],
+        rank_env: Mapping[str, str] | None = None,
+        held: str = "",
     ) -> None:
-        """Take the ranks asked for (None: one per GPU), the environment, and the ranks' own variables."""
+        """Take the ranks asked for (None: one per GPU), the environment, and the ranks' own variables.
+
+        `held`: the id of a hold on this machine that this launch uses.
+        """
+        self._held = held
         self._nproc_per_node = nproc_per_node
         self._environ = environ
         self._rank_env = rank_env or {}
@@ -141,7 +150,9 @@ class LocalTransport(Transport):
         return None
 
     def connect(self, step: Step) -> Link:
-        return ContainerLink(step.container) if step.container else LocalLink()
+        if step.container:
+            return ContainerLink(step.container)
+        return HeldLink(self._held) if self._held else LocalLink()
 
     def close(self) -> None:
         """Nothing is connected before a step starts."""

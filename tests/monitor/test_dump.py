@@ -475,6 +475,6 @@ def test_a_dump_that_its_launcher_wrote_last_is_found(tmp_path: Path, monkeypatc
         return False
 
     monkeypatch.setattr(client, "signal_launcher", lambda *_: None)
-    monkeypatch.setattr(client.launcher_process, "is_alive", end_with_a_dump)
+    monkeypatch.setattr("ddpkit.run.launcher_process.is_alive", end_with_a_dump)
     run: Any = SimpleNamespace(folder=str(tmp_path), run_id="r")
     assert client.request_dump(run) == {"ranks": 2}

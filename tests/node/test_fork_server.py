@@ -173,7 +173,7 @@ sys.path.insert(0, {str(tmp_path)!r})
 sys.stdin.close()
 from ddpkit.node.rank import fork_server
 fork_server.ROCM_FILE = os.devnull
-print(fork_server._import(["uses_gpu"]))
+print(fork_server.import_modules(["uses_gpu"]))
 print(os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"), flush=True)
 pid = os.fork()
 if pid == 0:
@@ -210,7 +210,7 @@ def test_a_library_that_starts_cuda_without_torch_is_not_forked(started: bool, t
         f"import ctypes\ndriver = ctypes.CDLL({str(library)!r})\n" + "driver.cuInit(0)\n" * started
     )
     program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom ddpkit.node.rank import fork_server\n"
-    program += 'print(fork_server._import(["uses_gpu"]))'
+    program += 'print(fork_server.import_modules(["uses_gpu"]))'
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == ("importing uses_gpu initialises CUDA\n" if started else "None\n"), done.stderr
 

@@ -25,7 +25,7 @@ from ddpkit.node.calls.gpus import (
     read_topology,
     visible_entries,
 )
-from ddpkit.node.child import merged
+from ddpkit.node.child import HELD, merged
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.kernel import cpu_quota, read_text
 from ddpkit.node.owned import own_file
@@ -174,7 +174,10 @@ def look(
     """Collect the facts of this machine alone. `port`: the master's, on the host of rank 0."""
     env = merged(os.environ, environ)
     folder = os.path.abspath(os.path.expanduser(workdir))
-    asked = _ask_torch(python, folder, env) if torch else None  # it thinks while we look at the rest
+    held: Any = sys.modules.get(HELD)
+    known = held.known_torch(os.path.expanduser(python), env) if torch and held is not None else None
+    # It thinks while we look at the rest.
+    asked = _ask_torch(python, folder, env) if torch and known is None else None
     facts: dict[str, Any] = {
         "host": socket.gethostname(),
         "time": time.time(),
@@ -183,7 +186,7 @@ def look(
         "script": _digest(os.path.join(folder, script)) if script else None,
         "executable": sys.executable,
         "python": ".".join(str(part) for part in sys.version_info[:3]),
-        "torch": None,
+        "torch": known,
         "cpus": cpus(),
         "topology": topology(env),
         "set": sorted({*os.environ, *(name for name, _, _ in nccl_conf())}),

@@ -51,7 +51,7 @@ def _complain(error: Exception) -> None:
     sys.stderr.write(text)
 
 
-def _import(modules: list[str]) -> str | None:
+def import_modules(modules: list[str]) -> str | None:
     """Import the modules. Returns why a fork is not safe now, or None."""
     chosen = os.environ.get(NVML)
     os.environ.setdefault(NVML, "1")
@@ -138,7 +138,11 @@ def _become(rank: dict[str, Any], server: int) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    # `random` reseeds itself after a fork. NumPy and torch do not: every rank would draw the same numbers.
+    reseed()
+
+
+def reseed() -> None:
+    """`random` reseeds itself after a fork. NumPy and torch do not: every rank would draw the same numbers."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
@@ -165,7 +169,7 @@ def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> N
     leave_path(spec["hook"])
     _real_sitecustomize()
     times.append(("import", time.time()))
-    unsafe = _import(spec["modules"])
+    unsafe = import_modules(spec["modules"])
     if "torch" in sys.modules:
         times.append(("imported", time.time()))
     if unsafe:

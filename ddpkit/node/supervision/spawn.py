@@ -16,7 +16,7 @@ import time
 from binascii import a2b_base64
 
 from ddpkit.node.bundle import program_of, read_texts, running_bundle, write_bundle
-from ddpkit.node.child import die_with_parent, execute, merged, prepend
+from ddpkit.node.child import HELD, die_with_parent, execute, merged, prepend
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
 from ddpkit.node.supervision.event_loop import Children
@@ -29,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+COLD = "DDPKIT_COLD"  # why the hold of a launch could not be reached: `transports/held.py` sets it
+HELD_FORMAT = 1  # of what is called of a hold's Python: see `rank/holder.py`
 
 # A terminal or a scheduler sends these, and the launcher decides about them.
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -40,9 +42,16 @@ class Spawner:
     """`folder` is empty until the private folder is made."""
 
     def __init__(
-        self, request: dict[str, Any], children: Children, table: RankTable, output: RankOutput, pipes: RankPipes
+        self,
+        request: dict[str, Any],
+        children: Children,
+        table: RankTable,
+        output: RankOutput,
+        pipes: RankPipes,
+        send: Callable[..., None],
     ) -> None:
         self.folder = ""
+        self._send = send
         self._request = request
         self._programs: list[str] = request.get("programs", [])  # of `ddpkit/node`, for the ranks
         self._children = children
@@ -57,10 +66,12 @@ class Spawner:
         if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
             raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
         os.chdir(request["workdir"])
+        missing = os.environ.pop(COLD, "")
         base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request.get("function"):
             base["DDPKIT_CALL"] = self._provide_function(request["function"])
-        if request["preload"]:
+        held = self._find_held(base, missing)
+        if request["preload"] and held is None:
             self._start_fork_server(base, on_launcher_exit)
             return
         for proc in request["procs"]:
@@ -75,10 +86,35 @@ class Spawner:
                     env.setdefault("PET_LOG_DIR", self.folder)
                 self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
             else:
-                self._start_rank(proc["argv"], env, proc["rank"], proc["cpus"])
+                if "holder" in self._programs:
+                    self._make_folder()
+                    program = program_of(self._provide_bundle(), "rank.holder")
+                    env["DDPKIT_TAP"] = self._write("holder.py", program)
+                self._start_rank(proc["argv"], env, proc["rank"], proc["cpus"], held)
 
-    def _start_rank(self, argv: list[str], env: dict[str, str], rank: int, cpus: list[int]) -> None:
-        pid = self._spawn(argv, env, rank, cpus)
+    def _find_held(self, base: dict[str, str], missing: str) -> Any:
+        """The warm Python that this process is a fork of; None: there is none, or the ranks must not be forks of it.
+
+        `missing`: why the hold of this launch could not be reached.
+        """
+        held: Any = sys.modules.get(HELD)
+        if held is None and not missing:
+            return None
+        proc = self._request["procs"][0]
+        why = missing
+        if held is not None and held.format != HELD_FORMAT:
+            why = "the hold is of another version of ddpkit"
+        elif held is not None and proc["rank"] is None:
+            why = "%s starts the ranks" % proc["name"]
+        elif held is not None:
+            why = held.why_cold(proc["argv"], merged(base, proc["env"]))
+        if not why:
+            return held
+        self._send(e="cold", reason=why)
+        return None
+
+    def _start_rank(self, argv: list[str], env: dict[str, str], rank: int, cpus: list[int], held: Any) -> None:
+        pid = self._spawn(argv, env, rank, cpus, held)
         self._children.add(pid, lambda status: self._table.on_child_exit(rank, status))
         self._table.on_start(rank, pid, time.time())
 
@@ -172,7 +208,8 @@ class Spawner:
 
     # ---- processes
 
-    def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int]) -> int:
+    def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int], held: Any = None) -> int:
+        """Start a process; with `held` as a fork of that warm Python."""
         pipes = [os.pipe() for _ in range(2)]
         null = os.open(os.devnull, os.O_RDWR)  # here: where no descriptor is left, this is an error of the start
         supervisor = os.getpid()
@@ -180,6 +217,7 @@ class Spawner:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
         pid = os.fork()
         if pid == 0:
+            forked = False
             try:
                 os.setsid()
                 # The second line of defence, should this process itself be killed.
@@ -194,9 +232,13 @@ class Spawner:
                 if cpus and sys.platform == "linux":
                     with contextlib.suppress(OSError):  # a container may have none of them
                         os.sched_setaffinity(0, cpus)
-                execute(argv, env)
+                if held is None:
+                    execute(argv, env)
+                forked = True
             finally:
-                os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
+                if not forked:
+                    os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
+            raise held.Become(argv, env)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(null)
         groups.add(pid)

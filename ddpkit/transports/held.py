@@ -1,0 +1,87 @@
+"""The way into a hold: on each node a fork of its warm Python becomes the supervisor of a launch.
+
+A connection begins as every other one, with a Python that reads its program. Here that program hands the stream on to
+the hold on its machine (`node/rank/holder.py`). Where none answers, it reads on, and becomes an ordinary
+supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from ddpkit.launchers.events import Event
+from ddpkit.transports.protocol import BOOT, LocalLink, new_key, program
+
+ANSWER_LIMIT = 2.0  # seconds for a hold to take a connection: it may be stopped
+# The stream stays the lifeline: at its end this program ends, and with its socket the supervisor behind it.
+_RELAY = """
+import ctypes,json,os,signal,socket,struct,sys,threading
+s=socket.socket(socket.AF_UNIX)
+s.settimeout({limit})
+try:
+ s.connect("\\0"+{name!r})
+ if struct.unpack("3i",s.getsockopt(socket.SOL_SOCKET,socket.SO_PEERCRED,12))[1]!=os.geteuid():
+  raise OSError(0,"it is another user's")
+ if s.recv(1)!=b"\\n": raise OSError(0,"it has just ended")
+ why=""
+except OSError as e:
+ s.close()
+ why=str(e.strerror or e)
+if why:
+ os.environ["DDPKIT_COLD"]="the hold does not answer: "+why
+ exec(open(0,"rb",0,closefd=False).readline())
+ os._exit(0)
+ctypes.CDLL(None).prctl(4,0,0,0,0)
+signal.alarm(0)
+for n in 1,2,3: signal.signal(n,signal.SIG_IGN)
+s.settimeout(None)
+d=json.dumps(dict(os.environ)).encode()
+s.sendall(b"%8d"%len(d)+d)
+def up():
+ try:
+  while True:
+   d=os.read(0,65536)
+   if not d: break
+   s.sendall(d)
+  s.shutdown(1)
+ except OSError: pass
+threading.Thread(target=up,daemon=True).start()
+try:
+ while True:
+  d=s.recv(65536)
+  if not d: break
+  while d: d=d[os.write(1,d):]
+except OSError: pass
+os._exit(0)
+"""
+
+
+def socket_name(run_id: str) -> str:
+    """Return the name of a hold's socket, in the kernel's own name space. Never read from a record."""
+    return f"ddpkit-hold-{os.geteuid()}-{run_id}"
+
+
+def relay(run_id: str) -> bytes:
+    """Return what stands before the first bytes of a connection into a hold; nothing for no run."""
+    if not run_id:
+        return b""
+    text = _RELAY.format(limit=ANSWER_LIMIT, name=socket_name(run_id))
+    return f"exec({text!r})\n".encode()
+
+
+class HeldLink(LocalLink):
+    """A supervisor in a hold on this machine."""
+
+    argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", BOOT)
+
+    def __init__(self, run_id: str) -> None:
+        self._key = new_key()
+        self._run_id = run_id
+        super().__init__(key=self._key)
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        self.open(post)
+        self._write(relay(self._run_id) + program(key=self._key))
+        self.request(request)

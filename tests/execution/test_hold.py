@@ -1,0 +1,426 @@
+"""`ddpkit hold` on this machine: ranks are forks of a warm Python that cannot tell, and every end leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PATIENCE, Command
+
+from ddpkit.errors import UsageError
+from ddpkit.execution.hold import parse_idle
+
+DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
+START = Callable[..., Command]
+WARM = 'import os, sys; print("warm" if "fractions" in sys.modules else "cold", flush=True)\n'
+SLEEP = "import time; print('asleep', flush=True); time.sleep(1000)\n"
+READY = "imported "
+
+
+@pytest.fixture
+def held(start: START, tmp_path: Path) -> Command:
+    """A hold that has imported `fractions`, in a project of its own."""
+    (tmp_path / "ddpkit.toml").touch()
+    (tmp_path / "job.py").write_text(WARM)
+    hold = start("hold", "--preload=fractions", "--grace", "2")
+    hold.wait_for(READY)
+    return hold
+
+
+def holder(hold: Command) -> int:
+    """The process id of the warm Python: the one that launches are forked from."""
+    named = {pid for pid, words in hold.survivors().items() if "DDPKIT_TAP" in words}
+    (found,) = (pid for pid in named if parent(pid) not in named)
+    return found
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < until, what
+        time.sleep(0.02)  # nobody announces the end of somebody else's child
+
+
+# ---- a rank cannot tell
+
+LOOK = """
+import atexit, json, multiprocessing, os, signal, sys, threading
+OWN = ("DDPKIT_RUN", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "TEST_MARK_OF_DDPKIT")
+class Thing: pass
+def work(number): return number * number, Thing.__module__
+if __name__ == "__main__":
+    main = sys.modules["__main__"]
+    files = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+             if os.path.exists(f"/proc/self/fd/{fd}") and int(fd) > 2]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        spawned = pool.map(work, [3])
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        forked = pool.map(work, [4])
+    with open("/proc/self/status") as file:
+        masks = [line for line in file if line.startswith(("SigBlk", "SigIgn", "SigCgt"))]
+    seen = {
+        "argv": sys.argv, "orig_argv": getattr(sys, "orig_argv", None), "path": sys.path, "flags": str(sys.flags),
+        "file": main.__file__, "spec": str(getattr(main.__spec__, "name", None)), "package": main.__package__,
+        "loader": type(main.__loader__).__name__, "cached": getattr(main, "__cached__", None), "cwd": os.getcwd(),
+        "names": sorted(name for name in vars(main) if name.startswith("__")),
+        "finders": [getattr(each, "__name__", type(each).__name__) for each in sys.meta_path],
+        "signals": {s.name: str(signal.getsignal(s)) for s in signal.Signals if s not in (9, 19)}, "masks": masks,
+        "env": {k: v for k, v in os.environ.items() if k not in OWN}, "threads": threading.active_count(),
+        "leader": os.getsid(0) == os.getpid(), "tty": [os.isatty(n) for n in range(3)], "stdin": sys.stdin.read(),
+        "spawned": spawned, "forked": forked, "hooks": [sys.excepthook is sys.__excepthook__],
+        "ddpkit": [name for name in sys.modules if "ddpkit" in name], "cpus": sorted(os.sched_getaffinity(0)),
+        "files": [name.partition("-")[0] for name in files],
+    }
+    atexit.register(lambda: print("atexit ran"))
+    with open(f"seen.{os.environ['RANK']}", "w") as file:
+        json.dump(seen, file)
+"""
+
+
+@pytest.mark.new_python
+@pytest.mark.parametrize("command", [["look.py", "a", "b c"], ["-m", "look", "a"], ["./sub/../look.py"]], ids=str)
+def test_ranks_see_what_they_would_see_alone(command: list[str], held: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "look.py").write_text(LOOK)
+    (tmp_path / "sub").mkdir()
+
+    def look(*options: str) -> list[Any]:
+        done = ddpkit("launch", "-n", "2", *options, "--", *command)
+        assert done.returncode == 0, done.stderr
+        assert "cold" not in done.stderr
+        assert ("uses hold" in done.stderr) is (not options)
+        assert done.stdout.count("atexit ran") == 2
+        return [json.loads((tmp_path / f"seen.{rank}").read_text()) for rank in range(2)]
+
+    for warm, bare in zip(look(), look("--no-hold"), strict=True):
+        assert {key: (warm[key], bare[key]) for key in warm if warm[key] != bare[key]} == {}
+
+
+ENDS = {
+    "exception": ["x.py", "def f():\n    raise ValueError('boo')\nf()\n"],
+    "chained": ["x.py", "try:\n    1/0\nexcept ZeroDivisionError as e:\n    raise KeyError('k') from e\n"],
+    "exit": ["x.py", "import sys, atexit\natexit.register(print, 'bye')\nsys.exit(3)\n"],
+    "exit with words": ["x.py", "raise SystemExit('words')\n"],
+    "interrupt": ["x.py", "raise KeyboardInterrupt\n"],
+    "at once": ["x.py", "import os\nos._exit(7)\n"],
+    "killed": ["x.py", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"],
+    "syntax": ["x.py", "print(1)\nx = = 2\n"],
+    "hook": ["x.py", "import sys\nsys.excepthook = lambda *a: print('hooked', a[0].__name__)\n1/0\n"],
+    "bad hook": ["x.py", "import sys\nsys.excepthook = lambda *a: 1/0\nraise KeyError\n"],
+    "at exit": ["x.py", "import atexit\natexit.register(lambda: 1/0)\n"],
+    "thread": ["x.py", "import threading, time\nt = threading.Timer(.2, print, ['late'])\nt.start()\n"],
+    "future": ["x.py", "from __future__ import annotations\nx: nothing = 1\nprint(__annotations__)\n"],
+    "module": ["-m", "x", "raise ValueError('in a module')\n"],
+    "no module": ["-m", "nope", ""],
+    "code": ["-c", "import sys; print(sys.argv, __name__); raise ValueError('code')", ""],
+}
+
+
+@pytest.mark.new_python
+def test_the_end_of_a_rank_is_that_of_a_bare_run(held: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    for kind in ENDS:
+        check_end(kind, ddpkit, tmp_path)
+
+
+def check_end(kind: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    *command, text = ENDS[kind]
+    (tmp_path / "x.py").write_text(text)
+    env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+    bare = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    done = ddpkit("launch", "-n", "1", "--", *command)
+    code = bare.returncode if bare.returncode >= 0 else 128 - bare.returncode
+    assert "uses hold" in done.stderr
+    assert "cold" not in done.stderr
+    assert done.returncode == code, done.stderr
+    shown = [line.partition("] ")[2] for line in (done.stdout + done.stderr).splitlines() if line.startswith("[0 ")]
+    shown, expected = sorted(shown), sorted((bare.stdout + bare.stderr).splitlines())
+    if kind == "killed":  # faulthandler lists what is below the script as well
+        assert "Fatal Python error: Segmentation fault" in shown
+        return
+    assert [re.sub("0x[0-9a-f]+", "0x", line) for line in shown] == [
+        re.sub("0x[0-9a-f]+", "0x", line) for line in expected
+    ], kind
+
+
+def test_edited_code_is_fresh(held: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "part.py").write_text("WORD = 'first'\n")
+    (tmp_path / "job.py").write_text("import part; print(part.WORD)\n")
+    assert "first" in ddpkit("launch", "-n", "1", "--", "job.py").stdout
+    (tmp_path / "part.py").write_text("WORD = 'second one'\n")
+    assert "second one" in ddpkit("launch", "-n", "1", "--", "job.py").stdout
+
+
+def test_a_dump_shows_the_script_alone(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    start("launch", "-n", "1", "--", "sleep.py").wait_for("asleep")
+    done = ddpkit("dump")
+    assert "sleep.py:1 in <module>" in done.stdout
+    assert "holder.py" not in done.stdout
+
+
+# ---- what a fork cannot be
+
+
+@pytest.mark.new_python
+@pytest.mark.parametrize(
+    ("options", "env", "reason"),
+    [
+        pytest.param(["--env", "PYTHONOPTIMIZE=1"], {}, "PYTHONOPTIMIZE differs", id="variable"),
+        pytest.param([], {"LC_ALL": "C"}, "LC_ALL differs", id="locale"),
+        pytest.param(["--starter", "torchrun"], {}, "torchrun starts the ranks", id="torchrun"),
+    ],
+)
+def test_a_launch_that_needs_a_python_of_its_own_starts_cold_and_says_why(
+    options: list[str], env: dict[str, str], reason: str, held: Command, ddpkit: DDPKIT
+) -> None:
+    done = ddpkit("launch", "-n", "1", *options, "--", "job.py", env=env)
+    assert done.returncode == 0, done.stderr
+    assert "cold" in done.stdout
+    assert reason in done.stderr
+
+
+def test_another_python_starts_cold(held: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.symlink_to(os.path.realpath(sys.executable))
+    done = ddpkit("launch", "-n", "1", "--python", str(other), "--", "job.py")
+    assert "cold" in done.stdout
+    assert f"its Python is {other}, and the hold has" in done.stderr
+
+
+@pytest.mark.new_python
+def test_an_edited_module_of_the_hold_starts_cold(start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").touch()
+    (tmp_path / "job.py").write_text("import lib; print(lib.WORD)\n")
+    (tmp_path / "lib.py").write_text("WORD = 'old'\n")
+    env = {"PYTHONPATH": str(tmp_path)}
+    start("hold", "--preload=lib", "--env", "PYTHONPATH", env=env).wait_for(READY)
+    launch = ("launch", "-n", "1", "--env", "PYTHONPATH", "--", "job.py")
+    done = ddpkit(*launch, env=env)
+    assert "old" in done.stdout
+    assert "cold" not in done.stderr, done.stderr
+    (tmp_path / "lib.py").write_text("WORD = 'new one'\n")
+    done = ddpkit(*launch, env=env)
+    assert "new one" in done.stdout
+    assert f"{tmp_path}/lib.py has changed since the hold began" in done.stderr
+
+
+def test_threads_are_those_of_the_launch(held: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import os; print('threads', os.environ['OMP_NUM_THREADS'])\n")
+    done = ddpkit("launch", "-n", "1", "--env", "OMP_NUM_THREADS=7", "--", "job.py")
+    assert "threads 7" in done.stdout
+    assert "cold" not in done.stderr
+
+
+def shape(text: str) -> list[str]:
+    """Its lines without their numbers and ids."""
+    return sorted(
+        re.sub(r"\d[\d-]*-(hold|train)-[0-9a-f]{4}|\d+(\.\d+)?|vm|" + os.uname().nodename, "N", line)
+        for line in text.splitlines()
+    )
+
+
+def test_the_outputs_of_the_page(start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/hold.md").read_text()
+
+    def output(name: str) -> list[str]:
+        return shape(page.partition(f"<!-- output: {name} -->\n```text\n")[2].partition("```")[0])
+
+    (tmp_path / "ddpkit.toml").touch()
+    text = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
+    (tmp_path / "train.py").write_text(text)
+    start("hold", "-n", "2", "--preload=fractions").wait_for(READY)
+    done = ddpkit("launch", "--", "train.py")
+    assert shape(done.stdout + done.stderr) == output("hold")
+    done = ddpkit("launch", "--env", "PYTHONOPTIMIZE=1", "--", "train.py")
+    assert set(output("cold")) <= set(shape(done.stderr))
+
+
+# ---- which launch uses it
+
+
+def test_who_uses_a_hold(held: Command, ddpkit: DDPKIT, tmp_path: Path, tmp_path_factory: Any) -> None:
+    def launched(*options: str, cwd: Path = tmp_path) -> tuple[bool, bool]:
+        done = ddpkit("launch", "-n", "1", *options, "--", str(tmp_path / "job.py"), cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        return "uses hold" in done.stderr, "warm" in done.stdout
+
+    assert launched() == launched("-b", "local") == (True, True)
+    assert launched("--no-hold") == (False, False)
+    other = tmp_path_factory.mktemp("other")
+    (other / "ddpkit.toml").touch()
+    assert launched(cwd=other) == (False, False)
+    (other / "ddpkit.toml").write_text("hold = false\n")
+    assert launched(cwd=other) == (False, False)
+
+
+def test_other_commands_mean_the_launch_and_not_the_hold(held: Command, ddpkit: DDPKIT) -> None:
+    assert "hold fractions" in ddpkit("ps").stdout
+    assert "command: hold fractions" in ddpkit("status").stdout  # it is the only run
+    ddpkit("launch", "-n", "1", "--", "job.py")
+    assert "job.py" in ddpkit("status").stdout
+    assert "warm" in ddpkit("logs").stdout
+    assert "no run of this project is running" in ddpkit("stop").stderr
+    assert held.process.poll() is None
+
+
+# ---- ends
+
+
+def test_end(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    launch = start("launch", "-n", "1", "--", "sleep.py")
+    launch.wait_for("asleep")
+    done = ddpkit("hold", "--end")
+    assert done.returncode == 0, done.stderr
+    assert "stopped" in done.stdout + done.stderr
+    launch.end()
+    assert "the hold" in launch.text, launch.text
+    held.end()
+    held.wait_for_no_survivor()
+    launch.wait_for_no_survivor()
+    done = ddpkit("hold", "--end")
+    assert done.returncode == UsageError.exit_code
+    assert "no hold of" in done.stderr
+
+
+def test_nothing_to_do_for_long(start: START, tmp_path: Path) -> None:
+    hold = start("hold", "--preload=fractions", "--idle", "1s")
+    assert hold.end() == 0, hold.text
+    assert "nothing used this hold for 1 s" in hold.text
+    hold.wait_for_no_survivor()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_a_launch_is_not_that_of_the_hold(
+    number: int, held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    warm = holder(held)
+    launch = start("launch", "-n", "2", "--grace", "2", "--", "sleep.py")
+    launch.wait_for("asleep", 2)
+    launch.process.send_signal(number)
+    launch.end()
+    wait_until(lambda: not children(warm), "a fork of the hold goes on")
+    launch.wait_for_no_survivor()
+    assert "warm" in ddpkit("launch", "-n", "1", "--", "job.py").stdout
+
+
+def test_whatever_is_killed_nothing_is_left(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    warm = holder(held)
+
+    def killed(which: Callable[[], int]) -> Command:
+        launch = start("launch", "-n", "2", "--grace", "2", "--", "sleep.py")
+        launch.wait_for("asleep", 2)
+        os.kill(which(), signal.SIGKILL)
+        assert launch.end() != 0
+        launch.wait_for_no_survivor()
+        return launch
+
+    def relay(launch: int) -> int:
+        (found,) = (pid for pid in children(launch) if "exec(open(0" in Path(f"/proc/{pid}/cmdline").read_text())
+        return found
+
+    assert "failed first" in killed(lambda: children(warm)[0]).text  # the guard
+    wait_until(lambda: not children(warm), "a fork of the hold goes on")
+    assert "failed first" in killed(lambda: children(children(warm)[0])[0]).text  # the supervisor
+    wait_until(lambda: not children(warm), "a fork of the hold goes on")
+    assert "warm" in ddpkit("launch", "-n", "1", "--", "job.py").stdout
+    text = killed(lambda: warm).text
+    assert "the hold" in text, text
+    assert held.end() != 0
+    held.wait_for_no_survivor()
+
+
+def test_a_killed_launcher_of_a_hold(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    launch = start("launch", "-n", "2", "--grace", "2", "--", "sleep.py")
+    launch.wait_for("asleep", 2)
+    held.process.kill()
+    assert launch.end() != 0
+    assert "the hold" in launch.text, launch.text
+    held.wait_for_no_survivor()
+    launch.wait_for_no_survivor()
+    done = ddpkit("launch", "-n", "1", "--", "job.py")
+    assert "cold" in done.stdout
+    assert "uses hold" not in done.stderr
+
+
+def test_a_hold_that_does_not_answer_is_not_waited_for(held: Command, ddpkit: DDPKIT) -> None:
+    warm = holder(held)
+    os.kill(warm, signal.SIGSTOP)
+    try:
+        done = ddpkit("launch", "-n", "1", "--", "job.py")
+    finally:
+        os.kill(warm, signal.SIGCONT)
+    assert done.returncode == 0, done.stderr
+    assert "cold" in done.stdout
+    assert "the hold does not answer" in done.stderr
+
+
+def test_many_launches_leave_the_hold_as_it_was(held: Command, ddpkit: DDPKIT) -> None:
+    warm = holder(held)
+
+    def size() -> tuple[int, int]:
+        words = re.search(r"VmData:\s+(\d+)", Path(f"/proc/{warm}/status").read_text())
+        assert words
+        return len(list(Path(f"/proc/{warm}/fd").iterdir())), int(words[1])
+
+    ddpkit("launch", "-n", "2", "--", "job.py")
+    wait_until(lambda: not children(warm), "a fork of the hold goes on")
+    before = size()
+    for _ in range(10):
+        assert ddpkit("launch", "-n", "2", "--", "job.py").stdout.count("warm") == 2
+    wait_until(lambda: not children(warm), "a fork of the hold goes on")
+    assert size() == before
+
+
+# ---- words
+
+
+def test_a_length_of_time() -> None:
+    assert [parse_idle(text) for text in ("90", "90s", "30m", "2h", "1d", "0")] == [90, 90, 1800, 7200, 86400, 0]
+    for text in ("", "x", "-1", "1w", "1 m", "9" * 99):
+        with pytest.raises(UsageError, match="length of time"):
+            parse_idle(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-b", "slurm"], "a hold works with local, ssh and pdsh, not with slurm"),
+        (["--idle", "soon"], "--idle soon is not a length of time"),
+        (["--preload=1x"], "'1x' is not the name of a Python module"),
+        (["--", "train.py"], "a hold has no script"),
+    ],
+)
+def test_refusals(words: list[str], message: str, ddpkit: DDPKIT) -> None:
+    done = ddpkit("hold", *words)
+    assert done.returncode == UsageError.exit_code
+    assert message in done.stderr
+
+
+def test_a_dry_run_starts_nothing(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    done = ddpkit("hold", "--dry-run", "--idle", "2h")
+    assert done.returncode == 0, done.stderr
+    assert '"modules": ["torch"], "idle": 7200' in done.stdout
+    assert not (tmp_path / "logs").exists()

@@ -1,0 +1,131 @@
+"""A hold on nodes that are reached by SSH or pdsh: launches start there as forks, and every end leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from cluster import Lab
+from launches import ROOT, processes, temporary
+from program import PATIENCE, Program
+
+DDPKIT = (sys.executable, "-m", "ddpkit")
+WARM = 'import os, sys; print("warm" if "fractions" in sys.modules else "cold", os.uname().nodename, flush=True)\n'
+SLEEP = "import time; print('asleep', flush=True); time.sleep(1000)\n"
+
+
+class Project:
+    """A project on the login host. What its programs start is what was not there before."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+        self.before, self.folders_before = set(processes(lab)), temporary(lab)
+        self.started: list[Program] = []
+        self.env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0", "TMPDIR": lab.tmp}
+        (folder / "ddpkit.toml").touch()
+        (folder / "job.py").write_text(WARM)
+        (folder / "sleep.py").write_text(SLEEP)
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return self.lab.run("login", *DDPKIT, *args, cwd=self.folder, env=self.env, check=False)
+
+    def start(self, *args: str) -> Program:
+        argv = self.lab.argv("login", [*DDPKIT, *args], self.folder)
+        self.started.append(Program(argv, env={**self.lab.environ(), **self.env}))
+        return self.started[-1]
+
+    def hold(self, *args: str) -> Program:
+        hold = self.start("hold", "--preload=fractions", "--grace", "2", *args)
+        hold.wait_for("imported fractions", 2)
+        return hold
+
+    def left(self, base: set[int] | None = None) -> dict[int, tuple[str, str]]:
+        known = self.before if base is None else base
+        return {pid: each for pid, each in processes(self.lab).items() if pid not in known}
+
+    def wait_for_nothing_left(self, base: set[int] | None = None) -> None:
+        until = time.monotonic() + PATIENCE
+        while left := self.left(base):
+            assert time.monotonic() < until, left
+            time.sleep(0.05)  # nobody announces the end of somebody else's child
+
+    def launcher(self, program: Program) -> int:
+        outer = program.process.pid
+        return int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
+
+
+@pytest.fixture
+def project(lab: Lab, tmp_path: Path) -> Iterator[Project]:
+    project = Project(lab, tmp_path)
+    yield project
+    for pid in project.left():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for each in project.started:
+        each.process.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+def test_launches_into_a_hold(backend: str, project: Project) -> None:
+    hold = project.hold("-b", backend, "node1", "node2", "-n", "2")
+    base = set(processes(project.lab))
+    done = project.run("launch", "--", "job.py")
+    assert done.returncode == 0, done.stderr
+    assert sorted(line.partition("] ")[2] for line in done.stdout.splitlines()) == sorted(
+        ["warm node1", "warm node2"] * 2
+    ), done.stderr
+    assert "cold" not in done.stderr
+    one = project.run("launch", "-b", backend, "node2", "-n", "1", "--", "job.py")
+    assert "warm node2" in one.stdout
+    other = project.run("launch", "-b", backend, "node3", "-n", "1", "--starter", "ranks", "--", "job.py")
+    assert "cold node3" in other.stdout
+    assert "uses hold" not in other.stderr
+    local = project.run("launch", "-b", "local", "-n", "1", "--", "job.py")
+    assert "cold login" in local.stdout
+    project.wait_for_nothing_left(base)
+    assert hold.process.poll() is None
+    assert project.run("hold", "--end").returncode == 0
+    hold.end()
+    project.wait_for_nothing_left()
+    assert not temporary(project.lab) - project.folders_before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_end_of_a_launch_is_not_that_of_the_hold(number: int, project: Project) -> None:
+    project.hold("-b", "ssh", "node1", "node2", "-n", "2")
+    base = set(processes(project.lab))
+    launch = project.start("launch", "--grace", "2", "--", "sleep.py")
+    launch.wait_for("asleep", 4)
+    os.kill(project.launcher(launch), number)
+    launch.end()
+    project.wait_for_nothing_left(base)
+    assert project.run("launch", "--", "job.py").stdout.count("warm") == 4
+
+
+def of_hold(project: Project, base: set[int]) -> int:
+    """The warm Python on node2."""
+    (found,) = (pid for pid, (host, line) in project.left(base).items() if host == "node2" and "DDPKIT_TAP" in line)
+    return found
+
+
+@pytest.mark.parametrize("who", ["launcher", "warm Python"])
+def test_the_end_of_a_hold_is_that_of_its_launches(who: str, project: Project) -> None:
+    base = set(processes(project.lab))
+    hold = project.hold("-b", "ssh", "node1", "node2", "-n", "1")
+    warm = of_hold(project, base)
+    launch = project.start("launch", "--grace", "2", "--", "sleep.py")
+    launch.wait_for("asleep", 2)
+    os.kill(project.launcher(hold) if who == "launcher" else warm, signal.SIGKILL)
+    assert launch.end() != 0
+    assert "the hold that this launch used has ended" in launch.text, launch.text
+    assert hold.end() != 0
+    project.wait_for_nothing_left()
+    done = project.run("launch", "-b", "ssh", "node1", "-n", "1", "--starter", "ranks", "--", "job.py")
+    assert "cold node1" in done.stdout
