@@ -162,7 +162,7 @@ def test_the_end_of_a_step_is_no_second_failure(tmp_path: Path) -> None:
     err = io.BytesIO()
     screen = Screen(io.BytesIO(), err, lambda: None)
     relay = Relay(LogFiles(tmp_path), screen.out, screen.err)
-    link.send = sent.append  # type: ignore[method-assign]
+    link.send = sent.append  # type: ignore[method-assign, assignment]
     try:
         carrier = Carrier(plan, relay, lambda _: link, queue.SimpleQueue(), screen, told.append)
         (node,) = carrier.nodes
