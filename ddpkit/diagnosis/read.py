@@ -252,6 +252,7 @@ _TASK = re.compile(
 _RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
 _GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
 _BOX_END = "\u2570\u2500"
+_QUOTE = re.compile(r"(?:>(?!>| /)(?: |$))+")
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
 MAX_WRAPPED = 40  # lines of one message
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
@@ -279,6 +280,7 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
 
 # Web pages and word processors show these in place of what the program printed.
 _TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'"})
+_DASHES = re.compile("(?<!\\S)[\u2013\u2014](?=[a-z])")  # of an option
 
 _PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not found)")
 
@@ -286,7 +288,7 @@ _PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not foun
 def _as_printed(text: str) -> str:
     """Undo the typographic quotes of a page, and the line ends as the toolkit of SageMaker writes them."""
     text = text.replace("#015\n", "\n") if "#015" in text else text
-    return text if text.isascii() else _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
+    return text if text.isascii() else _PAIRED.sub(r'"\1"', _DASHES.sub("--", text.translate(_TYPOGRAPHY)))
 
 
 def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
@@ -399,10 +401,8 @@ def _message(line: str) -> str | None:
 
 
 def _without_quotes(lines: list[str]) -> list[str]:
-    spoken = [line for line in lines if line.strip()]
-    if spoken and sum(line.startswith(">") for line in spoken) * 5 >= len(spoken) * 4:
-        return [re.sub(r"^(?:> ?)+", "", line) for line in lines]
-    return lines
+    """Remove the marks of a quotation in a mail or a post, and not the prompts of Python and its debugger."""
+    return [_QUOTE.sub("", line) if line.startswith(">") else line for line in lines]
 
 
 def _without_margin(lines: list[str]) -> list[str]:
