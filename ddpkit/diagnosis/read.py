@@ -251,10 +251,8 @@ _TASK = re.compile(
 )
 _RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
 _GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
-_BOX_END = "\u2570\u2500"
 _QUOTE = re.compile(r"(?:>(?!>| /)(?: |$))+")
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
-MAX_WRAPPED = 40  # lines of one message
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
 
@@ -270,8 +268,6 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _unglued(lines, numbers)
     if _FLAT.search(text):
         lines, numbers = _unflattened(lines, numbers)
-    if _BOX_END in text:
-        lines = _unwrapped(lines)
     if "NVRM: " in text:
         lines = _joined(lines)
     lines = _with_hosts(_without_margin(_without_quotes(list(map(cut_line, lines)))))
@@ -330,28 +326,6 @@ def _parts_of_flat(line: str) -> list[str]:
     rest = _FLAT_ERROR.sub(r"\1\n", rest)
     parts = [label + part.rstrip() for part in rest.split("\n") if part.strip()]
     return parts if label or not before.strip() else [before.rstrip(), *parts]
-
-
-def _unwrapped(lines: Sequence[str]) -> list[str]:
-    """Join the lines below a box of the package rich that are one message: rich breaks it at the box's width."""
-    joined = list(lines)
-    for index, line in enumerate(lines):
-        start, end = line.find(_BOX_END), line.rfind("\u256f") + 1
-        if start < 0 or end <= start:
-            continue
-        prefix, first, last = line[:start], index + 1, ""
-        for at in range(first, min(len(lines), first + MAX_WRAPPED)):
-            text = lines[at][start:]
-            if not lines[at].startswith(prefix) or not text.strip():
-                break
-            # A line ends early where the next word did not fit.
-            if at > first and len(last.rstrip()) + 1 + len(text.split(None, 1)[0]) <= end - start:
-                break
-            if at > first:
-                joined[first] = f"{joined[first].rstrip()} {text.strip()}"
-                joined[at] = ""
-            last = text
-    return joined
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
