@@ -164,7 +164,10 @@ class LogReader:
                 return index
             self._read_tracebacks(index, line, words)
             raised = bool(self._bare) and self._bare[-1].start == index
-            found = patterns.matches(visible_line(line), self._is_fulfilled)
+            shown = visible_line(line)
+            found = patterns.matches(shown, self._is_fulfilled)
+            if not found and (text := split_prefix(shown).text) != shown:  # what a program prints first in its line
+                found = patterns.matches(text, self._is_fulfilled)
             # What is harmless in a warning can be the reason in an exception's own words.
             found.sort(key=lambda each: raised and each.entry.kind == "noise")
             match = next(iter(found), None)

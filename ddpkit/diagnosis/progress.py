@@ -170,9 +170,9 @@ _NO_SHAPE = re.compile(
 
 
 def shape_of(line: str) -> str | None:
-    """Return a line without its numbers; None where it has none."""
+    """Return a line without its numbers; None where it has none but a time."""
     shape = line.translate(_FILLED)
-    return shape if shape != line and any(map(str.isdecimal, line)) else None
+    return shape if shape != line and any(map(str.isdecimal, _TIME_OF_DAY.sub("", line))) else None
 
 
 def shapes_of(lines: Iterable[str]) -> set[str]:

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain
+from itertools import chain, groupby, pairwise
 from typing import BinaryIO
 
 from ddpkit.diagnosis.line_prefixes import cut_line, split_prefix, strip_escapes
@@ -251,7 +251,10 @@ _TASK = re.compile(
 )
 _RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
 _GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
-_QUOTE = re.compile(r"(?:>(?!>| /)(?: |$))+")
+_QUOTE = re.compile(r"^(?:>(?!>| /)(?: |$))+")
+# Before each line: of a build of docker its step and time, and numbers of lines.
+_COLUMNS = (re.compile(r"#\d+ \d+\.\d+ "), re.compile(r" *(?P<number>\d+)[.:)|]?(?:[ \t]{1,2}|$)"))
+FEWEST_LINES = 4
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
@@ -270,7 +273,7 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _unflattened(lines, numbers)
     if "NVRM: " in text:
         lines = _joined(lines)
-    lines = _with_hosts(_without_margin(_without_quotes(list(map(cut_line, lines)))))
+    lines = _with_hosts(_as_posted(list(map(cut_line, lines))))
     return _with_tasks(lines) if "[rank" in text or "NCCL" in text else lines, numbers
 
 
@@ -374,14 +377,29 @@ def _message(line: str) -> str | None:
     return "\n".join(label + each for each in text.split("\n"))
 
 
-def _without_quotes(lines: list[str]) -> list[str]:
-    """Remove the marks of a quotation in a mail or a post, and not the prompts of Python and its debugger."""
-    return [_QUOTE.sub("", line) if line.startswith(">") else line for line in lines]
+def _as_posted(lines: list[str]) -> list[str]:
+    """Remove what a page, a mail or a viewer puts before each line: quotation marks, columns, and indentation."""
+    lines = [_QUOTE.sub("", line.strip("`") if line.startswith("`") else line) for line in lines]
+    spoken = [line for line in lines if line.strip()]
+    for column in _COLUMNS:
+        found = [match for line in spoken if (match := column.match(line))]
+        numbers = [int(match["number"]) for match in found if match.groupdict()]
+        counted = all(later - earlier == 1 for earlier, later in pairwise(numbers))
+        least = FEWEST_LINES if numbers else 1
+        if len(found) >= least and len(found) * 5 >= len(spoken) * 4 and counted:
+            lines = [column.sub("", line, count=1) for line in lines]
+    return [line for block in _blocks(lines) for line in _without_margin(block)]
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the lines between blank ones."""
+    for _, block in groupby(lines, key=lambda line: not line.strip()):
+        yield list(block)
 
 
 def _without_margin(lines: list[str]) -> list[str]:
     """Remove the indentation that all lines have."""
-    margin = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)
+    margin = min(len(line) - len(line.lstrip(" ")) for line in lines)
     return [line[margin:] for line in lines] if margin else lines
 
 
