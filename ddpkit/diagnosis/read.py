@@ -253,8 +253,13 @@ _RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
 _GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
 _QUOTE = re.compile(r"^(?:>(?!>| /)(?: |$))+")
 # Before each line: of a build of docker its step and time, and numbers of lines.
-_COLUMNS = (re.compile(r"#\d+ \d+\.\d+ "), re.compile(r" *(?P<number>\d+)[.:)|]?(?:[ \t]{1,2}|$)"))
+_COLUMNS = (re.compile(r"#\d+ \d+\.\d+(?: |$)"), re.compile(r" *(?P<number>\d+)[.:)|]?(?:[ \t]{1,2}|$)"))
 FEWEST_LINES = 4
+MOST_POSTED = 2000  # lines of a post that a terminal can have broken at one width
+WIDTHS = range(60, 161)
+TERMINAL = 80
+_WITHIN = re.compile(r"[A-Za-z\d][^\s=]|[/.:,'\"(][A-Za-z\d_]")
+ALIKE = 4  # characters of two lines that begin in the same way: neither is a piece
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
@@ -271,6 +276,8 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _unglued(lines, numbers)
     if _FLAT.search(text):
         lines, numbers = _unflattened(lines, numbers)
+    if len(lines) <= MOST_POSTED:
+        lines, numbers = _unfolded(lines, numbers)
     if "NVRM: " in text:
         lines = _joined(lines)
     lines = _with_hosts(_as_posted(list(map(cut_line, lines))))
@@ -329,6 +336,20 @@ def _parts_of_flat(line: str) -> list[str]:
     rest = _FLAT_ERROR.sub(r"\1\n", rest)
     parts = [label + part.rstrip() for part in rest.split("\n") if part.strip()]
     return parts if label or not before.strip() else [before.rstrip(), *parts]
+
+
+def _unfolded(lines: list[str], numbers: list[int]) -> tuple[list[str], list[int]]:
+    """Join the pieces of lines that a terminal or a viewer broke within words, all at one width."""
+    width = max(map(len, lines))
+    full = {index for index, line in enumerate(lines[:-1]) if len(line) == width and lines[index + 1]}
+    within = sum(_WITHIN.search(lines[each][-1:] + lines[each + 1][:1]) is not None for each in full)
+    alike = any(lines[each][:ALIKE] == lines[each + 1][:ALIKE] for each in full)
+    fewest = 1 if width == TERMINAL else 2
+    if width not in WIDTHS or alike or len(full) < fewest or not within or within * 3 < len(full):
+        return lines, numbers
+    starts = [index for index in range(len(lines)) if index - 1 not in full]
+    joined = ["".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
+    return joined, [numbers[start] for start in starts]
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
