@@ -201,7 +201,8 @@ class LogReader:
         found = next(iter(known_failures().matches(message, self._is_fulfilled) if ends else ()), None)
         if found is None or found.entry.kind == "noise" or not any(found.start < end < found.end for end in ends):
             return False
-        self._add_entry(index, found, trace, message)
+        whole = next((end for end in ends if end >= found.end), len(message))
+        self._add_entry(index, found, trace, message[:whole])
         return True
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:

@@ -257,8 +257,8 @@ _COLUMNS = (re.compile(r"#\d+ \d+\.\d+(?: |$)"), re.compile(r" *(?P<number>\d+)[
 FEWEST_LINES = 4
 MOST_POSTED = 2000  # lines of a post that a terminal can have broken at one width
 WIDTHS = range(60, 161)
-TERMINAL = 80
-_WITHIN = re.compile(r"[A-Za-z\d][^\s=]|[/.:,'\"(][A-Za-z\d_]")
+FEWEST_FULL = 2  # one line alone can have that length by chance
+_WITHIN = re.compile(r"[A-Za-z\d][^\s=]|[^\s=_-][A-Za-z\d_]")
 ALIKE = 4  # characters of two lines that begin in the same way: neither is a piece
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
@@ -286,7 +286,6 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
 
 # Web pages and word processors show these in place of what the program printed.
 _TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'"})
-_DASHES = re.compile("(?<!\\S)[\u2013\u2014](?=[a-z])")  # of an option
 
 _PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not found)")
 
@@ -294,7 +293,7 @@ _PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not foun
 def _as_printed(text: str) -> str:
     """Undo the typographic quotes of a page, and the line ends as the toolkit of SageMaker writes them."""
     text = text.replace("#015\n", "\n") if "#015" in text else text
-    return text if text.isascii() else _PAIRED.sub(r'"\1"', _DASHES.sub("--", text.translate(_TYPOGRAPHY)))
+    return text if text.isascii() else _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
 
 
 def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
@@ -344,8 +343,8 @@ def _unfolded(lines: list[str], numbers: list[int]) -> tuple[list[str], list[int
     full = {index for index, line in enumerate(lines[:-1]) if len(line) == width and lines[index + 1]}
     within = sum(_WITHIN.search(lines[each][-1:] + lines[each + 1][:1]) is not None for each in full)
     alike = any(lines[each][:ALIKE] == lines[each + 1][:ALIKE] for each in full)
-    fewest = 1 if width == TERMINAL else 2
-    if width not in WIDTHS or alike or len(full) < fewest or not within or within * 3 < len(full):
+    alike = alike or len({re.sub(r"\d", "", lines[each]) for each in full}) * 2 <= len(full)  # one message again
+    if width not in WIDTHS or len(full) < FEWEST_FULL or alike or within * 3 < len(full):
         return lines, numbers
     starts = [index for index in range(len(lines)) if index - 1 not in full]
     joined = ["".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
