@@ -73,8 +73,13 @@ _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exite
 _REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
-# pkg_resources reads an attribute that it has not set yet, and continues.
-_LAZY = re.compile(r"AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)")
+# The head of a Ray task and that of a worker have no reason of their own; pkg_resources reads an attribute that it has
+# not set yet, and continues.
+_WITHOUT_REASON = re.compile(
+    rf"{RAY_TASK.pattern}|^\w+: Caught \w+ in |^AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)$"
+)
+_ENDS_MESSAGE = re.compile(r'^\s*File "|Traceback \(most|^(?:\w+\.)*\w*(?:Error|Exception)\b|^[\[+$#]')
+MAX_WRAPPED = 12  # lines of one message
 
 
 @cache
@@ -121,7 +126,7 @@ class LogReader:
         known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
             if bare.start not in known and self._condition(bare) not in known:
-                self._add_bare(bare)
+                self._add_own(bare, kind="death")
         return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
 
     def _find(self) -> None:
@@ -159,7 +164,10 @@ class LogReader:
                 return index
             self._read_tracebacks(index, line, words)
             raised = bool(self._bare) and self._bare[-1].start == index
-            found = patterns.matches(visible_line(line), self._is_fulfilled)
+            shown = visible_line(line)
+            found = patterns.matches(shown, self._is_fulfilled)
+            if not found and (text := split_prefix(shown).text) != shown:  # what a program prints first in its line
+                found = patterns.matches(text, self._is_fulfilled)
             # What is harmless in a warning can be the reason in an exception's own words.
             found.sort(key=lambda each: raised and each.entry.kind == "noise")
             match = next(iter(found), None)
@@ -169,15 +177,33 @@ class LogReader:
                     self._entries.append((index, match))
         return None
 
-    def _add_bare(self, bare: Traceback) -> None:
-        """Add an exception whose traceback is not in the log. Ray names its class where the message is cut off."""
-        origin = bare.origin()
-        known = self._instead(OWN, origin.number, origin.words, {}, bare)
+    def _add_own(self, trace: Traceback, kind: str = "cause") -> None:
+        """Add an exception that no entry knows by one line: by what is around it, by its whole message, or as it is."""
+        origin = trace.origin()
+        known = self._instead(OWN, origin.number, origin.words, {}, trace)
         if known:
-            self._add_entry(bare.start, known, bare)
-        else:
-            # The head of a Ray task has no reason of its own.
-            self._add_exception(bare, origin, kind="generic" if RAY_TASK.search(origin.text) else "death")
+            self._add_entry(origin.number, known, trace)
+        elif not self._add_wrapped(trace):
+            self._add_exception(trace, origin, kind="generic" if _WITHOUT_REASON.search(origin.words) else kind)
+
+    def _add_wrapped(self, trace: Traceback) -> bool:
+        """Add the entry for a message that a terminal, a mail or the package rich has broken into several lines."""
+        index = trace.origin().number
+        first = visible_line(self.lines[index])
+        message, ends = split_prefix(first).text.rstrip(), []
+        label = first.removesuffix(message)
+        for line in map(visible_line, self.lines[index + 1 : index + MAX_WRAPPED]):
+            text = line.removeprefix(label)
+            if not text.strip() or split_prefix(text).text != text or _ENDS_MESSAGE.search(text):
+                break
+            ends.append(len(message))
+            message += f" {text.strip()}"
+        found = next(iter(known_failures().matches(message, self._is_fulfilled) if ends else ()), None)
+        if found is None or found.entry.kind == "noise" or not any(found.start < end < found.end for end in ends):
+            return False
+        whole = next((end for end in ends if end >= found.end), len(message))
+        self._add_entry(index, found, trace, message[:whole])
+        return True
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""
@@ -282,13 +308,9 @@ class LogReader:
             if best is not None and by_line[best].entry.kind == "noise":
                 best = None
             used.update(inside)
-            origin = trace.origin()
-            known = self._instead(OWN, origin.number, origin.words, {}, trace) if best is None else None
-            if known:
-                self._add_entry(origin.number, known, trace)
-            elif best is None:
-                self._add_exception(trace, origin, kind="generic" if _LAZY.fullmatch(origin.words) else "cause")
-            else:
+            if best is None:
+                self._add_own(trace)
+            elif best != trace.origin().number or not self._add_wrapped(trace):
                 self._add_entry(best, self._replaced(by_line[best], best, trace), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
@@ -394,8 +416,9 @@ class LogReader:
                 return ""
         return ""
 
-    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
-        entry, line = match.entry, visible_line(self.lines[index])
+    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
+        """Add an entry. `message`: the text of its line with those that it was broken into."""
+        entry, line = match.entry, message or visible_line(self.lines[index])
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         speaker, values = self._known_of(index, match, trace, speaker)
         event = LogMatch(

@@ -161,7 +161,7 @@ def reports_error(line: str) -> bool:
 
 # What a shape leaves out: digits, and what fills a bar or pads a column.
 _FILLED = str.maketrans("", "", "0123456789 \t.,:|#=>+-_*\u2588\u2589\u258a\u258b\u258c\u258d\u258e\u258f")
-_TIME_OF_DAY = re.compile(r"\d+[-/]\d+[-/]\d+|\d+:\d\d:\d\d(?:[.,]\d+)?")
+_TIME_OF_DAY = re.compile(r"(?<!\d)(?:\d{1,4}[-/]\d\d?[-/]\d{1,4}|\d\d?:\d\d:\d\d)(?:[.,]\d+)?")
 # Lines that also recur with other numbers while nothing moves, or at an end.
 _NO_SHAPE = re.compile(
     r"(?i)\b(?:wait|time[d ]?out|retr(?:y|ies)|kill|exit|signal|terminat|abort|heartbeat|idle|sleep|alive|clos(?:e|ing)|pid|"
@@ -170,9 +170,9 @@ _NO_SHAPE = re.compile(
 
 
 def shape_of(line: str) -> str | None:
-    """Return a line without its numbers; None where it has none."""
+    """Return a line without its numbers; None where it has none but a time."""
     shape = line.translate(_FILLED)
-    return shape if shape != line and any(map(str.isdecimal, line)) else None
+    return shape if shape != line and any(map(str.isdecimal, _TIME_OF_DAY.sub("", line))) else None
 
 
 def shapes_of(lines: Iterable[str]) -> set[str]:

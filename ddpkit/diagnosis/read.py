@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain
+from itertools import chain, groupby, pairwise
 from typing import BinaryIO
 
 from ddpkit.diagnosis.line_prefixes import cut_line, split_prefix, strip_escapes
@@ -251,9 +251,16 @@ _TASK = re.compile(
 )
 _RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
 _GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
-_BOX_END = "\u2570\u2500"
+_QUOTE = re.compile(r"^(?:>(?!>| /)(?: |$))+")
+# Before each line: of a build of docker its step and time, and numbers of lines.
+_COLUMNS = (re.compile(r"#\d+ \d+\.\d+(?: |$)"), re.compile(r" *(?P<number>\d+)[.:)|]?(?:[ \t]{1,2}|$)"))
+FEWEST_LINES = 4
+MOST_POSTED = 2000  # lines of a post that a terminal can have broken at one width
+WIDTHS = range(60, 161)
+FEWEST_FULL = 2  # one line alone can have that length by chance
+_WITHIN = re.compile(r"[A-Za-z\d][^\s=]|[^\s=_-][A-Za-z\d_]")
+ALIKE = 4  # characters of two lines that begin in the same way: neither is a piece
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
-MAX_WRAPPED = 40  # lines of one message
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
 
@@ -269,11 +276,11 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _unglued(lines, numbers)
     if _FLAT.search(text):
         lines, numbers = _unflattened(lines, numbers)
-    if _BOX_END in text:
-        lines = _unwrapped(lines)
+    if len(lines) <= MOST_POSTED:
+        lines, numbers = _unfolded(lines, numbers)
     if "NVRM: " in text:
         lines = _joined(lines)
-    lines = _with_hosts(_without_margin(_without_quotes(list(map(cut_line, lines)))))
+    lines = _with_hosts(_as_posted(list(map(cut_line, lines))))
     return _with_tasks(lines) if "[rank" in text or "NCCL" in text else lines, numbers
 
 
@@ -330,26 +337,18 @@ def _parts_of_flat(line: str) -> list[str]:
     return parts if label or not before.strip() else [before.rstrip(), *parts]
 
 
-def _unwrapped(lines: Sequence[str]) -> list[str]:
-    """Join the lines below a box of the package rich that are one message: rich breaks it at the box's width."""
-    joined = list(lines)
-    for index, line in enumerate(lines):
-        start, end = line.find(_BOX_END), line.rfind("\u256f") + 1
-        if start < 0 or end <= start:
-            continue
-        prefix, first, last = line[:start], index + 1, ""
-        for at in range(first, min(len(lines), first + MAX_WRAPPED)):
-            text = lines[at][start:]
-            if not lines[at].startswith(prefix) or not text.strip():
-                break
-            # A line ends early where the next word did not fit.
-            if at > first and len(last.rstrip()) + 1 + len(text.split(None, 1)[0]) <= end - start:
-                break
-            if at > first:
-                joined[first] = f"{joined[first].rstrip()} {text.strip()}"
-                joined[at] = ""
-            last = text
-    return joined
+def _unfolded(lines: list[str], numbers: list[int]) -> tuple[list[str], list[int]]:
+    """Join the pieces of lines that a terminal or a viewer broke within words, all at one width."""
+    width = max(map(len, lines))
+    full = {index for index, line in enumerate(lines[:-1]) if len(line) == width and lines[index + 1]}
+    within = sum(_WITHIN.search(lines[each][-1:] + lines[each + 1][:1]) is not None for each in full)
+    alike = any(lines[each][:ALIKE] == lines[each + 1][:ALIKE] for each in full)
+    alike = alike or len({re.sub(r"\d", "", lines[each]) for each in full}) * 2 <= len(full)  # one message again
+    if width not in WIDTHS or len(full) < FEWEST_FULL or alike or within * 3 < len(full):
+        return lines, numbers
+    starts = [index for index in range(len(lines)) if index - 1 not in full]
+    joined = ["".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
+    return joined, [numbers[start] for start in starts]
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
@@ -398,16 +397,29 @@ def _message(line: str) -> str | None:
     return "\n".join(label + each for each in text.split("\n"))
 
 
-def _without_quotes(lines: list[str]) -> list[str]:
+def _as_posted(lines: list[str]) -> list[str]:
+    """Remove what a page, a mail or a viewer puts before each line: quotation marks, columns, and indentation."""
+    lines = [_QUOTE.sub("", line.strip("`") if line.startswith("`") else line) for line in lines]
     spoken = [line for line in lines if line.strip()]
-    if spoken and sum(line.startswith(">") for line in spoken) * 5 >= len(spoken) * 4:
-        return [re.sub(r"^(?:> ?)+", "", line) for line in lines]
-    return lines
+    for column in _COLUMNS:
+        found = [match for line in spoken if (match := column.match(line))]
+        numbers = [int(match["number"]) for match in found if match.groupdict()]
+        counted = all(later - earlier == 1 for earlier, later in pairwise(numbers))
+        least = FEWEST_LINES if numbers else 1
+        if len(found) >= least and len(found) * 5 >= len(spoken) * 4 and counted:
+            lines = [column.sub("", line, count=1) for line in lines]
+    return [line for block in _blocks(lines) for line in _without_margin(block)]
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the lines between blank ones."""
+    for _, block in groupby(lines, key=lambda line: not line.strip()):
+        yield list(block)
 
 
 def _without_margin(lines: list[str]) -> list[str]:
     """Remove the indentation that all lines have."""
-    margin = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)
+    margin = min(len(line) - len(line.lstrip(" ")) for line in lines)
     return [line[margin:] for line in lines] if margin else lines
 
 

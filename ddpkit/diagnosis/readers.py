@@ -168,6 +168,30 @@ def fixed_rank(lines: Sequence[str]) -> Values:
     return {}
 
 
+_RANKS_ASKED = re.compile(
+    r"(?:--n(?:proc|um)[-_](?:per[-_]node|processes|gpus)|\bN?(?:PROC|GPUS?)_PER_NODE|--ntasks-per-node|--?np)"
+    r"[= ]+(\d+)\b"
+)
+_GPUS_SHOWN = re.compile(r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES['\"]?\]?[:= ]+[\['\"]*(\d+(?:, ?\d+)*)\b")
+
+
+def ranks_and_gpus(lines: Sequence[str]) -> Values:
+    """Compare the ranks of a host that a command line asks for and the GPUs that a variable shows; only if too few."""
+    asked = max((each for line in lines for each in _RANKS_ASKED.finditer(line)), key=_asked, default=None)
+    shown = max((each for line in lines for each in _GPUS_SHOWN.finditer(line)), key=_shown, default=None)
+    if asked is None or shown is None or _asked(asked) <= _shown(shown):
+        return {}
+    return {"number": asked[1], "count": str(_shown(shown)), "option": asked[0], "visible": shown[0]}
+
+
+def _asked(match: re.Match[str]) -> int:
+    return int(match[1])
+
+
+def _shown(match: re.Match[str]) -> int:
+    return match[1].count(",") + 1
+
+
 # Each gets the values of a match, the lines of its log, and the index of its line.
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "contexts-of-ranks": lambda values, lines, index: _words("reason", contexts_of_ranks(lines[index])),
@@ -182,6 +206,7 @@ READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
 # These read a whole log.
 LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {
     "fixed-rank": fixed_rank,
+    "ranks-and-gpus": ranks_and_gpus,
     "tasks-of-hosts": tasks_of_hosts,
 }
 # These read the whole run, after its first failure is found.

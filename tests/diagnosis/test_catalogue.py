@@ -33,6 +33,7 @@ KNOWN = frozenset(
     """
     host rank job path reason busy work late absent calls frame group number peers same versions
     above cuda option wheel usage meaning name sharing place passed next guilty
+    count visible
     """.split()
 )
 

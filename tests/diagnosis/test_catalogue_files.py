@@ -323,3 +323,22 @@ def test_a_site_entry_is_shown_with_its_file(tmp_path: Path) -> None:
     assert f"from: {folder / 'lustre.toml'} (scratch-quota)" in done.stdout.splitlines()
     assert done.stderr.count("\n") == 1
     assert f"{folder / 'broken.toml'}: x = 1 stands outside of an entry" in done.stderr
+
+
+def test_a_broken_file_of_a_clone_ends_a_command_with_one_clear_error(tmp_path: Path) -> None:
+    """Of a copy of the package, as nothing of the real one may be broken."""
+    copy = tmp_path / "ddpkit"
+    shutil.copytree(ROOT / "ddpkit", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    part = copy / "diagnosis/catalogue/core/ssh.toml"
+    part.write_text(part.read_text() + "x = [")
+    log = tmp_path / "a.log"
+    log.write_text("nothing\n")
+    command = [sys.executable, "-m", "ddpkit", "explain", str(log)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert ended.returncode == 125
+    assert ended.stderr.startswith(
+        "ddpkit: error: the catalogue of this clone cannot be used: core/ssh.toml: invalid TOML"
+    )
+    assert "hint: correct it" in ended.stderr
+    assert "Traceback" not in ended.stderr

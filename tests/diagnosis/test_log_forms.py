@@ -333,3 +333,55 @@ def test_blanks_behind_a_line_do_not_hide_it() -> None:
     first = analyze_log([("log", f"{line}{' ' * 80}\nbye\n")]).first
     assert first is not None
     assert first.id == "device-assert"
+
+
+def numbered(text: str) -> str:
+    return "\n".join(f"{number:4d}  {line}" for number, line in enumerate(text.split("\n"), 1))
+
+
+def folded(text: str) -> str:
+    return "\n".join(line[at : at + 80] for line in text.split("\n") for at in range(0, max(1, len(line)), 80))
+
+
+# How a page or a viewer shows a log.
+POSTS: dict[str, Callable[[str], str]] = {
+    "quoted": lambda text: "I get this:\n\n" + "".join(f"> {line}\n" for line in text.split("\n")) + "\nWhy?\n",
+    "indented": lambda text: "I get this:\n\n" + "".join(f"    {line}\n" for line in text.split("\n")) + "\nWhy?\n",
+    "numbered": numbered,
+    "docker build": lambda text: "\n".join(f"#12 {3.1 + i:.3f} {line}" for i, line in enumerate(text.split("\n"))),
+    "ticks": lambda text: "\n".join(f"`{line}`" for line in text.split("\n")),
+    "folded": folded,
+}
+POSTED = TRACE.replace("ValueError: bad batch 7", "RuntimeError: CUDA error: invalid device ordinal") + (
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be wrong"
+)
+
+
+@pytest.mark.parametrize("form", POSTS)
+def test_a_post_is_read_as_the_log_in_it(form: str) -> None:
+    first = of(POSTS[form](POSTED)).first
+    assert first is not None
+    assert (first.id, first.traced) == ("invalid-device-ordinal", True)
+
+
+def test_a_message_that_a_mail_has_broken_is_read_as_one() -> None:
+    first = of("RuntimeError: DataLoader worker (pid 47) is killed by signal: Bus\nerror. It is possible that\n").first
+    assert first is not None
+    assert first.id == "shm-full"
+    assert first.text == "RuntimeError: DataLoader worker (pid 47) is killed by signal: Bus error. It is possible that"
+
+
+def test_times_of_empty_lines_are_no_progress() -> None:
+    text = "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+    stamped = (f"2024-05-01T10:00:{second:02d}.123Z {line}\n" for second, line in enumerate((text, "", "")))
+    first = of("".join(stamped)).first
+    assert first is not None
+    assert first.id == "docker-daemon"
+
+
+@pytest.mark.parametrize(("ranks", "id_"), [(4, "more-ranks-than-gpus"), (2, "invalid-device-ordinal")])
+def test_ranks_are_counted_against_visible_gpus(ranks: int, id_: str) -> None:
+    command = f"CUDA_VISIBLE_DEVICES=1,2 torchrun --nproc_per_node={ranks} train.py\n"
+    first = of(f"{command}RuntimeError: CUDA error: invalid device ordinal\n").first
+    assert first is not None
+    assert first.id == id_

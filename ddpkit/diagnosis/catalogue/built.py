@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,7 +52,14 @@ def load() -> Built:
                 return Built(*json.loads(body))
         except (OSError, ValueError):
             pass
-    built = build(sources, checks)
+    from ddpkit.diagnosis.catalogue.reading import CatalogueError
+
+    try:
+        built = build(sources, checks)
+    except CatalogueError as error:
+        fix = f"correct it; its changes are shown by: git -C {shlex.quote(str(HERE))} diff"
+        error.rephrase(f"the catalogue of this clone cannot be used: {error}", fix)
+        raise
     any(_store(place, hashed + b"\n" + encode(built)) for place in places)
     return built
 
@@ -103,7 +111,7 @@ def build(sources: Mapping[str, bytes], checks: bytes = b"") -> Built:
     tables: dict[str, dict[str, Any]] = {}
     places: dict[str, str] = {}
     for name, content in sources.items():
-        file = read_file(content.decode(), name)
+        file = read_file(content, name)
         if not file.part:
             raise CatalogueError(f"{name}: part is missing, the title of these entries")
         for id_, table in file.entries.items():
@@ -114,7 +122,7 @@ def build(sources: Mapping[str, bytes], checks: bytes = b"") -> Built:
     check_references(tables, places, ())
     entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
     seen = {name: entry.id for entry in entries for name in entry.seen}
-    symptoms = read_checks(checks.decode(), CHECKS.name, {OWN, *tables})
+    symptoms = read_checks(checks, CHECKS.name, {OWN, *tables})
     return Built(parts, tables, index_of(entries), standing_in(entries), seen, symptoms)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, Entry, Instead
 from ddpkit.diagnosis.catalogue.matcher import compile_linear, words_of
+from ddpkit.errors import DdpkitError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,7 +28,7 @@ ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _GROUP_OF_MATCH = re.compile(r"\(\?P=\w+\)")
 
 
-class CatalogueError(ValueError):
+class CatalogueError(DdpkitError):
     """A file of entries that cannot be used: where, and why."""
 
 
@@ -46,12 +47,16 @@ class File(NamedTuple):
     examples: dict[str, tuple[Example, ...]]
 
 
-def read_file(text: str, name: str) -> File:
-    """Read a file of entries. Raises CatalogueError."""
+def _tables_of(content: bytes | str, name: str) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        return tomllib.loads(content if isinstance(content, str) else content.decode())
+    except (RecursionError, ValueError) as error:  # also of its text, and of UTF-8
         raise CatalogueError(f"{name}: invalid TOML: {error}") from None
+
+
+def read_file(content: bytes | str, name: str) -> File:
+    """Read a file of entries. Raises CatalogueError."""
+    tables = _tables_of(content, name)
     part = tables.pop(PART, "")
     if not isinstance(part, str):
         raise CatalogueError(f"{name}: part = {part!r} is not a text")
@@ -68,10 +73,10 @@ def read_file(text: str, name: str) -> File:
     return File(part, tables, examples)
 
 
-def read_checks(text: str, name: str, known: Container[str]) -> dict[str, list[tuple[str, str, str, str]]]:
+def read_checks(content: bytes | str, name: str, known: Container[str]) -> dict[str, list[tuple[str, str, str, str]]]:
     """Read the file of symptoms: rows of entry, text, cause and fix, by check. Raises CatalogueError."""
     found: dict[str, list[tuple[str, str, str, str]]] = {}
-    for check, rows in tomllib.loads(text).items():
+    for check, rows in _tables_of(content, name).items():
         for row in rows:
             place = f"{name}: {check}"
             if row.get("entry") not in known or not row.keys() <= {"entry", "text", "cause", "fix"}:
