@@ -588,18 +588,19 @@ def launch(
         if allocation:
             notes.add(allocation)
         log_dir = str(Path(chosen.log_dir).absolute())  # the program may change its folder
-
-        def check(hosts: Sequence[str], folder: Path) -> Mapping[str, str]:
-            from ddpkit.preflight.run import find_faults
-
-            return find_faults(chosen, os.environ, hosts, folder)
-
+        check = functools.partial(_find_faults, chosen)
         run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True, check=check)
         if not run.followed:
             if ready.left:
                 notes.add(ready.left)
             return Run(run.record)
         return Run(run.record, BackgroundRun(run, chosen, connections.pop_all(), echo=echo))
+
+
+def _find_faults(chosen: config.LaunchSettings, hosts: Sequence[str], folder: Path) -> Mapping[str, str]:
+    from ddpkit.preflight.run import find_faults
+
+    return find_faults(chosen, os.environ, hosts, folder)
 
 
 @_takes_keywords

@@ -66,6 +66,7 @@ VARIABLES = {
     **dict.fromkeys(("DDPKIT_MASTER_ADDR", "DDPKIT_MASTER_PORT"), "the address of rank 0, for such a rank"),
     **dict.fromkeys(
         (
+            "DDPKIT_CALL",
             "DDPKIT_COLD",
             "DDPKIT_COMPLETE",
             "DDPKIT_DETACHED",

@@ -68,6 +68,7 @@ def test_every_source_in_turn_decides(tmp_path: Path) -> None:
 def test_keywords_are_the_settings() -> None:
     assert Keywords.__annotations__.keys() == config.SETTINGS.keys()
     assert {each.name for each in fields(LaunchSettings)} - config.SETTINGS.keys() == {
+        "function",
         "groups",
         "held",
         "host",

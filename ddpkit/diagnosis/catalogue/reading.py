@@ -49,9 +49,10 @@ class File(NamedTuple):
 
 def _tables_of(content: bytes | str, name: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(content if isinstance(content, str) else content.decode())
+        tables: dict[str, Any] = tomllib.loads(content if isinstance(content, str) else content.decode())
     except (RecursionError, ValueError) as error:  # also of its text, and of UTF-8
         raise CatalogueError(f"{name}: invalid TOML: {error}") from None
+    return tables
 
 
 def read_file(content: bytes | str, name: str) -> File:
