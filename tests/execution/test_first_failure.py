@@ -88,6 +88,18 @@ def test_news_that_come_after_the_stop(tmp_path: Path) -> None:
     assert (outcome.failure.rank, outcome.failure.host) == (0, "node1")
 
 
+@pytest.mark.parametrize("rank_is_heard_first", [True, False])
+def test_a_node_that_ended_comes_before_ranks_that_saw_its_ranks_end(tmp_path: Path, rank_is_heard_first: bool) -> None:
+    """Its supervisor is killed: its ranks end with it, and others see that before anybody reports the node."""
+    now = time.time()
+    own = {"e": "failed", "what": "ddpkit's process", "rank": None, "code": None, "signal": 1, "t": now - 0.1}
+    lost, rank = [own], rank_failed(1, 1, now - 0.2)
+    links = [Played([], lost), Played(rank, [])] if rank_is_heard_first else [Played(lost, []), Played([], rank)]
+    failure = played(tmp_path, links).failure
+    assert failure is not None
+    assert (failure.what, failure.host) == ("ddpkit's process", "node1")
+
+
 @pytest.mark.parametrize(("code", "number"), [(0, None), (None, 15), (1, None)])
 def test_what_ended_later_or_well_was_not_the_first(code: int | None, number: int | None, tmp_path: Path) -> None:
     now = time.time()

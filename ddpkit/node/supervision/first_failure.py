@@ -45,15 +45,16 @@ _RAISED = re.compile(r"^([A-Za-z_][\w.]{0,200})(?::|$)", re.MULTILINE)
 
 
 class Kind(Enum):
-    """Why a rank ended, by its status and its last lines."""
+    """Why a rank ended, by its status and its last lines; or that what runs it did."""
 
+    NODE = "node"  # the supervisor, or the node: no rank's end does that, and all of its ranks end with it
     OWN = "own"  # a cause of its own
     PEER = "peer"  # another rank had closed its connection
     WAITED = "waited"  # its wait for other ranks took too long
     TERMINATED = "terminated"  # SIGTERM, under a program that sends it to all ranks when one failed
 
 
-_ORDER = {Kind.OWN: 0, Kind.WAITED: 1, Kind.PEER: 2, Kind.TERMINATED: 2}
+_ORDER = {Kind.NODE: 0, Kind.OWN: 1, Kind.WAITED: 2, Kind.PEER: 3, Kind.TERMINATED: 3}
 
 
 class End:
