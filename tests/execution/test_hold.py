@@ -18,6 +18,7 @@ from conftest import PATIENCE, Command
 
 from ddpkit.errors import UsageError
 from ddpkit.execution.hold import parse_idle
+from ddpkit.node.rank.holder import AT_START, USUAL, Holder
 
 DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 START = Callable[..., Command]
@@ -424,3 +425,22 @@ def test_a_dry_run_starts_nothing(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert '"modules": ["torch"], "idle": 7200' in done.stdout
     assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.torch
+def test_the_survey_of_a_fork_imports_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hold has the variables that every rank gets; a survey, which comes before them, has not."""
+    import torch
+
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    held = Holder.__new__(Holder)
+    held.environ, held.python, held.unsafe = dict(os.environ), str(Path(sys.executable).absolute()), ""
+    held.stamps, held.at_start = {}, tuple(AT_START)
+    env = {name: value for name, value in os.environ.items() if name not in USUAL}
+    assert held.known_torch(sys.executable, env) == {
+        "place": str(Path(torch.__file__).parent),
+        "version": torch.__version__,
+    }
+    assert held.known_torch(sys.executable, {**env, "PYTHONOPTIMIZE": "1"}) is None
+    assert held.known_torch("/usr/bin/python3", env) is None

@@ -39,7 +39,7 @@ AT_START = (
     "PYTHON LD_ LANG LC_ OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ BLIS_ NUMEXPR_ ATEN_ PYTORCH_ HF_ MALLOC_ GLIBC_ TZ"
 ).split()
 THREADS = "OMP_NUM_THREADS"  # torch can be told later
-USUAL = ("PYTHONUNBUFFERED", "PYTHONFAULTHELDR")  # of every rank, and asked for before they are set
+USUAL = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER")  # of every rank, and asked for before they are set
 LATE = ("TORCH_NCCL_", "TORCH_DISTRIBUTED_")  # read when a process group is made
 
 
