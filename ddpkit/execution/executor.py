@@ -657,7 +657,7 @@ class Carrier:
         `hang`: no rank has ended, as after an exception whose process goes on (`raised`). In a job that heals only its
         step is ended then: the job's script decides what follows.
         """
-        end = End(rank, time.time() if at is None else at, Kind.NODE if what == SUPERVISOR else kind)
+        end = End(rank, time.time() if at is None else at, kind, of_node=what == SUPERVISOR)
         lives = hang or bool(details.get("raised"))  # the rank's process
         if (lives and self.step_failure is not None) or not self.can_be_cause(end):
             return

@@ -45,32 +45,35 @@ _RAISED = re.compile(r"^([A-Za-z_][\w.]{0,200})(?::|$)", re.MULTILINE)
 
 
 class Kind(Enum):
-    """Why a rank ended, by its status and its last lines; or that what runs it did."""
+    """Why a rank ended, by its status and its last lines."""
 
-    NODE = "node"  # the supervisor, or the node: no rank's end does that, and all of its ranks end with it
     OWN = "own"  # a cause of its own
     PEER = "peer"  # another rank had closed its connection
     WAITED = "waited"  # its wait for other ranks took too long
     TERMINATED = "terminated"  # SIGTERM, under a program that sends it to all ranks when one failed
 
 
-_ORDER = {Kind.NODE: 0, Kind.OWN: 1, Kind.WAITED: 2, Kind.PEER: 3, Kind.TERMINATED: 3}
+_ORDER = {Kind.OWN: 0, Kind.WAITED: 1, Kind.PEER: 2, Kind.TERMINATED: 2}
 
 
 class End:
-    """A rank that failed. `when`: seconds since the epoch, of its exception where that is known, else of its end."""
+    """A rank that failed. `when`: seconds since the epoch, of its exception where that is known, else of its end.
 
-    def __init__(self, rank: int | None, when: float, kind: Kind) -> None:
+    of_node: its node or its supervisor ended. No rank's end does that, and other ranks see it before anybody reports it.
+    """
+
+    def __init__(self, rank: int | None, when: float, kind: Kind, *, of_node: bool = False) -> None:
         self.rank = rank
         self.when = when
         self.kind = kind
+        self.of_node = of_node
 
 
 def first_failure(ends: Sequence[End]) -> End:
     """Return the end that the others follow from. What came later than WINDOW seconds does not count."""
     earliest = min(end.when for end in ends)
     within = [end for end in ends if end.when <= earliest + WINDOW]
-    return min(within, key=lambda end: (_ORDER[end.kind], end.when))
+    return min(within, key=lambda end: (not end.of_node, _ORDER[end.kind], end.when))
 
 
 class LastWords:
