@@ -59,7 +59,7 @@ _ORDER = {Kind.OWN: 0, Kind.WAITED: 1, Kind.PEER: 2, Kind.TERMINATED: 2}
 class End:
     """A rank that failed. `when`: seconds since the epoch, of its exception where that is known, else of its end.
 
-    of_node: its node or its supervisor ended. No rank's end does that, and other ranks see it before anybody reports it.
+    of_node: its node or its supervisor ended. No rank does that, and other ranks see it before anybody reports it.
     """
 
     def __init__(self, rank: int | None, when: float, kind: Kind, *, of_node: bool = False) -> None:
