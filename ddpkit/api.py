@@ -46,6 +46,7 @@ from ddpkit.errors import DdpkitError, LaunchError, PreflightError, RankError, U
 from ddpkit.execution import prepare
 from ddpkit.execution.background import BackgroundRun, Notes
 from ddpkit.execution.function import FunctionRun, code_of, name_of, pack
+from ddpkit.execution.hold import join as join_hold
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
@@ -578,9 +579,7 @@ def launch(
             prepared = connections.enter_context(prepare_roles(chosen, os.environ, notes.add))
             of_roles = RolesRun(prepared, began=began, in_program=True)
             return Run(of_roles.record, BackgroundRun(of_roles, chosen, connections.pop_all(), echo=echo))
-        from ddpkit.execution.hold import join
-
-        chosen = join(chosen, notes.add)
+        chosen = join_hold(chosen, notes.add)
         ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
         if detach and ready.plan.batch is None:
             return _launch_detached(script, args, profile, on, settings, chosen)
@@ -1011,6 +1010,8 @@ def _start_call(
     chosen: config.LaunchSettings, environ: Mapping[str, str], *, trust: str, echo: bool, index: int | None = None
 ) -> _Call:
     began, notes = time.time(), Notes(echo)
+    if index is None:  # the items of a map have their own parts of nodes
+        chosen = join_hold(chosen, notes.add)
     with ExitStack() as connections:
         ready = connections.enter_context(prepare.prepare(chosen, environ, notes.add, notes.add_copy))
         shown = ("ddpkit.call", chosen.name) if index is None else ("ddpkit.map", chosen.name, str(index))

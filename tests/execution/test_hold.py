@@ -427,6 +427,30 @@ def test_a_dry_run_starts_nothing(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert not (tmp_path / "logs").exists()
 
 
+def test_another_name_of_the_same_python(held: Command, ddpkit: DDPKIT) -> None:
+    """`python` and `python3` of a virtual environment: the rank has the one that was asked for."""
+    here = Path(sys.executable)
+    other = here.with_name("python" if here.name != "python" else "python3")
+    code = 'import sys; print("fractions" in sys.modules, sys.executable)'
+    done = ddpkit("launch", "-n", "1", "--python", str(other), "--", "-c", code)
+    assert f"True {other}" in done.stdout, done.stderr
+
+
+CALL = """
+import ddpkit, sys
+def warm(number):
+    return number, "fractions" in sys.modules
+print(ddpkit.call(warm, 4, nproc_per_node=2))
+"""
+
+
+@pytest.mark.new_python
+def test_a_call_uses_the_hold(held: Command, clean_environ: dict[str, str], tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", CALL]
+    done = subprocess.run(argv, cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=False)
+    assert done.stdout == "[(4, True), (4, True)]\n", done.stderr
+
+
 @pytest.mark.torch
 def test_the_survey_of_a_fork_imports_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hold has the variables that every rank gets; a survey, which comes before them, has not."""

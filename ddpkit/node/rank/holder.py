@@ -80,7 +80,7 @@ class Holder:
         if self.unsafe:
             return self.unsafe
         python = shutil.which(argv[0], path=env.get("PATH"))
-        if python is None or os.path.abspath(python) != self.python:
+        if python is None or not _is_same_python(os.path.abspath(python), self.python):
             return "its Python is %s, and the hold has %s" % (python or argv[0], self.python)
         words = argv[1:]
         while words and words[0].startswith("-") and words[0] not in ("-c", "-m"):
@@ -212,6 +212,7 @@ class Program:
             now = time.time()
             rank_hook.register(bundle, [("python", now), ("import", now), ("imported", now)])
         reseed()
+        sys.executable = os.path.abspath(shutil.which(argv[0]) or sys.executable)
         self._set_threads()
 
     def _set_threads(self) -> None:
@@ -351,6 +352,11 @@ def _close_descriptors(kept: set[int]) -> None:
             os.close(fd)
         except OSError:
             pass  # that of the listing
+
+
+def _is_same_python(one: str, other: str) -> bool:
+    """Whether two programs are one Python with one site: `python` and `python3` of a virtual environment are."""
+    return os.path.dirname(one) == os.path.dirname(other) and os.path.samefile(one, other)
 
 
 def _is_library(path: str, library: str) -> bool:
