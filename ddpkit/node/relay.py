@@ -33,12 +33,19 @@ class Relay:
         self._waiting: dict[int, bytearray] = {}  # bytes for each socket
         self._ended: dict[int, set[str]] = {}  # "here": it sends no more; "there": nothing more comes for it
         self._numbers = 0
-        self._listener: socket.socket | None = None
 
     def run(self, listener: socket.socket | None = None) -> None:
-        """Carry until the other end is gone."""
+        """Carry until the other end is gone. Closes the listener."""
+        try:
+            self._run(listener)
+        except BrokenPipeError:
+            pass  # it is gone while bytes wait for it
+        finally:
+            for end in filter(None, [listener, *self._sockets.values()]):
+                end.close()
+
+    def _run(self, listener: socket.socket | None) -> None:
         os.set_blocking(self._sink, False)
-        self._listener = listener
         if listener is not None:
             listener.setblocking(False)
             self._selector.register(listener, selectors.EVENT_READ)

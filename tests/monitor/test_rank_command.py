@@ -175,7 +175,7 @@ def test_connections_are_carried_apart_and_whole() -> None:
     carrier.join(PATIENCE)
     assert not carrier.is_alive()
     node.wait()
-    for end in (here, node.stdin, node.stdout):
+    for end in (node.stdin, node.stdout):
         end.close()
 
 

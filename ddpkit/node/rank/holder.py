@@ -132,11 +132,14 @@ class Holder:
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        poll = select.poll()
+        for fd in (listener.fileno(), woken):
+            poll.register(fd, select.POLLIN)
         living: set[int] = set()
         since, self.server = time.monotonic(), os.getpid()
         while True:
             left = None if living or not idle else max(0.0, since + idle - time.monotonic())
-            ready = select.select([listener.fileno(), woken], [], [], left)[0]
+            ready = {fd for fd, _ in poll.poll(None if left is None else left * 1000)}
             if woken in ready:
                 os.read(woken, 1 << 10)
                 while living:

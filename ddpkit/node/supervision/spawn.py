@@ -38,8 +38,49 @@ PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
 
 
+class PrivateFolder:
+    """The private folder of a run on this node, made at its first use, and the files in it that ranks need."""
+
+    def __init__(self, programs: list[str]) -> None:
+        self.path = ""  # until it is made
+        self._programs = programs
+        self._bundle = ""  # its path, once it is there
+
+    def make(self) -> None:
+        if not self.path:
+            hold_new(FOLDER, KIND)
+            self.path = FOLDER
+
+    def provide_bundle(self) -> str:
+        """Return the path of the bundle: the one that this program runs from, or a copy beside the ranks' pipes.
+
+        srun kills the tasks beside a failed one at once: without a private folder they leave nothing in /tmp.
+        """
+        if not self._bundle:
+            running = running_bundle()
+            beside = self.path or "rank_observe" in self._programs or ":" in running
+            if running and not beside:
+                self._bundle = running
+            else:
+                self.make()
+                self._bundle = write_bundle(self.path)
+        return self._bundle
+
+    def provide_function(self, function: str) -> str:
+        """Return a directory with the function of `ddpkit.call`, the program that calls it, and room for values."""
+        self.make()
+        self.write("function_call.py", read_texts()["rank/function_call"])
+        create_file(f"{self.path}/function", a2b_base64(function))
+        return self.path
+
+    def write(self, name: str, text: str) -> str:
+        path = f"{self.path}/{name}"
+        create_file(path, text.encode())
+        return path
+
+
 class Spawner:
-    """`folder` is empty until the private folder is made."""
+    """Starts the processes of a run on this node."""
 
     def __init__(
         self,
@@ -50,7 +91,6 @@ class Spawner:
         pipes: RankPipes,
         send: Callable[..., None],
     ) -> None:
-        self.folder = ""
         self._send = send
         self._request = request
         self._programs: list[str] = request.get("programs", [])  # of `ddpkit/node`, for the ranks
@@ -58,7 +98,12 @@ class Spawner:
         self._table = table
         self._output = output
         self._pipes = pipes
-        self._bundle = ""  # its path, once it is there
+        self._private = PrivateFolder(self._programs)
+
+    @property
+    def folder(self) -> str:
+        """The private folder of the run; empty: it was not needed."""
+        return self._private.path
 
     def start(self, on_launcher_exit: Callable[[int, int], None]) -> None:
         """Start every process. Raises OSError; what was started before goes on."""
@@ -69,7 +114,7 @@ class Spawner:
         missing = os.environ.pop(COLD, "")
         base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request.get("function"):
-            base["DDPKIT_CALL"] = self._provide_function(request["function"])
+            base["DDPKIT_CALL"] = self._private.provide_function(request["function"])
         held = self._find_held(base, missing)
         if request["preload"] and held is None:
             self._start_fork_server(base, on_launcher_exit)
@@ -80,16 +125,16 @@ class Spawner:
                 if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
                     # torchrun's `--no_python` program is this file (`launchers/starters.py`).
-                    program = program_of(self._provide_bundle(), "rank.rank_wrapper")
-                    env["DDPKIT_TAP"] = self._write("wrapper.py", program)
+                    program = program_of(self._private.provide_bundle(), "rank.rank_wrapper")
+                    env["DDPKIT_TAP"] = self._private.write("wrapper.py", program)
                     # torchrun makes a folder for logs that it does not write here, and leaves it behind.
                     env.setdefault("PET_LOG_DIR", self.folder)
                 self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
             else:
                 if "holder" in self._programs:
-                    self._make_folder()
-                    program = program_of(self._provide_bundle(), "rank.holder")
-                    env["DDPKIT_TAP"] = self._write("holder.py", program)
+                    self._private.make()
+                    program = program_of(self._private.provide_bundle(), "rank.holder")
+                    env["DDPKIT_TAP"] = self._private.write("holder.py", program)
                 self._start_rank(proc["argv"], env, proc["rank"], proc["cpus"], held)
 
     def _find_held(self, base: dict[str, str], missing: str) -> Any:
@@ -130,7 +175,7 @@ class Spawner:
         """One interpreter runs the ranks' own command; `fork_server.py` on its path forks the ranks."""
         request = self._request
         self._make_wrapper_pipes(len(request["procs"]))
-        bundle = self._provide_bundle()
+        bundle = self._private.provide_bundle()
         ranks = [{"rank": proc["rank"], "env": proc["env"], "cpus": proc["cpus"]} for proc in request["procs"]]
         env = self._add_hook(dict(base), None, "")
         spec = {
@@ -140,7 +185,7 @@ class Spawner:
             "ranks": ranks,
             "answer": env.pop("DDPKIT_HOOK", ""),
         }
-        env["DDPKIT_PRELOAD"] = self._write("preload.json", json.dumps(spec))
+        env["DDPKIT_PRELOAD"] = self._private.write("preload.json", json.dumps(spec))
         env["PYTHONPATH"] = prepend(bundle, base)
         self._start_launcher(request["procs"][0]["argv"], env, "preload", on_exit)
 
@@ -151,7 +196,7 @@ class Spawner:
         if "rank_hook" not in self._programs or env.get("DDPKIT_DUMP") == "0":
             return env
         try:
-            bundle = self._provide_bundle()
+            bundle = self._private.provide_bundle()
             if "rank_observe" in self._programs:
                 self._pipes.open_hooks(f"{self.folder}/marks")
         except OSError:
@@ -163,50 +208,16 @@ class Spawner:
         env["DDPKIT_HOOK"] = bundle
         return env
 
-    # ---- the private folder
-
-    def _make_folder(self) -> None:
-        if not self.folder:
-            hold_new(FOLDER, KIND)
-            self.folder = FOLDER
-
-    def _provide_bundle(self) -> str:
-        """Return the path of the bundle: the one that this program runs from, or a copy beside the ranks' pipes.
-
-        srun kills the tasks beside a failed one at once: without a private folder they leave nothing in /tmp.
-        """
-        if not self._bundle:
-            running = running_bundle()
-            beside = self.folder or "rank_observe" in self._programs or ":" in running
-            if running and not beside:
-                self._bundle = running
-            else:
-                self._make_folder()
-                self._bundle = write_bundle(self.folder)
-        return self._bundle
-
-    def _provide_function(self, function: str) -> str:
-        """Return a directory with the function of `ddpkit.call`, the program that calls it, and room for values."""
-        self._make_folder()
-        self._write("function_call.py", read_texts()["rank/function_call"])
-        create_file(f"{self.folder}/function", a2b_base64(function))
-        return self.folder
+    # ---- processes
 
     def _make_wrapper_pipes(self, ranks: int) -> None:
         """Two named pipes for the output of each rank that another program starts, and one for starts and exits."""
-        self._make_folder()
+        self._private.make()
         self._pipes.open_wrappers(f"{self.folder}/events")
         for local_rank in range(ranks):
             for number, name in ((1, "out"), (2, "err")):
                 fd = make_pipe(f"{self.folder}/{name}.{local_rank}")
                 self._output.add(fd, number, self._request["ranks"][local_rank], local_rank)
-
-    def _write(self, name: str, text: str) -> str:
-        path = f"{self.folder}/{name}"
-        create_file(path, text.encode())
-        return path
-
-    # ---- processes
 
     def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int], held: Any = None) -> int:
         """Start a process; with `held` as a fork of that warm Python."""
