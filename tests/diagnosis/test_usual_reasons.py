@@ -32,6 +32,7 @@ PRINTED = (
     "ValueError: Unsupported strategy: ddp_sharded",
     "KeyError: 'state_dict'",
     "KeyError: 0",
+    "KeyError: None",
     "IndexError: invalid index of a 0-dim tensor",
     "IndexError: list index out of range",
     "IndexError: tuple index out of range",

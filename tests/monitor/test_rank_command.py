@@ -79,7 +79,8 @@ def test_a_shell_in_a_terminal(waits: Command, clean_environ: dict[str, str], tm
     terminal.wait_for(lambda: terminal.shows("^[0-9a-f]+:"))
     os.write(terminal.handle, b"stty echo; echo in $RANK; stty size\n")
     terminal.wait_for(lambda: terminal.shows(r"\bin 1$") and terminal.shows("^31 97"))
-    os.write(terminal.handle, b"echo beg''un; sleep 3600\n")
+    # Printed by the command itself: from then on it has the terminal.
+    os.write(terminal.handle, b"sh -c 'echo be\"\"gun; exec sleep 3600'\n")
     terminal.wait_for(lambda: terminal.shows("begun$"))
     os.write(terminal.handle, b"\x03")
     terminal.wait_for(lambda: terminal.glass.lines[-1].strip() in ("#", "$"))
