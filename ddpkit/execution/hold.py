@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,8 @@ def check(settings: LaunchSettings) -> None:
     if not (chosen.local or chosen.names_nodes):
         what = f"a hold works with local, ssh and pdsh, not with {settings.backend}"
         raise UsageError(what, "add -b ssh")
+    if chosen.local and sys.platform != "linux":
+        raise UsageError("a hold needs Linux, and this machine has another system", "add -b ssh, with a node of Linux")
     if isinstance(settings.nnodes, tuple) or settings.spares:
         raise UsageError("a hold has one number of nodes, and no spares", "remove --spares, and -N MIN:MAX")
     if settings.is_given("script"):

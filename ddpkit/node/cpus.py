@@ -38,4 +38,6 @@ def _in_order() -> list[int]:
                 numbers.append(0)
         return (*numbers, cpu)
 
-    return sorted(os.sched_getaffinity(0), key=place) if sys.platform == "linux" else []
+    if sys.platform != "linux":
+        return []
+    return sorted(os.sched_getaffinity(0), key=place)
