@@ -750,7 +750,13 @@ class aio:  # noqa: N801  (a namespace, as a module)
         """Call a function for each item, as `ddpkit.map`."""
         import asyncio
 
-        results = await _in_thread(lambda: map(function, items, **keywords))
+        begun = asyncio.ensure_future(_in_thread(lambda: map(function, items, **keywords)))
+        try:
+            results = await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await _in_thread((await begun).close)
+            raise
         try:
             for future in results.futures:
                 try:
@@ -760,7 +766,7 @@ class aio:  # noqa: N801  (a namespace, as a module)
                         raise
                     yield error  # type: ignore[misc]
         finally:
-            results.close()
+            await _in_thread(results.close)
 
 
 _OPTIONS: Mapping[str, Any] = {"trust": "", "profile": None, "echo": False}  # of `call`

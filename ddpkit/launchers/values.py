@@ -58,7 +58,7 @@ def read_value(data: bytes, *, trust: bool = False) -> Any:
         return _Reader(rest, trust=trust).value(head["value"], 0)
     except BadValueError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError, MemoryError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError, MemoryError) as error:
         raise BadValueError(one_line(f"{type(error).__name__}: {error}")) from None
 
 

@@ -27,12 +27,14 @@ from ddpkit.monitor import client
 from ddpkit.node.bundle import read_texts
 from ddpkit.node.child import die_with_parent
 from ddpkit.node.relay import READY, Relay
-from ddpkit.run import launcher_process
+from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import Run
 from ddpkit.run.state import Origin
+from ddpkit.transports.channel import at_home
 from ddpkit.transports.srun import overlap_step
 
 MOST_BYTES = 1 << 22  # of the variables of a process
+MOST_HOLDS = 50
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 # For a person, unlike `hosts.ALONE`: ssh may ask. What a configuration does for other sessions is off.
 _SSH = ("-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oEscapeChar=none")
@@ -73,7 +75,7 @@ class RankPlace:
         login = run.logins.get(self.host)
         if login is None:
             return [sys.executable, "-S", "-I", "-c", text], env
-        return [*_ssh(terminal), *_login(login), "--", join([login.python, "-S", "-I", "-c", text])], env
+        return [*_ssh(terminal), *_login(login), "--", f"{at_home(login.python)} {join(['-S', '-I', '-c', text])}"], env
 
     def shown(self, words: Sequence[str], *, terminal: bool) -> str:
         """The command line, for a dry run."""
@@ -81,10 +83,15 @@ class RankPlace:
 
     def _text(self, words: Sequence[str]) -> str:
         """The program of the node, in one line of characters that no shell reads, a shell of tcsh's kind included."""
-        ask = {"run": self.run.run_id, "pid": self.pid, "env": dict(self.env), "words": [*words]}
+        ask = {"runs": [self.run.run_id, *_holds()], "pid": self.pid, "env": dict(self.env), "words": [*words]}
         program = f"{read_texts()['at_rank']}\nmain({ask!r})\n"
         packed = b64encode(zlib.compress(program.encode("utf-8", "surrogateescape"), 9)).decode()
         return f'import zlib,base64;exec(zlib.decompress(base64.b64decode("{packed}")))'
+
+
+def _holds() -> list[str]:
+    """Return the ids of holds: a fork of one has its variables."""
+    return [entry.run_id for entry in run_index.list_runs("hold", MOST_HOLDS) if entry.run and entry.run.hold]
 
 
 def _login(via: Via) -> list[str]:
@@ -136,7 +143,7 @@ def find_rank(run: Run, rank: int) -> RankPlace:
         "LOCAL_RANK": peers.index(rank),
         "LOCAL_WORLD_SIZE": len(peers),
     }
-    env = {name: str(number) for name, number in numbers.items()}
+    env = {"DDPKIT_RUN": run.run_id, **{name: str(number) for name, number in numbers.items()}}
     return RankPlace(run=run, host=host, pid=pids[rank], env=env, group=group_of(host) if group_of else None)
 
 

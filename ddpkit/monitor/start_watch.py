@@ -13,6 +13,7 @@ from typing import Any
 from ddpkit.launchers.events import AnswerEvent, MarkEvent, VersionsEvent
 from ddpkit.launchers.plan import Step
 from ddpkit.monitor.server import Node
+from ddpkit.node.child import HOLDER
 
 WATCH = "rank_start.watch"
 LIMIT = 30.0  # seconds of a call without news
@@ -21,8 +22,8 @@ MARKS = ("import", "meet", "group", "past")
 
 
 def is_watched(step: Step) -> bool:
-    """Whether ranks of a step are looked at. A scheduler's are not near a supervisor of ours."""
-    return not step.scheduled and "start" not in str(step.env.get("DDPKIT_OBSERVE", "")).split(",")
+    """Whether ranks of a step are looked at. A scheduler's are not near a supervisor of ours; a hold never trains."""
+    return not step.scheduled and HOLDER not in step.env and "start" not in str(step.env.get("DDPKIT_OBSERVE", "")).split(",")
 
 
 class StartWatch:

@@ -2,7 +2,7 @@
 
 `ddpkit shell`, `debug` and `forward` send this text to `python3 -c` on the rank's node, with `ask = {...}` before it:
 
-    run     the id of the run, which the rank has as DDPKIT_RUN
+    runs    the ids that the rank can have as DDPKIT_RUN: of its run, and of a hold that it is a fork of
     pid     the rank's process, as its supervisor sees it: in a container, as the container sees it
     env     variables that the rank set after its start, as a rank forked by `fork_server.py` does
     words   the command; {python} is the rank's Python, {pid} its process. Empty: a shell
@@ -27,9 +27,11 @@ OF_TERMINAL = ("TERM", "COLORTERM", "LINES", "COLUMNS")
 
 def main(ask: dict[str, Any]) -> None:
     """Replace this process by the command. Ends with a message where the rank or a program is missing."""
-    pid = find(ask["run"], ask["pid"])
+    pid = find(ask["runs"], ask["pid"])
     if pid is None:
-        sys.exit("ddpkit: process %d of run %s is not on %s any more" % (ask["pid"], ask["run"], os.uname().nodename))
+        sys.exit(
+            "ddpkit: process %d of run %s is not on %s any more" % (ask["pid"], ask["runs"][0], os.uname().nodename)
+        )
     known = {"{python}": python_of(pid), "{pid}": str(ask["pid"])}
     words = [known.get(word, word) for word in ask["words"]] or ["sh", "-c", SHELL]
     env = {**environment(pid), **ask["env"]}
@@ -49,12 +51,22 @@ def main(ask: dict[str, Any]) -> None:
         sys.exit("ddpkit: %s: %s" % (words[0], error.strerror))
 
 
-def find(run: str, pid: int) -> int | None:
+def find(runs: list[str], pid: int) -> int | None:
     """Return the rank's process as this process sees it; None: it is gone. Another process may have its number now."""
     for name in sorted(os.listdir("/proc"), key=lambda name: name != str(pid)):
-        if name.isdecimal() and _number_inside(name) == pid and environment(int(name)).get("DDPKIT_RUN") == run:
+        if not name.isdecimal() or _number_inside(name) != pid or not _is_own(name):
+            continue
+        if environment(int(name)).get("DDPKIT_RUN") in runs:
             return int(name)
     return None
+
+
+def _is_own(name: str) -> bool:
+    """Whether a process is this user's: another one can give its own any variables."""
+    try:
+        return os.stat("/proc/" + name).st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def environment(pid: int) -> dict[str, str]:
@@ -70,7 +82,9 @@ def python_of(pid: int) -> str:
     """Return the Python of a process, as it was started: that of a virtual environment finds its packages."""
     started = _read("/proc/%d/cmdline" % pid).split(b"\0")[0].decode("utf-8", "surrogateescape")
     program = os.readlink("/proc/%d/exe" % pid)
-    return started if started.startswith("/") and os.path.basename(started).startswith("python") else program
+    if started.startswith("/") and os.path.basename(started).startswith("python"):
+        return started
+    return program if os.path.basename(program).startswith("python") else sys.executable
 
 
 def _number_inside(name: str) -> int | None:

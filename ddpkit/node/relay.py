@@ -1,8 +1,12 @@
 """Carries TCP connections over one pair of pipes: `ddpkit forward` has one end here, and one where a rank runs.
 
-A message is a line, because srun passes on whole lines: the number of a connection, a space, and bytes in base64. The
-end with a listener opens a connection by its first message, which is empty; a later empty one says that this side sends
-no more. Both ends end with the pipes.
+A message is a line, because srun passes on whole lines: the number of a connection, a space, and one of these.
+
+    BASE64    bytes. The first message of a connection, which is empty, opens it; a later empty one: no more comes
+    =COUNT    so many bytes of the other end have been taken: it reads no further than ROOM ahead
+    -         the connection is gone, in both directions
+
+Both ends end with the pipes.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 READY = b"ready\n"
 PIECE = 3 << 14  # bytes that are read at once
-ROOM = 1 << 22  # bytes that wait for one side, until the other one is not read for a while
+ROOM = 1 << 22  # bytes of one connection on their way
 
 
 class Relay:
@@ -31,6 +35,7 @@ class Relay:
         self._received, self._to_sink = b"", bytearray()
         self._sockets: dict[int, socket.socket] = {}
         self._waiting: dict[int, bytearray] = {}  # bytes for each socket
+        self._ahead: dict[int, int] = {}  # bytes of each that the other end has not taken yet
         self._ended: dict[int, set[str]] = {}  # "here": it sends no more; "there": nothing more comes for it
         self._numbers = 0
 
@@ -64,12 +69,11 @@ class Relay:
                     self._move(key.data, events)
 
     def _choose(self) -> None:
-        """Wait for what can go on: a side that is full is not read for."""
-        full = any(len(waiting) > ROOM for waiting in self._waiting.values())
-        self._watch(self._source, 0 if full else selectors.EVENT_READ)
+        """Wait for what can go on. A connection that nobody takes bytes from holds up no other one."""
+        self._watch(self._source, selectors.EVENT_READ)
         self._watch(self._sink, selectors.EVENT_WRITE if self._to_sink else 0)
         for number, end in self._sockets.items():
-            reads = "here" not in self._ended[number] and len(self._to_sink) < ROOM
+            reads = "here" not in self._ended[number] and self._ahead[number] < ROOM
             events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if self._waiting[number] else 0)
             self._watch(end, events, number)
 
@@ -86,16 +90,25 @@ class Relay:
         """Take messages of the other end. Returns whether it is still there."""
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
+            word, _, rest = line.partition(b" ")
             try:
-                number, piece = int(line.partition(b" ")[0]), a2b_base64(line.partition(b" ")[2])
+                number = int(word)
+                taken = int(rest[1:]) if rest[:1] == b"=" else 0
+                piece = b"" if rest[:1] in (b"=", b"-") else a2b_base64(rest)
             except (ValueError, Error):
                 continue  # words of a login script
+            if rest[:1] in (b"=", b"-"):
+                if number in self._sockets and taken:
+                    self._ahead[number] -= taken
+                elif number in self._sockets:
+                    self._drop(number)
+                continue
             if self._connect is not None and number > self._numbers:
                 self._numbers = number
                 try:
                     self._add(number, self._connect())
                 except OSError:
-                    self._send(number, b"")
+                    self._say(b"%d -\n" % number)
             elif number in self._sockets:
                 self._waiting[number] += piece
                 if not piece:
@@ -106,15 +119,17 @@ class Relay:
     def _add(self, number: int, end: socket.socket) -> None:
         end.setblocking(False)
         self._sockets[number], self._waiting[number], self._ended[number] = end, bytearray(), set()
+        self._ahead[number] = 0
 
     def _move(self, number: int, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
+        if events & selectors.EVENT_WRITE and number in self._sockets:
             self._write(number)
         if events & selectors.EVENT_READ and number in self._sockets:
             try:
                 data = self._sockets[number].recv(PIECE)
             except OSError:
                 data = b""
+            self._ahead[number] += len(data)
             self._send(number, data)
             if not data:
                 self._ended[number].add("here")
@@ -123,25 +138,34 @@ class Relay:
     def _write(self, number: int) -> None:
         end, waiting = self._sockets[number], self._waiting[number]
         try:
-            del waiting[: end.send(waiting) if waiting else 0]
+            sent = end.send(waiting) if waiting else 0
+            del waiting[:sent]
+            if sent:
+                self._say(b"%d =%d\n" % (number, sent))
             if not waiting and "there" in self._ended[number]:
                 end.shutdown(socket.SHUT_WR)
         except BlockingIOError:
             return
         except OSError:
-            waiting.clear()
-            self._ended[number] |= {"here", "there"}
-            self._send(number, b"")
+            self._say(b"%d -\n" % number)
+            self._drop(number)
+            return
         self._close_if_over(number)
 
     def _close_if_over(self, number: int) -> None:
         if self._ended[number] == {"here", "there"} and not self._waiting[number]:
-            self._watch(self._sockets[number], 0)
-            self._sockets.pop(number).close()
-            del self._waiting[number], self._ended[number]
+            self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        self._watch(self._sockets[number], 0)
+        self._sockets.pop(number).close()
+        del self._waiting[number], self._ended[number], self._ahead[number]
 
     def _send(self, number: int, data: bytes) -> None:
-        self._to_sink += b"%d %s" % (number, b2a_base64(data))
+        self._say(b"%d %s" % (number, b2a_base64(data)))
+
+    def _say(self, line: bytes) -> None:
+        self._to_sink += line
         self._flush()
 
     def _flush(self) -> None:

@@ -221,13 +221,19 @@ def guard(worker: int, folder: str) -> None:
     redirect_to_devnull(0, 1)
     for number in FROM_TERMINAL:
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: kill(worker, signal.SIGTERM))
+    signal.signal(signal.SIGTERM, lambda *_: end(worker))
     sweep()  # here, where nothing waits for it
     status = wait_for(worker, stdin)
     if status != 0:  # else the supervisor has ended everything itself
         end_all_below(STUCK_AFTER)
     remove(folder)
     os._exit(exit_status(status)[0] or 0)
+
+
+def end(worker: int) -> None:
+    """Ask the supervisor proper to end. One that is stopped continues."""
+    kill(worker, signal.SIGTERM)
+    kill(worker, signal.SIGCONT)
 
 
 def wait_for(worker: int, stdin: int) -> int:
@@ -238,7 +244,8 @@ def wait_for(worker: int, stdin: int) -> int:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     poll = select.poll()
     poll.register(woken, select.POLLIN)
-    poll.register(stdin, 0)  # the end of the other side
+    # The end of the other side. A relay into a hold ends one direction of its socket.
+    poll.register(stdin, select.POLLRDHUP if sys.platform == "linux" else 0)
     while True:
         pid, status = os.waitpid(worker, os.WNOHANG)
         if pid:

@@ -53,12 +53,17 @@ def spread(
     nodes = settings.nnodes if isinstance(settings.nnodes, int) else 1
     wanted = Wanted(name=settings.name, nodes=nodes, ranks=ranks, ports=0)
     alone = replace(settings, nnodes=None) if chosen.local else settings
-    with hold_nodes(alone, backend, chosen, environ, wanted, note) as held:
+    with hold_nodes(alone, backend, chosen, {**environ, **_devices(settings)}, wanted, note) as held:
         known, cpus = _look(settings, held.hosts, note) if chosen.names_nodes else (held.gpus, held.cpus)
         parts = [
             part for host in held.hosts for part in _parts_of(host, gpus, ranks, known.get(host, 0), cpus.get(host, 0))
         ]
         yield Spread(parts=tuple(parts), environ=held.environ)
+
+
+def _devices(settings: LaunchSettings) -> dict[str, str]:
+    """Return the devices that the caller chose, among which the parts are."""
+    return {name: value for name, value in settings.env.items() if name == "CUDA_VISIBLE_DEVICES"}
 
 
 def _look(
@@ -90,7 +95,7 @@ def settings_of(part: Part, settings: LaunchSettings, environ: Mapping[str, str]
     if devices is not None and chosen.slurm:  # they are counted among those of the step
         replica = Replica(run_id=record.new_id(settings.name), wants_port=False, gpus=devices)
     elif devices is not None:
-        env["CUDA_VISIBLE_DEVICES"] = visible_devices(devices, environ if chosen.local else {})
+        env["CUDA_VISIBLE_DEVICES"] = visible_devices(devices, {**(environ if chosen.local else {}), **settings.env})
     if part.threads and "OMP_NUM_THREADS" not in environ:
         env.setdefault("OMP_NUM_THREADS", str(part.threads))
     return replace(

@@ -451,6 +451,38 @@ def test_a_call_uses_the_hold(held: Command, clean_environ: dict[str, str], tmp_
     assert done.stdout == "[(4, True), (4, True)]\n", done.stderr
 
 
+FILES = """
+import gc, os
+file = open("made", "w")
+found = [{} for _ in range(200_000)]
+gc.collect()
+file.write("whole")
+file.close()
+print(open("made").read(), flush=True)
+"""
+
+
+def test_nothing_closes_a_file_of_the_script(held: Command, ddpkit: DDPKIT) -> None:
+    """Objects of the supervisor, from which the rank was forked, are gone before the script opens anything."""
+    done = ddpkit("launch", "-n", "2", "--", "-c", FILES)
+    assert (done.returncode, done.stdout.count("whole")) == (0, 2), done.stdout + done.stderr
+
+
+def test_a_shell_beside_a_rank_of_a_hold(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    start("launch", "-n", "2", "--", "sleep.py").wait_for("asleep", 2)
+    done = ddpkit("shell", "--rank", "1", "--", "sh", "-c", 'echo "$RANK of $WORLD_SIZE in $PWD"')
+    assert (done.returncode, done.stdout) == (0, f"1 of 2 in {tmp_path}\n"), done.stderr
+
+
+def test_a_hold_of_a_month(start: START, tmp_path: Path) -> None:
+    """Its wait has more milliseconds than the kernel takes at once."""
+    (tmp_path / "ddpkit.toml").touch()
+    hold = start("hold", "--preload=fractions", "--idle", "30d")
+    hold.wait_for(READY)
+    assert holder(hold)
+
+
 @pytest.mark.torch
 def test_the_survey_of_a_fork_imports_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hold has the variables that every rank gets; a survey, which comes before them, has not."""

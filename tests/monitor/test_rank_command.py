@@ -98,9 +98,9 @@ def test_a_process_with_a_reused_number_is_not_entered(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "3600"], env={"DDPKIT_RUN": "mine"}) as process:
         try:
             until = time.monotonic() + PATIENCE
-            while at_rank.find("mine", process.pid) != process.pid:  # before its exec it has our variables
+            while at_rank.find(["mine"], process.pid) != process.pid:  # before its exec it has our variables
                 assert time.monotonic() < until
-            assert at_rank.find("another", process.pid) is None
+            assert at_rank.find(["another"], process.pid) is None
         finally:
             process.kill()
 
@@ -178,6 +178,41 @@ def test_connections_are_carried_apart_and_whole() -> None:
     node.wait()
     for end in (node.stdin, node.stdout):
         end.close()
+
+
+def test_a_client_that_does_not_read_holds_up_no_other_one() -> None:
+    there, here = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+    sizes, gone = [50_000_000, 10], threading.Event()
+
+    def serve() -> None:
+        for size in sizes:
+            end, _ = there.accept()
+
+            def send(end: socket.socket = end, size: int = size) -> None:
+                with end:
+                    try:
+                        end.sendall(bytes(size))
+                    except OSError:
+                        gone.set()
+
+            threading.Thread(target=send, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    argv = [sys.executable, *relay_words(there.getsockname()[1])[1:]]
+    with there, subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as node:
+        assert node.stdin is not None
+        assert node.stdout is not None
+        assert node.stdout.readline() == READY
+        relay = Relay(node.stdout.fileno(), node.stdin.fileno())
+        carrier = threading.Thread(target=relay.run, args=(here,), daemon=True)
+        carrier.start()
+        paused = socket.create_connection(here.getsockname(), PATIENCE)
+        assert paused.recv(1) == b"\0"
+        assert exchange(here.getsockname()[1], b"") == bytes(10)
+        paused.close()  # with bytes on their way: the service sees that its client is gone
+        assert gone.wait(PATIENCE)
+        node.kill()
+        carrier.join(PATIENCE)
 
 
 def test_a_port_is_forwarded_until_the_end(waits: Command, start: START, ddpkit: DDPKIT) -> None:

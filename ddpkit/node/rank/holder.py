@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, Mapping
 
 FORMAT = 1  # of what a supervisor of another version calls here
+MOST_POLL = (1 << 31) - 1  # milliseconds
 START_LIMIT = 60  # seconds for the first bytes of a connection
 HEADER = 8  # digits: the size of the environment that comes first
 # Read by the interpreter and by libraries when they are loaded, which a rank of the hold does not do again.
@@ -139,7 +140,7 @@ class Holder:
         since, self.server = time.monotonic(), os.getpid()
         while True:
             left = None if living or not idle else max(0.0, since + idle - time.monotonic())
-            ready = {fd for fd, _ in poll.poll(None if left is None else left * 1000)}
+            ready = {fd for fd, _ in poll.poll(None if left is None else min(left * 1000, MOST_POLL))}
             if woken in ready:
                 os.read(woken, 1 << 10)
                 while living:
@@ -149,18 +150,33 @@ class Holder:
                     living.discard(pid)
                     since = time.monotonic()
             if listener.fileno() in ready:
-                connection = listener.accept()[0]
-                if _peer(connection) == os.geteuid():
-                    pid = os.fork()
-                    if pid == 0:
-                        signal.set_wakeup_fd(-1)
-                        listener.close()
-                        return self._serve(connection)
-                    living.add(pid)
-                connection.close()
-            if not ready and not living:
+                child, connection = self._fork(listener)
+                if child == 0:
+                    signal.set_wakeup_fd(-1)
+                    listener.close()
+                    return self._serve(connection)
+                if child is not None:
+                    living.add(child)
+            if not ready and not living and time.monotonic() >= since + idle:
                 _write(1, "ddpkit: nothing used this hold for %g s: it ends" % idle)
                 os._exit(0)
+
+    def _fork(self, listener: socket.socket) -> tuple[int | None, socket.socket]:
+        """Take a connection, and fork for it. None: a limit is reached, and that launch starts cold."""
+        try:
+            connection = listener.accept()[0]
+        except OSError as error:
+            _write(2, "ddpkit: this hold takes no launch now: %s" % error.strerror)
+            time.sleep(1.0)  # it waits in the queue, and would be ready again at once
+            return None, listener
+        try:
+            pid = os.fork() if _peer(connection) == os.geteuid() else None
+        except OSError as error:
+            _write(2, "ddpkit: this hold takes no launch now: %s" % error.strerror)
+            pid = None
+        if pid != 0:
+            connection.close()
+        return pid, connection
 
     def _serve(self, connection: socket.socket) -> Program:
         """Become the supervisor that comes over this connection. Returns in its ranks alone."""
@@ -185,11 +201,14 @@ class Holder:
             with open(0, "rb", 0, closefd=False) as stream:
                 line = stream.readline()
             exec(line, {"__name__": "__main__", "compile": self._compile})
+            os._exit(1)
         except Become as rank:
-            return Program(self, rank.argv, rank.env)
+            argv, env = rank.argv, rank.env
         except BaseException as error:
             _write(2, "ddpkit: %s: %s" % (type(error).__name__, error))
-        os._exit(1)
+            os._exit(1)
+        # Here no frame of the supervisor is left: an object of it that lived on would close a number of the script's.
+        return Program(self, argv, env)
 
     def _compile(self, text: str, name: str, mode: str) -> Any:
         """Compile a program of the supervisor, unless it is of this very version: then that is done."""
@@ -204,8 +223,9 @@ class Program:
         sys.path[:], sys.meta_path[:] = holder.path, holder.finders
         forget_programs()
         sys.modules.pop(HELD, None)
-        _close_descriptors(holder.kept)
         _reset_signals()
+        gc.collect()  # of what the supervisor made: what the modules made is frozen
+        _close_descriptors(holder.kept)
         show()
         replace_environ(env)
         importlib.invalidate_caches()
@@ -346,7 +366,8 @@ def _reset_signals() -> None:
 
 
 def _descriptors() -> set[int]:
-    return {int(each) for each in os.listdir("/proc/self/fd")}
+    found = {int(each) for each in os.listdir("/proc/self/fd")}
+    return {fd for fd in found if os.path.lexists("/proc/self/fd/%d" % fd)}  # without that of the listing
 
 
 def _close_descriptors(kept: set[int]) -> None:
