@@ -23,7 +23,11 @@ MARKS = ("import", "meet", "group", "past")
 
 def is_watched(step: Step) -> bool:
     """Whether ranks of a step are looked at. A scheduler's are not near a supervisor of ours; a hold never trains."""
-    return not step.scheduled and HOLDER not in step.env and "start" not in str(step.env.get("DDPKIT_OBSERVE", "")).split(",")
+    return (
+        not step.scheduled
+        and HOLDER not in step.env
+        and "start" not in str(step.env.get("DDPKIT_OBSERVE", "")).split(",")
+    )
 
 
 class StartWatch:
