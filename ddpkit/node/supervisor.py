@@ -245,7 +245,10 @@ def wait_for(worker: int, stdin: int) -> int:
     poll = select.poll()
     poll.register(woken, select.POLLIN)
     # The end of the other side. A relay into a hold ends one direction of its socket.
-    poll.register(stdin, select.POLLRDHUP if sys.platform == "linux" else 0)
+    if sys.platform == "linux":
+        poll.register(stdin, select.POLLRDHUP)
+    else:
+        poll.register(stdin, 0)
     while True:
         pid, status = os.waitpid(worker, os.WNOHANG)
         if pid:
