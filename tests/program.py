@@ -99,7 +99,12 @@ class Program:
 
     def end(self, seconds: float = PATIENCE) -> int:
         """Wait for the end. Returns the exit code, as `subprocess` counts."""
-        code = self.process.wait(seconds)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            while not self._queue.empty():
+                self._take(self._queue.get() or (time.time(), ""))
+            raise AssertionError(f"did not end in {seconds:g} s:\n{self.text}") from None
         while (item := self._queue.get(timeout=seconds)) is not None:
             self._take(item)
         return code
