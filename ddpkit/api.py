@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ddpkit.launchers.host_names import Via
-    from ddpkit.roles.spread import Part, Spread
+    from ddpkit.roles.spread import Part
 
 __all__ = [
     "Attempt",
@@ -726,17 +726,8 @@ class aio:  # noqa: N801  (a namespace, as a module)
     @staticmethod
     async def call(function: Callable[..., _T], /, *args: Any, **keywords: Any) -> list[_T]:
         """Call a function in every rank, as `ddpkit.call`."""
-        import asyncio
-
         options = {name: keywords.pop(name, default) for name, default in _OPTIONS.items()}
-        begun = asyncio.ensure_future(_in_thread(lambda: _begin_call(function, args, keywords, **options)))
-        try:
-            started = await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            with suppress(Exception):
-                started = await begun
-                await _in_thread(started.stop)
-            raise
+        started = await _begun(lambda: _begin_call(function, args, keywords, **options), _Call.stop)
         try:
             return await _in_thread(started.result)
         except BaseException:
@@ -750,13 +741,7 @@ class aio:  # noqa: N801  (a namespace, as a module)
         """Call a function for each item, as `ddpkit.map`."""
         import asyncio
 
-        begun = asyncio.ensure_future(_in_thread(lambda: map(function, items, **keywords)))
-        try:
-            results = await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            with suppress(Exception):
-                await _in_thread((await begun).close)
-            raise
+        results = await _begun(lambda: map(function, items, **keywords), Results.close)
         try:
             for future in results.futures:
                 try:
@@ -770,6 +755,20 @@ class aio:  # noqa: N801  (a namespace, as a module)
 
 
 _OPTIONS: Mapping[str, Any] = {"trust": "", "profile": None, "echo": False}  # of `call`
+
+
+async def _begun(begin: Callable[[], _T], end: Callable[[_T], None]) -> _T:
+    """Begin something in a thread. A task that is cancelled meanwhile waits until it has begun, and ends it."""
+    import asyncio
+
+    begun = asyncio.ensure_future(_in_thread(begin))
+    try:
+        return await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        with suppress(Exception):
+            started = await begun
+            await _in_thread(lambda: end(started))
+        raise
 
 
 async def _in_thread(function: Callable[[], _T]) -> _T:
@@ -804,7 +803,9 @@ class Results(Iterator[Any]):
     `close()`, items that run are ended, and no other starts.
     """
 
-    def __init__(self, begin: Callable[[int, Part], _Call], number: int, held: ExitStack, spread: Spread) -> None:
+    def __init__(
+        self, begin: Callable[[int, Part], _Call], number: int, held: ExitStack, parts: Sequence[Part]
+    ) -> None:
         self.futures: list[Future[list[Any]]] = [Future() for _ in range(number)]
         self.return_exceptions = False
         self._begin, self._held = begin, held
@@ -813,7 +814,7 @@ class Results(Iterator[Any]):
         self._lock, self._closed = threading.Lock(), False
         self._threads = [
             threading.Thread(target=self._work, args=(part,), name=f"ddpkit map {n}", daemon=True)
-            for n, part in enumerate(spread.parts[: max(1, number)])
+            for n, part in enumerate(parts[: max(1, number)])
         ]
         self._working = len(self._threads)
         for thread in self._threads:
@@ -914,10 +915,9 @@ def map(  # noqa: A001  (as `concurrent.futures`)
         for rate, losses in zip(rates, ddpkit.map(train, rates, gpus=2)):
             print(rate, losses)
     """
-    begin, number, held, spread = _begin_map(
+    results = _begin_map(
         function, [*items], settings, profile=profile, gpus=gpus, at_once=at_once, trust=trust, echo=echo
     )
-    results = Results(begin, number, held, spread)
     results.return_exceptions = return_exceptions
     return results
 
@@ -933,7 +933,7 @@ def _begin_map(
     at_once: int | None,
     trust: str,
     echo: bool,
-) -> tuple[Callable[[int, Part], _Call], int, ExitStack, Spread]:
+) -> Results:
     from ddpkit.roles.spread import settings_of, spread
 
     if at_once is not None:
@@ -943,14 +943,13 @@ def _begin_map(
     environ = dict(os.environ)
     with ExitStack() as stack:
         over = stack.enter_context(spread(chosen, environ, gpus, Notes(echo).add))
-        over = replace(over, parts=over.parts[:at_once])
 
         @_names_keywords
         def begin(index: int, part: Part) -> _Call:
             own = replace(settings_of(part, chosen, over.environ), function=packed[index])
             return _start_call(own, over.environ, trust=trust, echo=echo, index=index)
 
-        return begin, len(items), stack.pop_all(), over
+        return Results(begin, len(items), stack.pop_all(), over.parts[:at_once])
 
 
 @_names_keywords

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -52,8 +51,13 @@ def shell(
     dry_run: DryRun = False,
 ) -> None:
     """Open a shell where a rank runs, or run the command behind `--` there."""
-    place = _place(run, rank, role, "shell")
-    sys.exit(_run(place, context.obj.script or (), dry_run=dry_run))
+    from ddpkit.monitor.rank_command import run_on_terminal
+
+    place, words = _place(run, rank, role, "shell"), context.obj.script or ()
+    if dry_run:
+        print(place.shown(words, terminal=sys.stdin.isatty()))
+        return
+    sys.exit(run_on_terminal(place, words))
 
 
 @app.command(cls=LeanCommand)
@@ -66,19 +70,22 @@ def debug(
 ) -> None:
     """Attach pdb to a rank (Python 3.14), or debugpy. The hang watch pauses meanwhile."""
     from ddpkit.monitor.client import DEBUG_REQUESTS, request_file
-    from ddpkit.monitor.rank_command import listen
+    from ddpkit.monitor.rank_command import listen, run_on_terminal
 
     number = None if port is None else _port(port)
     place = _place(run, rank, role, "debug")
+    words = ["{python}", "-c", PDB, "{pid}"] if number is None else ["{python}", "-c", DEBUGPY, "{pid}", str(number)]
+    if dry_run:
+        print(place.shown(words, terminal=sys.stdin.isatty()))
+        return
     with request_file(place.run, DEBUG_REQUESTS, {"pid": os.getpid()}, required=False):
         if number is None:
-            sys.exit(_run(place, ["{python}", "-c", PDB, "{pid}"], dry_run=dry_run))
+            sys.exit(run_on_terminal(place, words))
         # Before the debugger is there: it stays in the rank.
-        listener = (
-            None if place.is_here or dry_run else listen(number, f"ddpkit debug --rank {rank} --port {number + 1}")
-        )
-        code = _run(place, ["{python}", "-c", DEBUGPY, "{pid}", str(number)], dry_run=dry_run)
-        if code or dry_run:
+        hint = f"ddpkit debug --rank {rank} --port {number + 1}"
+        listener = None if place.is_here else listen(number, hint)
+        code = run_on_terminal(place, words)
+        if code:
             sys.exit(code)
         if listener is not None:
             _forward(place, number, listener)
@@ -124,15 +131,6 @@ def _port(text: str) -> int:
     if not text.isdecimal() or len(text) > 5 or not 0 < int(text) < 1 << 16:
         raise UsageError(f"{text} is not a port", "a port is a number from 1 to 65535")
     return int(text)
-
-
-def _run(place: RankPlace, words: Sequence[str], *, dry_run: bool) -> int:
-    from ddpkit.monitor.rank_command import run_on_terminal
-
-    if dry_run:
-        print(place.shown(words, terminal=sys.stdin.isatty()))
-        return 0
-    return run_on_terminal(place, words)
 
 
 def _forward(place: RankPlace, port: int, listener: socket) -> NoReturn:

@@ -24,12 +24,10 @@ from ddpkit.launchers.starters import preload_modules
 from ddpkit.node.child import HOLDER
 from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import RecordedHold, Run
-from ddpkit.run.state import Origin
+from ddpkit.run.run_index import HOLD
 from ddpkit.transports.held import socket_name
 
 IDLE = "30m"
-NAME = "hold"  # the beginning of the name of every hold
-MOST_READ = 50  # of the newest runs with such a name
 _HOLD = 'import os; exec(open(os.environ["DDPKIT_TAP"]).read())'  # the file is written by the supervisor
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -76,7 +74,7 @@ def settings_of(settings: LaunchSettings) -> LaunchSettings:
         hang_timeout=0.0,
         on_end="",
         on_attempt="",
-        name=f"{NAME}-{settings.name}" if settings.name else NAME,
+        name=f"{HOLD}-{settings.name}" if settings.name else HOLD,
     )
     return replace(one, hosts=(), hostfile="") if prepare.transport_of(settings).local else one
 
@@ -102,7 +100,7 @@ def with_holder(ready: prepare.Ready, settings: LaunchSettings, idle: float) -> 
         nproc_per_node=",".join(map(str, ranks)) if isinstance(ranks, tuple) else str(ranks),
         options={name: str(value) for name, value in settings.options.items() if name != "preload"},
     )
-    job = replace(job, command=(NAME, *modules))
+    job = replace(job, command=(HOLD, *modules))
     return replace(ready, plan=replace(plan, steps=steps), job=job, hold=hold)
 
 
@@ -110,20 +108,11 @@ def with_holder(ready: prepare.Ready, settings: LaunchSettings, idle: float) -> 
 
 
 def living(project: Path) -> list[Run]:
-    """Return the living holds of a project that this user's index has, the newest first.
-
-    Only runs with a hold's name are read: every launch asks, also of a user with thousands of runs.
-    """
+    """Return the living holds of a project that this user's index has, the newest first."""
     return [
-        entry.run
-        for entry in run_index.list_runs(NAME, MOST_READ)
-        if entry.run is not None
-        and entry.run.hold is not None
-        and entry.run.origin is Origin.INDEX
-        and not entry.run.state.ended
-        and run_index.project_of(entry.run) == project
-        and launcher_process.is_local(entry.run)
-        and launcher_process.is_alive(entry.run)
+        run
+        for run in run_index.list_holds()
+        if run_index.project_of(run) == project and launcher_process.is_local(run) and launcher_process.is_alive(run)
     ]
 
 

@@ -17,13 +17,12 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from ddpkit.errors import UsageError, install, no_process
-from ddpkit.files import read_bounded
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.shell import join
 from ddpkit.monitor import client
+from ddpkit.node.at_rank import environment
 from ddpkit.node.bundle import read_texts
 from ddpkit.node.child import die_with_parent
 from ddpkit.node.relay import READY, Relay
@@ -33,8 +32,6 @@ from ddpkit.run.state import Origin
 from ddpkit.transports.channel import at_home
 from ddpkit.transports.srun import overlap_step
 
-MOST_BYTES = 1 << 22  # of the variables of a process
-MOST_HOLDS = 50
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 # For a person, unlike `hosts.ALONE`: ssh may ask. What a configuration does for other sessions is off.
 _SSH = ("-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oEscapeChar=none")
@@ -61,9 +58,6 @@ class RankPlace:
         Words: see `ddpkit/node/at_rank.py`. Raises UsageError where this user has no way there.
         """
         run = self.run
-        if run.origin is not Origin.INDEX:
-            what = f"run {run.run_id} is not in this user's index: ddpkit connects to no host that its record names"
-            raise UsageError(what, "ddpkit ps")
         text = self._text(words)
         env = dict(os.environ)
         if (job := _job_of(run)) is not None:
@@ -83,15 +77,11 @@ class RankPlace:
 
     def _text(self, words: Sequence[str]) -> str:
         """The program of the node, in one line of characters that no shell reads, a shell of tcsh's kind included."""
-        ask = {"runs": [self.run.run_id, *_holds()], "pid": self.pid, "env": dict(self.env), "words": [*words]}
+        holds = [hold.run_id for hold in run_index.list_holds()]  # a fork of one has its variables
+        ask = {"runs": [self.run.run_id, *holds], "pid": self.pid, "env": dict(self.env), "words": [*words]}
         program = f"{read_texts()['at_rank']}\nmain({ask!r})\n"
         packed = b64encode(zlib.compress(program.encode("utf-8", "surrogateescape"), 9)).decode()
         return f'import zlib,base64;exec(zlib.decompress(base64.b64decode("{packed}")))'
-
-
-def _holds() -> list[str]:
-    """Return the ids of holds: a fork of one has its variables."""
-    return [entry.run_id for entry in run_index.list_runs("hold", MOST_HOLDS) if entry.run and entry.run.hold]
 
 
 def _login(via: Via) -> list[str]:
@@ -110,18 +100,17 @@ def _job_of(run: Run) -> str | None:
     if run.job is not None or not run.backend.startswith("slurm"):
         return run.job_id
     # A step of an allocation: the launcher is a process of this machine and of this user.
-    try:
-        variables = read_bounded(Path(f"/proc/{run.launcher_pid}/environ"), MOST_BYTES).split(b"\0")
-    except OSError:
-        variables = []
-    found = dict(each.split(b"=", 1) for each in variables if b"=" in each).get(b"SLURM_JOB_ID", b"").decode()
+    found = environment(run.launcher_pid).get("SLURM_JOB_ID", "")
     if not launcher_process.is_alive(run) or not found.isdecimal():
         raise UsageError(f"the allocation of run {run.run_id} is not known here", f"ddpkit status {run.run_id}")
     return found
 
 
 def find_rank(run: Run, rank: int) -> RankPlace:
-    """Ask a running launch where a rank is. Raises DdpkitError."""
+    """Ask a running launch where a rank is. Raises DdpkitError, also for a run that this user's index has not."""
+    if run.origin is not Origin.INDEX:
+        what = f"run {run.run_id} is not in this user's index: ddpkit connects to no host that its record names"
+        raise UsageError(what, "ddpkit ps")
     if run.job is not None:
         reader = client.read_job_output(run)
         hosts, pids, group_of = reader.hosts, reader.pids, reader.group_of if reader.groups else None

@@ -33,6 +33,8 @@ PIECE = 20000  # bytes of an answer in one event: a line that pdsh does not cut 
 STEP_PIECE = 900  # srun cuts lines after 1,024 bytes (Slurm 22.05)
 SILENCE_LIMIT = 30.0  # seconds of silence after which a launcher without a request is gone
 STEP_SILENCE_LIMIT = 60.0  # the same for a step, unless a call says otherwise
+# Of a poll of its standard input: the launcher, or a relay into a hold, has ended its direction.
+OTHER_SIDE_ENDED = getattr(select, "POLLRDHUP", select.POLLHUP)
 WATCH_INTERVAL = 0.2  # seconds between two looks for the launcher during a call
 
 
@@ -107,7 +109,7 @@ class CallServer:
     def _check_launcher(self, *_: object) -> None:
         """A call may take seconds. It is not finished for a launcher that is gone."""
         stdin = select.poll()
-        stdin.register(0, getattr(select, "POLLRDHUP", select.POLLHUP))
+        stdin.register(0, OTHER_SIDE_ENDED)
         if stdin.poll(0) or time.monotonic() > self._call_deadline:
             self._leave()
 

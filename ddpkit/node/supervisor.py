@@ -23,7 +23,7 @@ from binascii import b2a_base64
 from ddpkit.node.child import HELD, become_subreaper, die_with_parent, exit_status, hide
 from ddpkit.node.cpus import take_cpus
 from ddpkit.node.process_tree import end_all_below, kill
-from ddpkit.node.rpc import PIECE, CallServer, Programs
+from ddpkit.node.rpc import OTHER_SIDE_ENDED, PIECE, CallServer, Programs
 from ddpkit.node.seal import Seal
 from ddpkit.node.supervision.event_loop import Children, EventLoop
 from ddpkit.node.supervision.launcher_io import LauncherIO
@@ -244,11 +244,7 @@ def wait_for(worker: int, stdin: int) -> int:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     poll = select.poll()
     poll.register(woken, select.POLLIN)
-    # The end of the other side. A relay into a hold ends one direction of its socket.
-    if sys.platform == "linux":
-        poll.register(stdin, select.POLLRDHUP)
-    else:
-        poll.register(stdin, 0)
+    poll.register(stdin, OTHER_SIDE_ENDED)
     while True:
         pid, status = os.waitpid(worker, os.WNOHANG)
         if pid:

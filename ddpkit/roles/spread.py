@@ -95,7 +95,9 @@ def settings_of(part: Part, settings: LaunchSettings, environ: Mapping[str, str]
     if devices is not None and chosen.slurm:  # they are counted among those of the step
         replica = Replica(run_id=record.new_id(settings.name), wants_port=False, gpus=devices)
     elif devices is not None:
-        env["CUDA_VISIBLE_DEVICES"] = visible_devices(devices, {**(environ if chosen.local else {}), **settings.env})
+        env["CUDA_VISIBLE_DEVICES"] = visible_devices(
+            devices, {**(environ if chosen.local else {}), **_devices(settings)}
+        )
     if part.threads and "OMP_NUM_THREADS" not in environ:
         env.setdefault("OMP_NUM_THREADS", str(part.threads))
     return replace(

@@ -137,6 +137,19 @@ def list_runs(name: str = "", most: int | None = None) -> list[IndexEntry]:
     )
 
 
+HOLD = "hold"  # the beginning of the name of every hold
+_MOST_HOLDS = 50  # of the newest runs with such a name
+
+
+def list_holds() -> list[Run]:
+    """List the holds in this user's index that are not known to have ended, the newest first.
+
+    Only runs with a hold's name are read: every launch asks, also of a user with thousands of runs.
+    """
+    listed = (entry.run for entry in list_runs(HOLD, _MOST_HOLDS))
+    return [run for run in listed if run and run.hold and run.origin is Origin.INDEX and not run.state.ended]
+
+
 def _read_entries(begin: str, most: int | None) -> Iterator[IndexEntry]:
     try:
         every = [path.name for path in index_folder().iterdir()]

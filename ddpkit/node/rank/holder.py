@@ -22,7 +22,7 @@ import sys
 import time
 
 from ddpkit.node.bundle import running_bundle
-from ddpkit.node.child import HELD, HOLDER, die_with_parent, show
+from ddpkit.node.child import HELD, HELD_FORMAT, HOLDER, die_with_parent, show
 from ddpkit.node.rank import rank_hook
 from ddpkit.node.rank.fork_server import import_modules, reseed
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Mapping
 
-FORMAT = 1  # of what a supervisor of another version calls here
 MOST_POLL = (1 << 31) - 1  # milliseconds
 START_LIMIT = 60  # seconds for the first bytes of a connection
 HEADER = 8  # digits: the size of the environment that comes first
@@ -54,7 +53,7 @@ class Become(BaseException):
 class Holder:
     """The imported modules, and what a rank must find again."""
 
-    format = FORMAT
+    format = HELD_FORMAT
     Become = Become
 
     def __init__(self, modules: list[str]) -> None:

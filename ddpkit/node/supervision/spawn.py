@@ -16,7 +16,7 @@ import time
 from binascii import a2b_base64
 
 from ddpkit.node.bundle import program_of, read_texts, running_bundle, write_bundle
-from ddpkit.node.child import HELD, die_with_parent, execute, merged, prepend
+from ddpkit.node.child import HELD, HELD_FORMAT, die_with_parent, execute, merged, prepend
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
 from ddpkit.node.supervision.event_loop import Children
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 COLD = "DDPKIT_COLD"  # why the hold of a launch could not be reached: `transports/held.py` sets it
-HELD_FORMAT = 1  # of what is called of a hold's Python: see `rank/holder.py`
 
 # A terminal or a scheduler sends these, and the launcher decides about them.
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
