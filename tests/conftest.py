@@ -119,6 +119,17 @@ def clean_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture
+def own_place(tmp_path: Path, clean_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is in the test's own folder, with a clean environment: it calls the API itself."""
+    monkeypatch.chdir(tmp_path)
+    for name in set(os.environ) - set(clean_environ):
+        if not name.startswith("PYTEST_"):
+            monkeypatch.delenv(name)
+    for name in ("XDG_STATE_HOME", "DDPKIT_GPUS"):
+        monkeypatch.setenv(name, clean_environ[name])
+
+
+@pytest.fixture
 def start(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Callable[..., Command]]:
     """Start `ddpkit ARGS` in a folder of its own; what it leaves behind is ended after the test."""
     commands: list[Command] = []

@@ -65,13 +65,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, clean_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in set(os.environ) - set(clean_environ):
-        if not name.startswith("PYTEST_"):
-            monkeypatch.delenv(name)
-    for name in ("XDG_STATE_HOME", "DDPKIT_GPUS"):
-        monkeypatch.setenv(name, clean_environ[name])
+def _folder(own_place: None) -> None:
     Path("fails.py").write_text(FAILS)
     Path("well.py").write_text(WELL)
     Path("sleeps.py").write_text(SLEEPS)

@@ -24,17 +24,7 @@ from program import MARK, PATIENCE, marked
 import ddpkit
 from ddpkit import config
 
-pytestmark = pytest.mark.live
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, clean_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in set(os.environ) - set(clean_environ):
-        if not name.startswith("PYTEST_"):
-            monkeypatch.delenv(name)
-    for name in ("XDG_STATE_HOME", "DDPKIT_GPUS"):
-        monkeypatch.setenv(name, clean_environ[name])
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("own_place")]
 
 
 def wait_for(seen: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import signal
@@ -43,28 +44,14 @@ def begin(start: Callable[..., Launch], way: str) -> Launch:
     return launch
 
 
-def say(lab: Lab, folder: Path) -> None:
-    done = ask_run(lab, folder, "shell", "--rank", "3", "--", "sh", "-c", SAY)
-    assert (done.returncode, done.stdout.strip()) == (7, f"3 of 4, local 1, on node2, in {folder}"), done.stderr
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS, *(pytest.param(way, marks=pytest.mark.torch) for way in TORCHRUN)])
+@pytest.mark.thorough_for("job torchrun")
 def test_a_command_runs_where_the_rank_runs(
     way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path
 ) -> None:
     launch = begin(start, way)
-    say(idle_lab, tmp_path)
-    over(launch, idle_lab, tmp_path)
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("way", TORCHRUN)
-@pytest.mark.thorough_for("job torchrun")
-def test_a_command_beside_a_rank_of_torchrun(
-    way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path
-) -> None:
-    launch = begin(start, way)
-    say(idle_lab, tmp_path)
+    done = ask_run(idle_lab, tmp_path, "shell", "--rank", "3", "--", "sh", "-c", SAY)
+    assert (done.returncode, done.stdout.strip()) == (7, f"3 of 4, local 1, on node2, in {tmp_path}"), done.stderr
     over(launch, idle_lab, tmp_path)
 
 
@@ -78,9 +65,12 @@ def test_a_port_of_a_node(way: str, start: Callable[..., Launch], idle_lab: Lab,
     there = subprocess.Popen(idle_lab.argv("login", words, tmp_path), env=env, stderr=subprocess.PIPE, text=True)
     assert there.stderr is not None
     assert there.stderr.readline() == f"ddpkit: localhost:8123 is port {port} of rank 3 on node2; Ctrl-C ends it\n"
-    get = "import urllib.request as u; print(len(u.urlopen('http://127.0.0.1:8123/job.py').read()))"
-    sizes = [idle_lab.run("login", sys.executable, "-c", get).stdout.strip() for _ in range(3)]
-    assert sizes == [str(len(JOB))] * 3
+    large = random.Random(1).randbytes(3_000_000)
+    (tmp_path / "large").write_bytes(large)
+    get = "import hashlib, urllib.request as u; data = u.urlopen('http://127.0.0.1:8123/large').read(); "
+    get += "print(hashlib.sha256(data).hexdigest())"
+    sums = [idle_lab.run("login", sys.executable, "-c", get).stdout.strip() for _ in range(3)]
+    assert sums == [hashlib.sha256(large).hexdigest()] * 3
     os.kill(next(pid for pid, (_, line) in processes(idle_lab).items() if " forward " in line), signal.SIGTERM)
     there.wait(PATIENCE)
     there.stderr.close()

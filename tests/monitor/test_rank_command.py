@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,44 +145,49 @@ def echo(server: socket.socket) -> None:
         threading.Thread(target=serve, daemon=True).start()
 
 
-def test_connections_are_carried_apart_and_whole() -> None:
-    there, here = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=echo, args=(there,), daemon=True).start()
+@contextmanager
+def carried(there: socket.socket) -> Iterator[int]:
+    """Carry connections to a port of this machine, which is yielded, to that of a server, by both ends of a relay."""
     argv = [sys.executable, *relay_words(there.getsockname()[1])[1:]]
-    node = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-    assert node.stdin is not None
-    assert node.stdout is not None
-    assert node.stdout.readline() == READY
-    relay = Relay(node.stdout.fileno(), node.stdin.fileno())
-    carrier = threading.Thread(target=relay.run, args=(here,), daemon=True)
-    carrier.start()
+    here = socket.create_server(("127.0.0.1", 0))
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as node:
+        assert node.stdin is not None
+        assert node.stdout is not None
+        assert node.stdout.readline() == READY
+        relay = Relay(node.stdout.fileno(), node.stdin.fileno())
+        carrier = threading.Thread(target=relay.run, args=(here,), daemon=True)
+        carrier.start()
+        yield here.getsockname()[1]
+        node.kill()
+        carrier.join(PATIENCE)
+        assert not carrier.is_alive()
+
+
+def test_connections_are_carried_apart_and_whole() -> None:
+    there = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=echo, args=(there,), daemon=True).start()
     draw = random.Random(7)
     sizes = [0, 1, 5_000_000, *[draw.randrange(100_000) for _ in range(20)]]
     payloads = [draw.randbytes(size) for size in sizes]
     found: dict[int, bytes] = {}
+    with carried(there) as port:
 
-    def one(number: int) -> None:
-        found[number] = exchange(here.getsockname()[1], payloads[number])
+        def one(number: int) -> None:
+            found[number] = exchange(port, payloads[number])
 
-    clients = [threading.Thread(target=one, args=(number,)) for number in range(len(payloads))]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join(PATIENCE)
-    assert found == {number: b"hello " + payload for number, payload in enumerate(payloads)}
-    there.shutdown(socket.SHUT_RDWR)  # a port that nobody listens at: the connection ends
-    there.close()
-    assert exchange(here.getsockname()[1], b"") == b""
-    node.kill()
-    carrier.join(PATIENCE)
-    assert not carrier.is_alive()
-    node.wait()
-    for end in (node.stdin, node.stdout):
-        end.close()
+        clients = [threading.Thread(target=one, args=(number,)) for number in range(len(payloads))]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join(PATIENCE)
+        assert found == {number: b"hello " + payload for number, payload in enumerate(payloads)}
+        there.shutdown(socket.SHUT_RDWR)  # a port that nobody listens at: the connection ends
+        there.close()
+        assert exchange(port, b"") == b""
 
 
 def test_a_client_that_does_not_read_holds_up_no_other_one() -> None:
-    there, here = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+    there = socket.create_server(("127.0.0.1", 0))
     sizes, gone = [50_000_000, 10], threading.Event()
 
     def serve() -> None:
@@ -198,21 +204,12 @@ def test_a_client_that_does_not_read_holds_up_no_other_one() -> None:
             threading.Thread(target=send, daemon=True).start()
 
     threading.Thread(target=serve, daemon=True).start()
-    argv = [sys.executable, *relay_words(there.getsockname()[1])[1:]]
-    with there, subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as node:
-        assert node.stdin is not None
-        assert node.stdout is not None
-        assert node.stdout.readline() == READY
-        relay = Relay(node.stdout.fileno(), node.stdin.fileno())
-        carrier = threading.Thread(target=relay.run, args=(here,), daemon=True)
-        carrier.start()
-        paused = socket.create_connection(here.getsockname(), PATIENCE)
+    with there, carried(there) as port:
+        paused = socket.create_connection(("127.0.0.1", port), PATIENCE)
         assert paused.recv(1) == b"\0"
-        assert exchange(here.getsockname()[1], b"") == bytes(10)
+        assert exchange(port, b"") == bytes(10)
         paused.close()  # with bytes on their way: the service sees that its client is gone
         assert gone.wait(PATIENCE)
-        node.kill()
-        carrier.join(PATIENCE)
 
 
 def test_a_port_is_forwarded_until_the_end(waits: Command, start: START, ddpkit: DDPKIT) -> None:
