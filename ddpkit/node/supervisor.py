@@ -60,8 +60,9 @@ class Supervisor:
         self.pipes = RankPipes(self.loop, send, self.output, self.table)
         self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes, send)
         self.calls = RankCalls(self.loop, send, self.table, self.output, programs)
-        again = "DDPKIT_ATTEMPT" in request["env"]
-        self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]), again)
+        again, holds = "DDPKIT_ATTEMPT" in request["env"], "holder" in request.get("programs", ())
+        grace = float(request["grace"])
+        self.shutdown = Shutdown(self.table, send, self.calls.cancel, grace, again=again, holds=holds)
         self.table.on_failure = self.stop
         self.children.on_orphan = self.pipes.on_orphan_exit
         self.launcher.on_pause = self.output.pause

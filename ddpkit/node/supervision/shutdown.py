@@ -29,9 +29,17 @@ class Shutdown:
     """All times are time.monotonic(). `cancel_calls` ends what runs for calls about the ranks."""
 
     def __init__(
-        self, table: RankTable, send: Callable[..., None], cancel_calls: Callable[[], None], grace: float, again: bool
+        self,
+        table: RankTable,
+        send: Callable[..., None],
+        cancel_calls: Callable[[], None],
+        grace: float,
+        *,
+        again: bool,
+        holds: bool,
     ) -> None:
         self.grace = grace
+        self._holds = holds  # launches are below, whose supervisors end them and say why
         self._again = again  # another attempt can follow
         self.deadline: float | None = None  # of the grace; None: no stop was asked for
         self._table = table
@@ -90,7 +98,8 @@ class Shutdown:
         if nothing_left():
             return DONE
         left = descendants()
-        term_at = self._ranks_gone + (LAUNCHER_PATIENCE if table.ranks and table.launchers else 0.0)
+        patience = LAUNCHER_PATIENCE if table.ranks and table.launchers else 0.0
+        term_at = self.deadline if self._holds else self._ranks_gone + patience
         if now >= self.deadline or now >= term_at + LEFTOVER_PATIENCE:
             if self._killing_since is None:
                 self._killing_since = now
